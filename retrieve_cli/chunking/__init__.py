@@ -1,0 +1,1 @@
+"""Records to chunks: one file a chunker, and what they share."""

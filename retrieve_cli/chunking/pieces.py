@@ -1,0 +1,122 @@
+"""Cuts the blocks that are too large for a chunk into pieces: rows, lines, items, sentences, at last words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from retrieve_cli.chunking.blocks import Block, Kind, inner_starts, item_starts, line_starts
+from retrieve_cli.chunking.budget import Budget
+from retrieve_cli.chunking.coherence import Coherence
+from retrieve_cli.chunking.sentences import sentence_starts
+from retrieve_cli.chunking.tokens import TokenMap
+
+AFTER_HEADING = 1.0
+AFTER_COLON = 0.3
+WITHIN_BLOCK = 0.1
+WITHIN_SENTENCE = 0.3
+AT_DROP = 0.3
+"""Costs of a chunk that begins behind a heading, behind a block that leads in to the next ("as follows:"), inside a
+block, inside a sentence; and what is paid back for one that begins where coherence drops. One unit is what an empty
+chunk would cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of text that no chunk boundary divides, and what it costs to begin a chunk with it."""
+
+    start: int
+    end: int
+    cost: float = 0.0
+    context: str = ""
+    """What a chunk that begins here repeats: the header of the table whose rows these are."""
+    repeated: int = 0
+    """Tokens of the context."""
+
+
+Starts = Callable[[str, int, int], list[int]]
+
+
+class Cutter:
+    """Makes the pieces of one record's blocks, none larger than asked where the text allows it."""
+
+    def __init__(
+        self, tokens: TokenMap, budget: Budget, *, language: str = "en", coherence: Coherence | None = None
+    ) -> None:
+        self._tokens = tokens
+        self._text = tokens.text
+        self._budget = budget
+        self._language = language
+        self._coherence = coherence
+        self._levels: dict[Kind, tuple[Starts, ...]] = {
+            "heading": (self._sentences,),
+            "paragraph": (self._sentences, line_starts),
+            "quote": (self._sentences, line_starts),
+            "list": (item_starts, inner_starts, self._sentences, line_starts),
+            "code": (line_starts,),
+        }
+
+    def pieces(self, blocks: Iterable[Block], room: int) -> Iterator[Piece]:
+        """The blocks end to end, each whole where it fits into `room` tokens together with a heading above it."""
+        heading = 0
+        for block in blocks:
+            tokens = self._tokens.count(block.start, block.end)
+            behind = AFTER_HEADING if heading else self._behind(block)
+            if tokens + heading <= room:
+                yield Piece(block.start, block.end, behind)
+            else:
+                yield from self._within(block, room - heading if 2 * heading < room else room, behind)
+            heading = heading + tokens if block.kind == "heading" else 0
+
+    def _behind(self, block: Block) -> float:
+        """What it costs to begin a chunk with this block, by how the one above it ends."""
+        return AFTER_COLON if self._text[max(0, block.start - 16) : block.start].rstrip().endswith(":") else 0.0
+
+    def _within(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
+        if block.kind == "table":
+            return self._table(block, room, cost)
+        if self._coherence and block.kind in ("paragraph", "quote"):
+            return self._coherent(block, room, cost)
+        return self._cut(block.start, block.end, room, levels=self._levels[block.kind], cost=cost)
+
+    def _cut(self, start: int, end: int, room: int, *, levels: tuple[Starts, ...], cost: float) -> Iterator[Piece]:
+        """`text[start:end]` at the first of the levels, what is still too large at the next, at last by windows."""
+        if self._tokens.count(start, end) <= room:
+            yield Piece(start, end, cost)
+        elif not levels:
+            for first, last in self._tokens.windows(start, end, room=room):
+                yield Piece(first, last, cost if first == start else WITHIN_SENTENCE)
+        else:
+            for first, last in _spans(levels[0](self._text, start, end), start, end):
+                inner = cost if first == start else WITHIN_BLOCK
+                yield from self._cut(first, last, room, levels=levels[1:], cost=inner)
+
+    def _table(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
+        """Row by row; the header and delimiter rows stay with the first row and are the context of all others."""
+        rows = line_starts(self._text, block.start, block.end)
+        body, second = [*rows, block.end, block.end][2:4]
+        header = self._budget.shorten(self._text[block.start : body].rstrip() + "\n")
+        repeated = self._budget.tokenizer.count(header)
+        yield from self._cut(block.start, second, room, levels=(line_starts,), cost=cost)
+        for first, last in _spans(rows[4:], second, block.end):
+            for piece in self._cut(first, last, max(1, room - repeated), levels=(), cost=WITHIN_BLOCK):
+                yield replace(piece, context=header, repeated=repeated)
+
+    def _coherent(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
+        """Sentence by sentence; a chunk is the cheaper to begin the more clearly the subject changes there."""
+        assert self._coherence is not None
+        spans = list(_spans(self._sentences(self._text, block.start, block.end), block.start, block.end))
+        drops = self._coherence.drops([self._text[first:last] for first, last in spans])
+        costs = [cost, *(WITHIN_BLOCK - AT_DROP * float(drop) for drop in drops)]
+        for (first, last), price in zip(spans, costs, strict=True):
+            yield from self._cut(first, last, room, levels=(line_starts,), cost=price)
+
+    def _sentences(self, text: str, start: int, end: int) -> list[int]:
+        return [start + at for at in sentence_starts(text[start:end], self._language)]
+
+
+def _spans(starts: list[int], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The stretches between the starts, which together are `start` to `end`."""
+    bounds = sorted({start, *starts, end}) if start < end else []
+    return pairwise(bounds)

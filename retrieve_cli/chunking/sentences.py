@@ -1,0 +1,68 @@
+"""Sentence boundaries by a blank spaCy pipeline: rules only, nothing to download."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from retrieve_cli.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+_BLOCK = 100_000
+"""Characters given to spaCy at once; below the `max_length` of any pipeline."""
+
+_LINE_OR_WORD = (re.compile(r"\n\s*"), re.compile(r"\s+"))
+
+
+def sentence_starts(text: str, language: str = "en") -> list[int]:
+    """Character positions at which the sentences of `text` begin; the first is 0.
+
+    Raises:
+        UsageError: spaCy has no blank pipeline of this language.
+        Unavailable: spaCy, or what it needs for this language, is not installed.
+    """
+    pipeline = _pipeline(language)
+    starts = [0]
+    for offset, block in _blocks(text):
+        starts.extend(offset + sentence.start_char for sentence in pipeline(block).sents)
+    return sorted(set(starts))
+
+
+@lru_cache(maxsize=4)
+def _pipeline(language: str) -> Language:
+    # spaCy imports torch where torch is installed, which takes seconds: only for a block that must be cut.
+    try:
+        import spacy
+    except ImportError as error:
+        raise Unavailable("spaCy, which finds the sentences, is not installed", hint="pip install spacy") from error
+    try:
+        pipeline = spacy.blank(language)
+    except ImportError as error:
+        if "E048" in str(error):
+            raise UsageError(
+                f"spaCy has no language `{language}`", hint='use a code such as "en" or "de", or "xx" for any'
+            ) from error
+        raise Unavailable(
+            f"spaCy cannot read `{language}` here: {error}", hint='use "xx", which needs no more'
+        ) from error
+    pipeline.add_pipe("sentencizer")
+    return pipeline
+
+
+def _blocks(text: str) -> Iterator[tuple[int, str]]:
+    """The text in parts that spaCy takes, cut behind a line or a word where there is one."""
+    start = 0
+    while len(text) - start > _BLOCK:
+        end = start + _BLOCK
+        for boundary in _LINE_OR_WORD:
+            ends = [found.end() for found in boundary.finditer(text, start + _BLOCK * 3 // 4, end)]
+            if ends:
+                end = ends[-1]
+                break
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]

@@ -1,0 +1,138 @@
+"""Where the tokens of a long text lie, and where the text may be cut between them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from retrieve_cli.contracts import Tokenizer
+
+_BLOCK = 65_536
+"""Characters that are tokenized at once, so that memory does not grow with the length of a line."""
+
+_JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
+"""Zero-width joiner and variation selectors: what stands around them is one character to a reader."""
+
+_SPACE = re.compile(r"\s+")
+_WIDE_STOPS = "\u3002\uff01\uff1f"
+_SENTENCE_END = re.compile(rf"[.!?\u2026{_WIDE_STOPS}]+[\"'\u201d\u2019\u00bb)\]]*\s+|[{_WIDE_STOPS}]+|\n\s*")
+
+
+class TokenMap:
+    """The tokens of `text[start:]` by their character spans; tokenizes once, block by block."""
+
+    def __init__(self, tokenizer: Tokenizer, text: str, start: int = 0) -> None:
+        self.text = text
+        self._starts = array("q")
+        self._ends = array("q")
+        for first, last in _blocks(text, start):
+            spans = tokenizer.spans(text[first:last])
+            self._starts.extend([first + span[0] for span in spans])
+            self._ends.extend([first + span[1] for span in spans])
+
+    def index(self, position: int) -> int:
+        """The first token that starts at `position` or behind it."""
+        return bisect_left(self._starts, position)
+
+    def count(self, start: int, end: int) -> int:
+        """Tokens that start within `text[start:end]`."""
+        return self.index(end) - self.index(start)
+
+    def windows(self, start: int, end: int, *, room: int, overlap: int = 0) -> Iterator[tuple[int, int]]:
+        """Spans of at most `room` tokens which cover `text[start:end]` and share about `overlap` tokens."""
+        while self.count(start, end) > room:
+            stop = self._stop(start, end, room)
+            if stop >= end:
+                break
+            yield start, stop
+            start = self.back(stop, start, overlap)
+        yield start, end
+
+    def back(self, stop: int, start: int, overlap: int) -> int:
+        """Where the window behind `stop` begins: `overlap` tokens before, at a word where there is one."""
+        if not overlap:
+            return stop
+        position = self._starts[max(self.index(stop) - overlap, self.index(start))]
+        if position <= start:
+            return stop
+        if self.text[position - 1].isspace():
+            return position
+        word = _SPACE.search(self.text, position, stop)
+        if word and word.end() < stop:
+            return word.end()
+        return position if self._between(position) else stop
+
+    def middle(self, start: int, end: int) -> int:
+        """A place to cut `text[start:end]` about its middle; `end` where there is none."""
+        half = self.count(start, end) // 2
+        stop = self._stop(start, end, half) if half else end
+        return stop if stop < end else self._character(start, end)
+
+    def _stop(self, start: int, end: int, room: int) -> int:
+        """Where a window from `start` ends best: behind a sentence, a word, or at least between two tokens."""
+        first = self.index(start)
+        highest = self._starts[first + room]
+        lowest = self._starts[first + max(1, room * 3 // 4)]
+        for boundary in (_SENTENCE_END, _SPACE):
+            stops = [found.end() for found in boundary.finditer(self.text, lowest, highest)]
+            for stop in reversed(stops):
+                if start < stop <= highest and self._between(stop):
+                    return stop
+        return self._token_boundary(start, end, first + room)
+
+    def _token_boundary(self, start: int, end: int, token: int) -> int:
+        """The start of `token`, or of the nearest one before it, or else behind it, that may begin a chunk."""
+        for before in range(token, self.index(start), -1):
+            if self._starts[before] > start and self._between(self._starts[before]):
+                return self._starts[before]
+        for behind in range(token, self.index(end)):
+            if self._starts[behind] > start and self._between(self._starts[behind]):
+                return self._starts[behind]
+        return end
+
+    def _between(self, position: int) -> bool:
+        """Whether neither a token nor a combined character goes across `position`."""
+        token = self.index(position)
+        return (token == 0 or self._ends[token - 1] <= position) and not _joined(self.text, position)
+
+    def _character(self, start: int, end: int) -> int:
+        """A cut between two characters about the middle, for a text that is one token."""
+        middle = (start + end) // 2
+        if middle == start:
+            return end
+        near = range(middle, max(start, middle - 64), -1)
+        return next((position for position in near if not _joined(self.text, position)), middle)
+
+
+def _blocks(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """Spans of bounded size that cover `text[start:]`, parted before white space where there is some."""
+    while start < len(text):
+        end = min(start + _BLOCK, len(text))
+        if end < len(text):
+            end = _last_space(text, start, end)
+        yield start, end
+        start = end
+
+
+def _last_space(text: str, start: int, end: int) -> int:
+    """The last white space of the second half of `text[start:end]`, else the last place between characters."""
+    for position in range(end, (start + end) // 2, -1):
+        if text[position].isspace():
+            return position
+    return next((position for position in range(end, end - 64, -1) if not _joined(text, position)), end)
+
+
+def _joined(text: str, position: int) -> bool:
+    """Whether the characters around `position` are one to a reader: combining marks, joined or tinted emoji."""
+    if not 0 < position < len(text):
+        return False
+    left, right = text[position - 1], text[position]
+    return (
+        unicodedata.combining(right) != 0
+        or right in _JOINERS
+        or left == "\u200d"
+        or "\U0001f3fb" <= right <= "\U0001f3ff"
+    )

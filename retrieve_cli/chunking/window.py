@@ -1,0 +1,85 @@
+"""Token windows with overlap: the safety net under every other way to cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from retrieve_cli.chunking.blocks import Block
+from retrieve_cli.chunking.budget import Budget
+from retrieve_cli.chunking.coherence import Coherence
+from retrieve_cli.chunking.packing import packed
+from retrieve_cli.chunking.pieces import Cutter
+from retrieve_cli.chunking.tokens import TokenMap
+from retrieve_cli.chunking.writing import Stretch, Writer, place, whole
+from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
+from retrieve_cli.errors import UsageError
+
+
+class WindowChunker:
+    """Cuts a text into windows of up to `size` tokens, about `overlap` of them shared with the window before.
+
+    A window ends behind a sentence, or else a word, of its last quarter. With `coherence` it ends where the subject
+    changes instead.
+
+    Raises:
+        UsageError: `size` or `overlap` leave no room for text.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        max_tokens: int,
+        size: int | None = None,
+        overlap: int = 0,
+        prefix: str = "",
+        language: str = "en",
+        coherence: Coherence | None = None,
+    ) -> None:
+        self._budget = Budget(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix)
+        if not 0 <= overlap <= self._budget.size // 2:
+            raise UsageError(
+                f"an overlap of {overlap} tokens is not between 0 and half the chunk size of {self._budget.size}",
+                hint=f"set the overlap to at most {self._budget.size // 2}",
+            )
+        self._overlap = overlap
+        self._language = language
+        self._coherence = coherence
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """The parameters that change the chunks."""
+        return {
+            "strategy": "window",
+            **self._budget.card,
+            "overlap": self._overlap,
+            "language": self._language,
+            "coherence": self._coherence and self._coherence.card,
+        }
+
+    def chunk(self, record: Record) -> Iterator[Chunk]:
+        """The record whole where it fits, else its windows in order."""
+        single = whole(record, self._budget)
+        if single:
+            yield single
+            return
+        tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
+        room = self._budget.room(self._budget.shorten(place(record, ())))
+        windows = self._coherent if self._coherence else self._plain
+        yield from Writer(record, self._budget, tokens).chunks(windows(record, tokens, room))
+
+    def _plain(self, record: Record, tokens: TokenMap, room: int) -> Iterator[Stretch]:
+        overlap = min(self._overlap, room // 2)
+        for start, end in tokens.windows(record.body_start, len(record.text), room=room, overlap=overlap):
+            yield Stretch(start, end)
+
+    def _coherent(self, record: Record, tokens: TokenMap, room: int) -> Iterator[Stretch]:
+        """Stretches of one subject, each with the end of the one before it."""
+        overlap = min(self._overlap, room // 2)
+        cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
+        text = Block(record.body_start, len(record.text), "paragraph")
+        before = record.body_start
+        for stretch in packed(cutter.pieces([text], room - overlap), room - overlap, tokens=tokens):
+            start = tokens.back(stretch.start, before, overlap) if stretch.start > before else before
+            yield Stretch(start, stretch.end)
+            before = stretch.start

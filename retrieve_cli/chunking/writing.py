@@ -1,0 +1,124 @@
+"""Turns stretches of a record's text into chunks: trimmed, numbered, headed, and never too long."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from retrieve_cli.chunking.blocks import newlines
+from retrieve_cli.chunking.budget import Budget
+from retrieve_cli.chunking.tokens import TokenMap
+from retrieve_cli.contracts import Chunk, Record
+from retrieve_cli.errors import RetrieveError
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What is to become a chunk: a span of the text, the headings above it, and what it repeats of a cut table."""
+
+    start: int
+    end: int
+    path: tuple[str, ...] = ()
+    context: str = ""
+
+
+def whole(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> Chunk | None:
+    """The record as a single chunk, where it fits: one tokenization and no search for places to cut."""
+    if not budget.may_fit(len(record.text) - record.body_start):
+        return None
+    writer = Writer(record, budget)
+    stretch = writer.trimmed(Stretch(record.body_start, len(record.text), path))
+    if stretch is None:
+        return None
+    chunk = writer.written(stretch)
+    return chunk if chunk.tokens <= budget.size else None
+
+
+def place(record: Record, path: tuple[str, ...], *, text: str = "", index: int = 1) -> str:
+    """Where a text stands, for the encoder: the name and the headings, without a name that is there anyway."""
+    if record.kind == "catalog":
+        return f"{record.name}: " if index and record.name else ""
+    section = " > ".join(path)
+    if section.startswith(record.name) or text.lstrip("# \t").startswith(record.name):
+        return section and f"{section}\n"
+    return " > ".join((record.name, *path)) + "\n"
+
+
+class Writer:
+    """Writes the chunks of one record, in the order of their stretches."""
+
+    def __init__(self, record: Record, budget: Budget, tokens: TokenMap | None = None) -> None:
+        self._record = record
+        self._budget = budget
+        self._tokens = tokens
+        self._written = 0
+        self._lines: list[int] | None = None
+
+    def chunks(self, stretches: Iterable[Stretch]) -> Iterator[Chunk]:
+        """A chunk for each stretch that is not blank; more where one turns out to be too long once embedded."""
+        for stretch in stretches:
+            yield from self._certain(stretch)
+
+    def _certain(self, stretch: Stretch) -> Iterator[Chunk]:
+        """The stretch as chunks whose tokens were counted on the very text that will be embedded."""
+        trimmed = self.trimmed(stretch)
+        if trimmed is None:
+            return
+        chunk = self.written(trimmed)
+        if chunk.tokens <= self._budget.max_tokens:
+            self._written += 1
+            yield chunk
+            return
+        for half in self._halves(trimmed):
+            yield from self._certain(half)
+
+    def _halves(self, stretch: Stretch) -> tuple[Stretch, Stretch]:
+        """The stretch cut in two.
+
+        Raises:
+            RetrieveError: a single character has more tokens than the encoder takes.
+        """
+        if self._tokens is None:
+            self._tokens = TokenMap(self._budget.tokenizer, self._record.text, self._record.body_start)
+        middle = self._tokens.middle(stretch.start, stretch.end)
+        if not stretch.start < middle < stretch.end:
+            raise RetrieveError(
+                f"character {stretch.start} of `{self._record.id}` alone has more tokens than the encoder takes",
+                hint=f"take an encoder with more than {self._budget.max_tokens} tokens",
+            )
+        return replace(stretch, end=middle), replace(stretch, start=middle)
+
+    def trimmed(self, stretch: Stretch) -> Stretch | None:
+        """The stretch without the white space around it; None where nothing else is in it."""
+        text = self._record.text[stretch.start : stretch.end]
+        left = len(text) - len(text.lstrip())
+        if left == len(text):
+            return None
+        return replace(stretch, start=stretch.start + left, end=stretch.start + len(text.rstrip()))
+
+    def written(self, stretch: Stretch) -> Chunk:
+        """The next chunk, of a stretch without white space around it; its tokens are counted, not limited."""
+        text = self._record.text[stretch.start : stretch.end]
+        standing = place(self._record, stretch.path, text=text, index=self._written)
+        header = self._budget.shorten(standing) + stretch.context
+        return Chunk(
+            doc_id=self._record.id,
+            index=self._written,
+            text=text,
+            start=stretch.start,
+            end=stretch.end,
+            start_line=self._line(stretch.start),
+            end_line=self._line(stretch.end - 1),
+            section=" > ".join(stretch.path) or None,
+            header=header,
+            tokens=self._budget.tokens(header + text),
+        )
+
+    def _line(self, position: int) -> int:
+        """The line of a character, counted by line feeds from 1; a catalog's record stands on one line."""
+        if self._record.kind == "catalog":
+            return self._record.line
+        if self._lines is None:
+            self._lines = list(newlines(self._record.text, 0, len(self._record.text)))
+        return bisect_right(self._lines, position) + 1

@@ -1,0 +1,95 @@
+"""`retrieve inspect`: what is in the index, and whether it is sound."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.errors import Exit, UsageError
+
+app = typer.Typer(
+    help="Look into the index: status, records, one record, one chunk, verify.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Id = Annotated[str, typer.Argument(metavar="ID")]
+
+
+@app.command()
+@shared("text", "json")
+def status(*, shared: Shared) -> None:
+    """Show what the live generation is made of."""
+    from retrieve_cli import inspection
+
+    _show(inspection.status(_generation(shared), shared.artifacts), shared)
+
+
+@app.command()
+@shared("text", "json", "jsonl")
+def records(
+    filter_: Annotated[
+        list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="Only where it holds; repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many; 0 for all.")] = 20,
+    *,
+    shared: Shared,
+) -> None:
+    """List the records, all or those that pass every filter."""
+    from retrieve_cli import inspection, render
+
+    if limit < 0:
+        raise UsageError(f"--limit is {limit}; it takes a whole number from 0", hint="--limit 0 shows all of them")
+    found = inspection.records(_generation(shared), filters=filter_ or [], limit=limit)
+    if shared.format == "jsonl":
+        print(render.as_json_lines(found["records"]), end="")
+    elif shared.format == "json":
+        print(render.dump(found))
+    else:
+        render.print_records(found["records"], shared.console())
+        shared.talk.say(f"{len(found['records'])} of {found['matched']} records")
+
+
+@app.command()
+@shared("text", "json")
+def record(id_: Id, *, shared: Shared) -> None:
+    """Show a record: its fields and weights, the text that was indexed, its chunks."""
+    from retrieve_cli import inspection
+
+    _show(inspection.record(_generation(shared), id_), shared)
+
+
+@app.command()
+@shared("text", "json")
+def chunk(id_: Id, *, shared: Shared) -> None:
+    """Show a chunk: where it stands, what was embedded, the terms that BM25 counts."""
+    from retrieve_cli import inspection
+
+    _show(inspection.chunk(_generation(shared), id_, shared.settings()), shared)
+
+
+@app.command()
+@shared("text", "json")
+def verify(*, shared: Shared) -> None:
+    """Read every byte of the live generation against its manifest; exit 5 and name the file where one is damaged."""
+    from retrieve_cli import inspection
+
+    report = inspection.verify(shared.store, shared.settings())
+    _show(report, shared)
+    if not report["ok"]:
+        raise typer.Exit(Exit.INDEX_CORRUPT)
+
+
+def _generation(shared: Shared) -> Any:
+    from retrieve_cli.generation import Generation
+
+    shared.settings()  # a configuration that is wrong is said, though these commands need none of it
+    return Generation(*shared.store.open())
+
+
+def _show(value: dict[str, Any], shared: Shared) -> None:
+    from retrieve_cli import render
+
+    print(render.dump(value) if shared.format == "json" else render.outline(value), end="\n" if shared.format == "json" else "")

@@ -1,0 +1,86 @@
+"""The program `retrieve`: its commands, and the one place where failures become sentences and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+from typer.main import get_command
+
+from retrieve_cli.cli import build, inspect, query
+from retrieve_cli.cli.options import Talk, nearest
+from retrieve_cli.errors import Exit, RetrieveError
+
+app = typer.Typer(
+    name="retrieve",
+    help="Build a hybrid index from a catalog or a folder of documents, and query it, offline and fast.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help appears in half the time
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(build.build)
+app.command()(query.query)
+app.add_typer(inspect.app, name="inspect")
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+) -> None:
+    if version:
+        from retrieve_cli import __version__
+
+        print(f"retrieve {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line; returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    talk = Talk.of(given)
+    try:
+        code = get_command(app).main(args=given, prog_name="retrieve", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except RetrieveError as error:
+        return talk.error(error.code, error.kind, error.message, error.hint)
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). Python would complain again when it closes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except KeyboardInterrupt:
+        return talk.error(Exit.INTERRUPTED, "interrupted", "interrupted", "the live index is as it was")
+    except MemoryError:
+        return talk.error(Exit.ERROR, "memory", "out of memory", "the live index is as it was; try a smaller catalog")
+    except OSError as error:
+        return talk.error(Exit.ERROR, "system", f"{error.filename or 'system'}: {error.strerror}", "the live index is as it was")
+    except Exception as error:
+        return _unforeseen(error, talk)
+
+
+def _unforeseen(error: Exception, talk: Talk) -> int:
+    """Usage errors of the command line parser, and what nobody thought of."""
+    message = getattr(error, "message", None)
+    if hasattr(error, "format_message") and message is not None:
+        return talk.error(Exit.USAGE, "usage", str(error.format_message()), nearest(error))
+    if talk.verbose:
+        raise error
+    return talk.error(
+        Exit.ERROR, "internal", f"{type(error).__name__}: {error}", "this is a bug in retrieve; -v shows where it happened"
+    )
+
+
+def run() -> None:
+    """Entry point of the script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

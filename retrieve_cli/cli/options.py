@@ -1,0 +1,166 @@
+"""The options that every command takes, and how the program talks: stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from retrieve_cli.config import Settings, load, override, unknown
+from retrieve_cli.store import Store
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Color(StrEnum):
+    """When to colour."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """How to speak to the user, known before the command line is parsed, so that parsing errors obey it too."""
+
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @classmethod
+    def of(cls, arguments: Sequence[str]) -> Talk:
+        """Reads the flags that matter from a raw command line."""
+        pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+        as_json = any(
+            word in ("--json", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS for word, after in pairs
+        )
+        return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
+
+    def say(self, sentence: str) -> None:
+        """A sentence on stderr, unless quiet."""
+        if not self.quiet:
+            print(sentence, file=sys.stderr)
+
+    def detail(self, sentence: str) -> None:
+        """A sentence for who asked for more."""
+        if self.verbose:
+            self.say(sentence)
+
+    def error(self, code: int, kind: str, message: str, hint: str) -> int:
+        """The failure on stderr: one JSON object, or `error:` and `hint:` lines. Returns the code."""
+        if self.json:
+            value = {"error": {"code": int(code), "kind": kind, "message": message, "hint": hint}}
+            print(json.dumps(value, ensure_ascii=False), file=sys.stderr)
+        else:
+            print(f"error: {message}", file=sys.stderr)
+            if hint:
+                print(f"hint: {hint}", file=sys.stderr)
+        return int(code)
+
+
+_JSON_PAIRS = (("--format", "json"), ("--format", "jsonl"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the options that every command takes came to."""
+
+    artifacts: Path
+    config: Path | None
+    format: str
+    color: Color
+    talk: Talk
+
+    @property
+    def store(self) -> Store:
+        return Store(self.artifacts)
+
+    def settings(self, section: str = "", **flags: object) -> Settings:
+        """The configuration with the flags that were given laid over keys of `section`."""
+        settings = load(self.config)
+        given = {key: value for key, value in flags.items() if value is not None}
+        return override(settings, {section: given}, where="the command line") if given else settings
+
+    def console(self) -> Console:
+        """A rich console on stdout; as wide as the terminal, 120 columns where there is none."""
+        from rich.console import Console
+
+        terminal = {Color.always: True, Color.never: False, Color.auto: None}[self.color]
+        width = None if sys.stdout.isatty() else 120
+        return Console(force_terminal=terminal, no_color=self.color is Color.never or None, width=width, highlight=False)
+
+
+def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds the shared options to a command that takes them as `shared`; `formats` are what it prints, default first."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+            for name, parameter in signature(command).parameters.items()
+            if name != "shared"
+        ]
+        options = _options(formats)
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            picked = {option.name: given.pop(option.name) for option in options}
+            command(**given, shared=_shared(formats, **picked))
+
+        parameters = [*own, *options]
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def _options(formats: Sequence[str]) -> list[Parameter]:
+    declared: list[tuple[str, Any, Any, Any]] = [
+        ("artifacts", Path, Path("artifacts"), typer.Option("--artifacts", metavar="DIR", help="The folder of the index.")),
+        ("config", Path | None, None, typer.Option("--config", metavar="FILE", help="Configuration.  [default: ./config.yaml]", show_default=False)),
+        ("format_", str, formats[0], typer.Option("--format", metavar="|".join(formats), help="How it is printed.")),
+        ("json_", bool, False, typer.Option("--json", help="Short for --format json.")),
+        ("color", Color, Color.auto, typer.Option("--color", metavar="auto|always|never", help="Colours on stdout.")),
+        ("quiet", bool, False, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")),
+        ("verbose", bool, False, typer.Option("--verbose", "-v", help="Say more on stderr.")),
+    ]  # fmt: skip
+    return [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+        for name, kind, default, option in declared
+    ]
+
+
+def _shared(
+    formats: Sequence[str],
+    *,
+    artifacts: Path,
+    config: Path | None,
+    format_: str,
+    json_: bool,
+    color: Color,
+    quiet: bool,
+    verbose: bool,
+) -> Shared:
+    chosen = "json" if json_ else format_
+    if chosen not in formats:
+        raise unknown(f"value {chosen!r} of --format", chosen, formats)
+    return Shared(artifacts, config, chosen, color, Talk(chosen in ("json", "jsonl"), quiet, verbose))
+
+
+def nearest(error: Exception) -> str:
+    """What a usage error of the parser can suggest: the nearest flag or command, or where to read on."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "retrieve"
+    possibilities = getattr(error, "possibilities", None)
+    return f"did you mean {', '.join(possibilities)}? {path} --help" if possibilities else f"{path} --help"

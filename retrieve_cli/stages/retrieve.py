@@ -1,0 +1,125 @@
+"""Asking one leg: an index, how a query is put to it, and how many candidates it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Ranking, Unit
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How chunks lie in records, and what they are called."""
+
+    starts: Rows
+    """(records + 1,) first chunk row of each record, then the number of chunks."""
+    chunk_id: Callable[[int], str]
+
+    def record_of(self, rows: Rows) -> Rows:
+        """The record row of each chunk row."""
+        return np.searchsorted(self.starts, rows, side="right") - 1
+
+    def single(self, records: Rows) -> bool:
+        """Whether each of the records has just one chunk."""
+        return bool(np.all(self.starts[records + 1] - self.starts[records] == 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One index as a pipeline sees it: it speaks of records or of chunks, whichever the ranking is made of."""
+
+    name: str
+    index: Index
+    prepare: Callable[[Sequence[str]], Sequence[Any]]
+    """Query texts to what the index takes: vectors for dense, the texts themselves for BM25."""
+    layout: Layout
+    unit: Unit
+    """What is ranked."""
+    depth: int
+
+    def find(self, prepared: Sequence[Any]) -> list[Candidates]:
+        """The leg's `depth` best records or chunks for each query."""
+        found = self.index.search(prepared, depth=self.depth, starts=self._groups)
+        return [self._as_chunks(candidates) for candidates in found] if self._spreads else found
+
+    def score(self, query: Any, rows: Rows) -> Vectors:
+        """The leg's score for each of the given records or chunks, listed or not."""
+        rows = self.layout.record_of(rows) if self._spreads else rows
+        return self.index.score(query, rows, starts=self._groups)
+
+    def best_chunks(self, query: Any, records: Rows) -> Rows:
+        """The chunk row that this leg likes best in each record; the first one where it only knows records."""
+        firsts = self.layout.starts[records]
+        if self.index.unit == "record" or self.layout.single(records):
+            return firsts
+        best = [
+            first + int(np.argmax(self.index.score(query, np.arange(first, end))))
+            for first, end in zip(firsts, self.layout.starts[records + 1], strict=True)
+        ]
+        return np.array(best, np.int64)
+
+    @property
+    def _groups(self) -> Rows | None:
+        return self.layout.starts if (self.index.unit, self.unit) == ("chunk", "record") else None
+
+    @property
+    def _spreads(self) -> bool:
+        """Whether records are found and chunks are wanted: each chunk then has its record's score."""
+        return (self.index.unit, self.unit) == ("record", "chunk")
+
+    def _as_chunks(self, candidates: Candidates) -> Candidates:
+        starts = self.layout.starts
+        sizes = starts[candidates.rows + 1] - starts[candidates.rows]
+        rows = [np.arange(starts[record], starts[record + 1]) for record in candidates.rows]
+        return Candidates(
+            rows=np.concatenate(rows)[: self.depth] if rows else candidates.rows,
+            scores=np.repeat(candidates.scores, sizes)[: self.depth],
+            mean=candidates.mean,
+            deviation=candidates.deviation,
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.depth}"
+
+
+class Retrieve:
+    """The stage that ranks by one leg alone."""
+
+    def __init__(self, leg: Leg) -> None:
+        self.leg = leg
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        prepared = self.leg.prepare([ranking.query.text for ranking in rankings])
+        found = self.leg.find(prepared)
+        return [self._rank(*each) for each in zip(rankings, prepared, found, strict=True)]
+
+    def _rank(self, ranking: Ranking, query: Any, found: Candidates) -> Ranking:
+        leg = self.leg
+        scores = [float(score) for score in found.scores]
+        evidence = [
+            (Evidence(leg=leg.name, rank=rank, score=score, normalized=score, weight=1.0),)
+            for rank, score in enumerate(scores, 1)
+        ]
+        rows = leg.best_chunks(query, found.rows) if leg.unit == "record" else found.rows
+        return Ranking.of(ranking.query, hits(leg.layout, rows, scores, evidence))
+
+    def __str__(self) -> str:
+        return str(self.leg)
+
+
+def hits(
+    layout: Layout, rows: Rows, scores: Sequence[float], evidence: Sequence[tuple[Evidence, ...]]
+) -> list[Hit]:
+    """Hits for chunk rows with their scores and evidence."""
+    records = layout.record_of(rows)
+    return [
+        Hit(id=layout.chunk_id(int(row)), row=int(row), record=int(record), score=score, evidence=why)
+        for row, record, score, why in zip(rows, records, scores, evidence, strict=True)
+    ]

@@ -1,0 +1,78 @@
+"""Rows of JSON in a JSONL file, written as a stream and fetched by row without reading the file."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+
+
+class TableWriter:
+    """Appends rows and keeps where each one starts; `offsets` has one entry more than there are rows."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = path.open("wb")
+        self.offsets = array("q", [0])
+
+    def append(self, row: Json) -> None:
+        """Writes one row as a line of UTF-8 JSON."""
+        import orjson
+
+        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+        self._file.write(line)
+        self.offsets.append(self.offsets[-1] + len(line))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Table:
+    """A JSONL file under its offsets, mapped into memory."""
+
+    def __init__(self, path: Path, offsets: Rows) -> None:
+        """Raises: IndexCorrupt where the file is absent or its length is not what the offsets say."""
+        self._path = path
+        self._offsets = offsets
+        try:
+            size = path.stat().st_size
+            if len(offsets) == 0 or int(offsets[-1]) != size:
+                raise IndexCorrupt(f"{path} does not have the length its offsets say", hint="retrieve inspect verify")
+            with path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except OSError as error:
+            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint="retrieve inspect verify") from error
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, row: int) -> dict[str, Json]:
+        import orjson
+
+        line = self._map[int(self._offsets[row]) : int(self._offsets[row + 1])]
+        try:
+            value = orjson.loads(line)
+        except ValueError as error:
+            raise IndexCorrupt(f"row {row} of {self._path} is damaged ({error})", hint="retrieve inspect verify") from error
+        if not isinstance(value, dict):
+            raise IndexCorrupt(f"row {row} of {self._path} is not an object", hint="retrieve inspect verify")
+        return value
+
+    def __iter__(self) -> Iterator[dict[str, Json]]:
+        return (self[row] for row in range(len(self)))
+
+
+def digest_of_lines(lines: Iterator[bytes]) -> str:
+    """SHA-1 over lines in order, each followed by a newline; for digests of more values than fit in memory."""
+    running = hashlib.sha1(usedforsecurity=False)
+    for line in lines:
+        running.update(line + b"\n")
+    return running.hexdigest()
