@@ -83,22 +83,22 @@ def build_parts(source: Source, settings: Settings) -> Parts:
     chunkers = _chunkers(encoder, settings)
     unit = _text_unit(source, settings)
     text_index, text_card = _text_index(unit, settings)
-    dense = settings.dense
-    from retrieve_cli.indexes import dense as dense_index
+    from retrieve_cli.indexes import dense
 
-    parameters = {"kind": dense.index, "hnsw_m": dense.hnsw_m, "hnsw_ef_construction": dense.hnsw_ef_construction}
+    chosen = settings.dense
+    parameters = dense.Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction)
     return Parts(
         chunker_for=chunkers,
         encoder=encoder,
         text_index=text_index,
         text_rows=partial(_text_rows, unit),
-        write_dense=partial(dense_index.write, **parameters),
+        write_dense=partial(dense.write, parameters=parameters),
         recipe={
             "source": source.card,
             "chunking": chunkers(Record("", "", "", source_kind(source), "")).card,
             "encoder": asdict(encoder.card),
             "bm25": text_card,
-            "dense": dense_index.card(**parameters),
+            "dense": parameters.card,
         },
     )
 
@@ -109,7 +109,7 @@ def source_kind(source: Source) -> Any:
 
 
 def _chunkers(encoder: Encoder, settings: Settings) -> Callable[[Record], Chunker]:
-    """The chunker for a record: the configured one, or by its kind (documents by section, catalog records by window)."""
+    """The chunker for a record: the configured one, or documents by section and catalog records by window."""
     from retrieve_cli.chunking.imrad import ImradChunker
     from retrieve_cli.chunking.section import SectionChunker
     from retrieve_cli.chunking.window import WindowChunker
@@ -134,7 +134,7 @@ def _chunkers(encoder: Encoder, settings: Settings) -> Callable[[Record], Chunke
     }
     if chunking.strategy != "auto":
         chosen = kinds[chunking.strategy]()
-        return lambda record: chosen
+        return lambda _: chosen
     window, section = kinds["window"](), kinds["section"]()
     return lambda record: window if record.kind == "catalog" else section
 
@@ -148,16 +148,17 @@ def _text_unit(source: Source, settings: Settings) -> Unit:
 
 def _text_index(unit: Unit, settings: Settings) -> tuple[TextIndex, Mapping[str, Json]]:
     from retrieve_cli.indexes.analyzer import Analyzer
-    from retrieve_cli.indexes.bm25 import Bm25Writer
+    from retrieve_cli.indexes.bm25 import Bm25Writer, Formula
     from retrieve_cli.indexes.rank_bm25 import RankBm25Writer
 
     bm25 = settings.bm25
     analyzer = Analyzer(stemming=bm25.stemming, stop_words=bm25.stop_words)
-    card = {"backend": bm25.backend, "unit": unit, "k1": bm25.k1, "b": bm25.b, "analyzer": dict(analyzer.card)}
+    formula = Formula(bm25.variant, bm25.k1, bm25.b)
+    card = {"backend": bm25.backend, "unit": unit, "analyzer": dict(analyzer.card), **asdict(formula)}
     if bm25.backend == "rank_bm25":
+        del card["variant"]  # that package has one
         return RankBm25Writer(analyzer=analyzer, unit=unit, k1=bm25.k1, b=bm25.b), card
-    writer = Bm25Writer(analyzer=analyzer, unit=unit, variant=bm25.variant, k1=bm25.k1, b=bm25.b)
-    return writer, {**card, "variant": bm25.variant}
+    return Bm25Writer(analyzer=analyzer, unit=unit, formula=formula), card
 
 
 def _text_rows(unit: Unit, record: Record, chunks: Sequence[Chunk]) -> list[Sequence[Field]]:
@@ -195,7 +196,9 @@ def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
     try:
         card = ModelCard(**recipe["encoder"])
     except (KeyError, TypeError) as error:
-        raise IndexCorrupt(f"the recipe has no whole encoder card ({error})", hint="build again: retrieve build") from error
+        raise IndexCorrupt(
+            f"the recipe has no whole encoder card ({error})", hint="build again: retrieve build"
+        ) from error
     if card.family == "hashed":
         return _hashed(card.dim)
     found: list[str] = []
@@ -232,11 +235,12 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
     place = locate(model, chosen.models_dir, download=chosen.download)
     folder = read_folder(place.path, name=place.name)
     choice = choose(chosen.device, chosen.kind)
-    prefixes = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
     if choice.kind == "onnx":
         from retrieve_cli.encoders.onnx import OnnxEncoder
 
-        return OnnxEncoder(folder, cache_dir=_cache_dir(settings), **prefixes)
+        return OnnxEncoder(
+            folder, cache_dir=_cache_dir(settings), query_prefix=query_prefix, passage_prefix=passage_prefix
+        )
     from retrieve_cli.encoders.torch import TorchEncoder
 
     return TorchEncoder(
@@ -245,7 +249,8 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
         device=choice.device,
         precision=chosen.precision,
         batch_size=chosen.batch_size,
-        **prefixes,
+        query_prefix=query_prefix,
+        passage_prefix=passage_prefix,
     )
 
 
@@ -321,7 +326,7 @@ def pipeline(
     }
     known = {
         "bm25": lambda: Leg(name="bm25", index=indexes.bm25, prepare=lambda texts: texts, **shared),
-        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=lambda texts: vectors, **shared),
+        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=lambda _: vectors, **shared),
     }
     chosen = [known[name]() for name in legs]
     if len(chosen) == 1:

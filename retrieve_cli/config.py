@@ -161,7 +161,9 @@ def _read(path: Path) -> Mapping[str, Json]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise UsageError(f"{path} is no mapping of sections", hint="see the comments of the config.yaml in the repository")
+        raise UsageError(
+            f"{path} is no mapping of sections", hint="see the comments of the config.yaml in the repository"
+        )
     return value
 
 
@@ -183,7 +185,9 @@ def _overlay(settings: Settings, value: Mapping[str, Json], *, where: str, folde
         if keys is None:
             continue
         if not isinstance(keys, dict):
-            raise UsageError(f"section `{name}` in {where} is no mapping of keys to values", hint=f"write `{name}:` and keys below")
+            raise UsageError(
+                f"section `{name}` in {where} is no mapping of keys to values", hint=f"write `{name}:` and keys below"
+            )
         sections[name] = _section(sections[name], keys, f"{name}.", where, folder)
     return replace(settings, **sections)
 

@@ -1,10 +1,10 @@
 """What the files of a generation hold: records and chunks by row, how they lie in each other, how they are called.
 
-    records.jsonl   one line a record: what a hit shows of it
-    chunks.jsonl    one line a chunk: its text, span, section
-    offsets.pkl     where each line starts, each record's first chunk, the record ids
-    dense.faiss     one row a chunk
-    bm25.pkl        one row a record or a chunk
+records.jsonl   one line a record: what a hit shows of it
+chunks.jsonl    one line a chunk: its text, span, section
+offsets.pkl     where each line starts, each record's first chunk, the record ids
+dense.faiss     one row a chunk
+bm25.pkl        one row a record or a chunk
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class Generation:
             self._ids: bytes = offsets["ids"].tobytes()
             self._id_ends: Rows = offsets["id_ends"]
         except (KeyError, TypeError, AttributeError) as error:
-            raise IndexCorrupt(f"{folder / OFFSETS} is incomplete ({error!r})", hint="retrieve inspect verify") from error
+            raise IndexCorrupt(
+                f"{folder / OFFSETS} is incomplete ({error!r})", hint="retrieve inspect verify"
+            ) from error
         records, chunks = len(self.records), len(self.chunks)
         if len(self.starts) != records + 1 or len(self._id_ends) != records + 1 or self.starts[-1] != chunks:
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
@@ -126,11 +128,15 @@ class Generation:
         """
         record_id, _, index = chunk_id.rpartition("#")
         if not record_id or not index.isdecimal():
-            raise UsageError(f"{chunk_id!r} is no chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0")
+            raise UsageError(
+                f"{chunk_id!r} is no chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
+            )
         record = self.find_record(record_id)
         first, end = int(self.starts[record]), int(self.starts[record + 1])
         if int(index) >= end - first:
-            raise UsageError(f"{record_id!r} has {end - first} chunks, from #0 on", hint=f"retrieve inspect record {record_id}")
+            raise UsageError(
+                f"{record_id!r} has {end - first} chunks, from #0 on", hint=f"retrieve inspect record {record_id}"
+            )
         return first + int(index)
 
     @cached_property

@@ -93,7 +93,7 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
 
 
 def flat(row: Mapping[str, Json], prefix: str = "") -> dict[str, list[str]]:
-    """A record's values by field name, folded for comparison; fields of nested objects by their own and dotted names."""
+    """A record's values by field, folded for comparison; those of nested objects by their own and by dotted names."""
     values: dict[str, list[str]] = {}
     for key, value in row.items():
         if isinstance(value, Mapping):

@@ -21,7 +21,7 @@ ID_LENGTH = 12
 
 
 def canonical(value: Json) -> bytes:
-    """The one JSON spelling of `value`: keys sorted, no spaces, UTF-8 (lone surrogates escaped, so that any text hashes)."""
+    """The one JSON spelling of `value`: keys sorted, no spaces, UTF-8; lone surrogates escaped, so any text hashes."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace")
 
@@ -113,5 +113,7 @@ class Manifest:
         except (KeyError, TypeError, AttributeError) as error:
             raise IndexCorrupt(f"{path} is not a complete manifest ({error})", hint=rebuild) from error
         if manifest.id != value.get("generation"):
-            raise IndexCorrupt(f"{path} was altered: its content does not give its id {value.get('generation')!r}", hint=rebuild)
+            raise IndexCorrupt(
+                f"{path} was altered: its content does not give its id {value.get('generation')!r}", hint=rebuild
+            )
         return manifest

@@ -39,7 +39,7 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}, and only arrays and plain containers are admitted")
 
     def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError("it holds a persistent id")
+        raise pickle.UnpicklingError(f"it holds a persistent id {pid!r}")
 
 
 def dump(value: Any, path: Path) -> None:

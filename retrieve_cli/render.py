@@ -1,10 +1,10 @@
-"""Answers to text, json, jsonl, csv, md and trec. Every function gives the text; nobody prints here but a rich table."""
+"""Answers to text, json, jsonl, csv, md and trec. Functions return text; only tables go straight to a console."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import orjson
@@ -13,12 +13,14 @@ from retrieve_cli.contracts import Answer, Evidence, Json, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
 SCHEMA_VERSION = 1
 RUN_TAG = "retrieve"
-_SNIPPET = 220
-"""Characters of a snippet."""
+_SNIPPET = 160
+"""Characters of a snippet, of which so many may lead up to its first match."""
+_LEAD = 30
 
 
 def dump(value: Json) -> str:
@@ -57,7 +59,13 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
         "score": result.hit.score,
         "retrieval_score": result.hit.score,
         **{key: record[key] for key in ("name", "description", "url", "keywords", "license", "group")},
-        "supporting_data": {"modalities": [], "dimensions": [], "formats": [], "demo_url": None, **record["supporting_data"]},
+        "supporting_data": {
+            "modalities": [],
+            "dimensions": [],
+            "formats": [],
+            "demo_url": None,
+            **record["supporting_data"],
+        },
         "content": chunk["text"],
         "section": chunk["section"],
         "metadata": {
@@ -80,33 +88,24 @@ def _evidence_json(evidence: Evidence) -> dict[str, Json]:
 
 
 def why(result: Result) -> str:
-    """The evidence in a few words: each leg's rank and raw score."""
-    return ", ".join(
+    """The evidence in a few words, a line a leg: its rank and raw score."""
+    return "\n".join(
         f"{evidence.leg} {'#' + str(evidence.rank) if evidence.rank else 'asked'} ({evidence.score:.3g})"
         for evidence in result.hit.evidence
     )
 
 
-def explanation(result: Result) -> list[str]:
-    """The evidence as the sum that made the score."""
-    lines = []
-    for evidence in result.hit.evidence:
-        rank = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
-        lines.append(
-            f"{evidence.leg}: {rank}, score {evidence.score:.6g}, normalized {evidence.normalized:.6g}, "
-            f"weight {evidence.weight:g} → {evidence.normalized * evidence.weight:.6g}"
-        )
-    return lines
-
-
 def snippet(text: str, matches: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """The stretch of `text` with the most matches, as one line, and where the matches lie in it."""
+    """The stretch of `text` with the most different matched words, as one line, and where matches lie in it.
+
+    The earliest such stretch, and the beginning of the text where it is as good as any: texts begin with what matters.
+    """
     start = 0
     if len(text) > _SNIPPET and matches:
-        starts = [begin for begin, _ in matches]
-        inside = [sum(begin <= other < begin + _SNIPPET - 40 for other in starts) for begin in starts]
-        start = max(0, starts[inside.index(max(inside))] - 40)
-        start = 0 if start < 40 else text.find(" ", start, start + 40) + 1 or start
+        richness = [_words(text, matches, begin) for begin in (0, *(match for match, _ in matches))]
+        at = richness.index(max(richness))
+        start = max(0, matches[at - 1][0] - _LEAD) if at else 0
+        start = text.find(" ", start, start + _LEAD) + 1 or start if start else 0
     end = min(len(text), start + _SNIPPET)
     before, after = "… " if start else "", " …" if end < len(text) else ""
     line = before + "".join(" " if char.isspace() else char for char in text[start:end]) + after
@@ -114,33 +113,40 @@ def snippet(text: str, matches: Sequence[tuple[int, int]]) -> tuple[str, list[tu
     return line, [(begin + shift, stop + shift) for begin, stop in matches if start <= begin and stop <= end]
 
 
+def _words(text: str, matches: Sequence[tuple[int, int]], start: int) -> int:
+    """How many different matched words begin and end in a snippet that starts with the word at `start`."""
+    end = start + _SNIPPET - (_LEAD if start else 0)
+    return len({text[begin:stop].casefold() for begin, stop in matches if start <= begin and stop <= end})
+
+
 # ------------------------------------------------------------------------------------------------- formats
 
 
-def as_json(answers: Sequence[Answer], *, batch: bool) -> str:
-    """One indented object for a single query, one object a line for a batch."""
-    if batch:
-        return as_json_lines(map(answer_json, answers))
+def as_json(answers: Sequence[Answer]) -> str:
+    """An indented object for each answer."""
     return "".join(orjson.dumps(answer_json(answer), option=orjson.OPT_INDENT_2).decode() + "\n" for answer in answers)
 
 
-def as_json_lines(values: object) -> str:
-    """One value a line."""
-    return "".join(dump(value) + "\n" for value in values)  # type: ignore[attr-defined]
+def as_json_lines(answers: Sequence[Answer]) -> str:
+    """An answer a line: what a batch gets for json and jsonl alike."""
+    return lines(map(answer_json, answers))
 
 
-def as_jsonl(answers: Sequence[Answer], *, batch: bool) -> str:
-    """One result a line, each with its query's id; a batch gives one answer a line instead, as the contract has it."""
-    if batch:
-        return as_json(answers, batch=True)
-    return as_json_lines(
+def as_jsonl(answers: Sequence[Answer]) -> str:
+    """A result a line, each with its query's id."""
+    return lines(
         {"query_id": answer.query.id, **_result_json(rank, result)}
         for answer in answers
         for rank, result in enumerate(answer.results, 1)
     )
 
 
-def as_csv(answers: Sequence[Answer], *, batch: bool) -> str:
+def lines(values: Iterable[Json]) -> str:
+    """A value a line."""
+    return "".join(dump(value) + "\n" for value in values)
+
+
+def as_csv(answers: Sequence[Answer]) -> str:
     """A header and one result a row (RFC 4180)."""
     columns = ["query_id", "rank", "id", "doc_id", "score", "name", "url", "section", "source", "start_line", "content"]
     out = io.StringIO()
@@ -153,28 +159,28 @@ def as_csv(answers: Sequence[Answer], *, batch: bool) -> str:
     return out.getvalue()
 
 
-def as_markdown(answers: Sequence[Answer], *, batch: bool) -> str:
+def as_markdown(answers: Sequence[Answer]) -> str:
     """A numbered list under each query."""
-    lines = []
+    parts = []
     for answer in answers:
-        lines += [f"## {answer.query.text}", ""]
+        parts += [f"## {answer.query.text}", ""]
         for rank, result in enumerate(answer.results, 1):
             name, url = result.record["name"], result.record["url"]
             text, _ = snippet(result.chunk["text"], answer.matches(result.chunk["text"]))
-            lines.append(f"{rank}. **{f'[{name}]({url})' if url else name}** `{result.hit.id}` {result.hit.score:.4f}")
-            lines += [f"   - {why(result)}", f"   > {text}"]
-        lines.append("")
-    return "\n".join(lines)
+            parts.append(f"{rank}. **{f'[{name}]({url})' if url else name}** `{result.hit.id}` {result.hit.score:.4f}")
+            parts += [f"   - {why(result).replace(chr(10), ', ')}", f"   > {text}"]
+        parts.append("")
+    return "\n".join(parts)
 
 
-def as_trec(answers: Sequence[Answer], *, batch: bool) -> str:
+def as_trec(answers: Sequence[Answer]) -> str:
     """A TREC run, `qid Q0 docid rank score tag`; white space within an id becomes %20."""
-    lines = []
+    rows = []
     for answer in answers:
         for rank, result in enumerate(answer.results, 1):
             id_ = _result_id(answer, result).replace(" ", "%20")
-            lines.append(f"{answer.query.id.replace(' ', '%20')} Q0 {id_} {rank} {result.hit.score!r} {RUN_TAG}\n")
-    return "".join(lines)
+            rows.append(f"{answer.query.id.replace(' ', '%20')} Q0 {id_} {rank} {result.hit.score!r} {RUN_TAG}\n")
+    return "".join(rows)
 
 
 def as_ids(answers: Sequence[Answer]) -> str:
@@ -186,13 +192,15 @@ def _result_id(answer: Answer, result: Result) -> str:
     return result.hit.id if answer.unit == "chunk" else str(result.record["id"])
 
 
-FORMATS: Mapping[str, Callable[..., str]] = {
+FORMATS: Mapping[str, Callable[[Sequence[Answer]], str]] = {
     "json": as_json,
     "jsonl": as_jsonl,
     "csv": as_csv,
     "md": as_markdown,
     "trec": as_trec,
 }
+BATCH_FORMATS = {**FORMATS, "json": as_json_lines, "jsonl": as_json_lines}
+"""The same for a batch, where an answer must be one line."""
 
 
 # ---------------------------------------------------------------------------------------------------- text
@@ -200,23 +208,24 @@ FORMATS: Mapping[str, Callable[..., str]] = {
 
 def print_answers(answers: Sequence[Answer], console: Console, *, explain: bool, timing: bool, batch: bool) -> None:
     """A table a query: name, score, why, and a snippet with the matched words."""
+
+    def say(line: str) -> None:
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
     for answer in answers:
         if batch:
-            console.print(f"{answer.query.id}: {answer.query.text}", style="bold", markup=False, highlight=False)
+            say(f"{answer.query.id}: {answer.query.text}")
         if answer.results:
-            console.print(_table(answer, explain=explain))
+            console.print(_table(answer))
         else:
-            console.print("no results", markup=False)
-        if explain:
-            legs = "".join(f"; {leg} skipped: {reason}" for leg, reason in answer.strategies_skipped.items())
-            line = f"{answer.pipeline}, {answer.fusion_method}, generation {answer.generation}{legs}"
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            say("no results")
+        for line in _explanation(answer) if explain else ():
+            say(line)
         if timing:
-            line = ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()))
 
 
-def _table(answer: Answer, *, explain: bool) -> object:
+def _table(answer: Answer) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -225,16 +234,28 @@ def _table(answer: Answer, *, explain: bool) -> object:
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("name", ratio=3, overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("why", ratio=3)
-    table.add_column("snippet", ratio=8)
+    table.add_column("why", ratio=2)
+    table.add_column("snippet", ratio=7)
     for rank, result in enumerate(answer.results, 1):
         name = Text(printable(str(result.record["name"])), style="bold")
         name.append("\n" + printable(_result_id(answer, result)), style="dim")
         if result.chunk["section"]:
             name.append("\n" + printable(str(result.chunk["section"])), style="italic")
-        reasons = "\n".join(explanation(result)) if explain else why(result)
-        table.add_row(str(rank), name, f"{result.hit.score:.3f}", Text(reasons), _marked(answer, result))
+        table.add_row(str(rank), name, f"{result.hit.score:.3f}", Text(why(result)), _marked(answer, result))
     return table
+
+
+def _explanation(answer: Answer) -> Iterator[str]:
+    """How each score came about, then the pipeline and what it left out."""
+    for rank, result in enumerate(answer.results, 1):
+        yield f"{rank}. {result.hit.id} {result.hit.score:.6g}"
+        for evidence in result.hit.evidence:
+            place = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
+            part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"
+            yield f"   {evidence.leg}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
+    yield f"{answer.pipeline}, {answer.fusion_method}, generation {answer.generation}"
+    for leg, reason in answer.strategies_skipped.items():
+        yield f"{leg} skipped: {reason}"
 
 
 def _marked(answer: Answer, result: Result) -> Text:

@@ -46,7 +46,9 @@ class Searcher:
         """
         for query in queries:
             if not query.text.strip():
-                raise UsageError(f"query {query.id!r} is empty", hint='for example: retrieve query "segment lungs in CT"')
+                raise UsageError(
+                    f"query {query.id!r} is empty", hint='for example: retrieve query "segment lungs in CT"'
+                )
         if k < 1:
             raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
         begun = time.perf_counter()

@@ -43,7 +43,9 @@ class Store:
         self.generations = path / "generations"
         self.quarantine = path / "quarantine.jsonl"
         if path.exists() and not path.is_dir():
-            raise UsageError(f"{path} is a file, not a folder of artifacts", hint="name another folder: --artifacts DIR")
+            raise UsageError(
+                f"{path} is a file, not a folder of artifacts", hint="name another folder: --artifacts DIR"
+            )
 
     # ------------------------------------------------------------------------------------------- reading
 
@@ -144,7 +146,9 @@ class Store:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
-                raise Locked(f"another writer holds {self.path}: {file.read().strip()}", hint="wait for it to end") from None
+                raise Locked(
+                    f"another writer holds {self.path}: {file.read().strip()}", hint="wait for it to end"
+                ) from None
             file.truncate(0)
             holder = {"pid": os.getpid(), "host": socket.gethostname(), "start": _now(), "command": sys.argv}
             file.write(json.dumps(holder))
@@ -184,7 +188,8 @@ class Store:
         for name in names:
             _sync(scratch / name)
         files = {
-            name: FileEntry(sha1_file(scratch / name), (scratch / name).stat().st_size, rows.get(name)) for name in names
+            name: FileEntry(sha1_file(scratch / name), (scratch / name).stat().st_size, rows.get(name))
+            for name in names
         }
         manifest = Manifest(recipe=recipe, sources=tuple(sources), files=files, built={"at": _now(), **built})
         folder = self.generations / manifest.id
@@ -273,4 +278,6 @@ def _now() -> str:
 
 
 def _unwritable(path: Path, error: OSError) -> RetrieveError:
-    return RetrieveError(f"cannot write to {path}: {error.strerror}", hint="check its rights, or name another folder: --artifacts DIR")
+    return RetrieveError(
+        f"cannot write to {path}: {error.strerror}", hint="check its rights, or name another folder: --artifacts DIR"
+    )

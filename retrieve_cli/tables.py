@@ -61,7 +61,9 @@ class Table:
         try:
             value = orjson.loads(line)
         except ValueError as error:
-            raise IndexCorrupt(f"row {row} of {self._path} is damaged ({error})", hint="retrieve inspect verify") from error
+            raise IndexCorrupt(
+                f"row {row} of {self._path} is damaged ({error})", hint="retrieve inspect verify"
+            ) from error
         if not isinstance(value, dict):
             raise IndexCorrupt(f"row {row} of {self._path} is not an object", hint="retrieve inspect verify")
         return value

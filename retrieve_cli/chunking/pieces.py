@@ -77,7 +77,7 @@ class Cutter:
         if block.kind == "table":
             return self._table(block, room, cost)
         if self._coherence and block.kind in ("paragraph", "quote"):
-            return self._coherent(block, room, cost)
+            return self._coherent(block, room, cost, coherence=self._coherence)
         return self._cut(block.start, block.end, room, levels=self._levels[block.kind], cost=cost)
 
     def _cut(self, start: int, end: int, room: int, *, levels: tuple[Starts, ...], cost: float) -> Iterator[Piece]:
@@ -103,11 +103,10 @@ class Cutter:
             for piece in self._cut(first, last, max(1, room - repeated), levels=(), cost=WITHIN_BLOCK):
                 yield replace(piece, context=header, repeated=repeated)
 
-    def _coherent(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
+    def _coherent(self, block: Block, room: int, cost: float, *, coherence: Coherence) -> Iterator[Piece]:
         """Sentence by sentence; a chunk is the cheaper to begin the more clearly the subject changes there."""
-        assert self._coherence is not None
         spans = list(_spans(self._sentences(self._text, block.start, block.end), block.start, block.end))
-        drops = self._coherence.drops([self._text[first:last] for first, last in spans])
+        drops = coherence.drops([self._text[first:last] for first, last in spans])
         costs = [cost, *(WITHIN_BLOCK - AT_DROP * float(drop) for drop in drops)]
         for (first, last), price in zip(spans, costs, strict=True):
             yield from self._cut(first, last, room, levels=(line_starts,), cost=price)

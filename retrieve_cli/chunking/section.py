@@ -111,7 +111,7 @@ def sections_of(blocks: Iterable[Block]) -> Iterator[Section]:
 
 
 def joined(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> list[Section]:
-    """The sections, where a bare heading goes with its first subsection and tiny neighbours of one parent together."""
+    """The sections, where a bare heading goes with what follows it and tiny neighbours of one parent together."""
     done: list[Section] = []
     for section in sections:
         path = _common(done[-1], section, tokens, tiny) if done else None
@@ -125,8 +125,7 @@ def joined(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> list[
 
 def _common(before: Section, section: Section, tokens: TokenMap, tiny: int) -> tuple[str, ...] | None:
     """The path of the two sections in one chunk; None where each keeps its own."""
-    bare = all(block.kind == "heading" for block in before.blocks)
-    if bare and section.path[: len(before.path)] == before.path:
+    if all(block.kind == "heading" for block in before.blocks):
         return section.path
     small = all(tokens.count(part.start, part.end) < tiny for part in (before, section))
     return section.parent if small and before.parent == section.parent else None

@@ -37,7 +37,9 @@ def build(
     elif docs_dir is not None and catalog is None:
         source = assemble.folder_source(docs_dir, settings)
     else:
-        raise UsageError("name one source: --catalog FILE or --docs-dir DIR", hint="retrieve build --catalog tools.jsonl")
+        raise UsageError(
+            "name one source: --catalog FILE or --docs-dir DIR", hint="retrieve build --catalog tools.jsonl"
+        )
     parts = assemble.build_parts(source, settings)
     with progress_for(shared.talk, sys.stderr) as progress:
         progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")

@@ -44,7 +44,7 @@ def records(
         raise UsageError(f"--limit is {limit}; it takes a whole number from 0", hint="--limit 0 shows all of them")
     found = inspection.records(_generation(shared), filters=filter_ or [], limit=limit)
     if shared.format == "jsonl":
-        print(render.as_json_lines(found["records"]), end="")
+        print(render.lines(found["records"]), end="")
     elif shared.format == "json":
         print(render.dump(found))
     else:
@@ -92,4 +92,7 @@ def _generation(shared: Shared) -> Any:
 def _show(value: dict[str, Any], shared: Shared) -> None:
     from retrieve_cli import render
 
-    print(render.dump(value) if shared.format == "json" else render.outline(value), end="\n" if shared.format == "json" else "")
+    print(
+        render.dump(value) if shared.format == "json" else render.outline(value),
+        end="\n" if shared.format == "json" else "",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 from typer.main import get_command
@@ -30,7 +31,7 @@ app.add_typer(inspect.app, name="inspect")
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
         from retrieve_cli import __version__
@@ -60,8 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return talk.error(Exit.ERROR, "memory", "out of memory", "the live index is as it was; try a smaller catalog")
     except OSError as error:
-        return talk.error(Exit.ERROR, "system", f"{error.filename or 'system'}: {error.strerror}", "the live index is as it was")
-    except Exception as error:
+        return talk.error(
+            Exit.ERROR, "system", f"{error.filename or 'system'}: {error.strerror}", "the live index is as it was"
+        )
+    except Exception as error:  # noqa: BLE001  the edge: nothing may reach the user as a traceback
         return _unforeseen(error, talk)
 
 
@@ -73,7 +76,10 @@ def _unforeseen(error: Exception, talk: Talk) -> int:
     if talk.verbose:
         raise error
     return talk.error(
-        Exit.ERROR, "internal", f"{type(error).__name__}: {error}", "this is a bug in retrieve; -v shows where it happened"
+        Exit.ERROR,
+        "internal",
+        f"{type(error).__name__}: {error}",
+        "this is a bug in retrieve; -v shows where it happened",
     )
 
 

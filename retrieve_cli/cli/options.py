@@ -42,7 +42,8 @@ class Talk:
         """Reads the flags that matter from a raw command line."""
         pairs = zip(arguments, [*arguments[1:], ""], strict=True)
         as_json = any(
-            word in ("--json", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS for word, after in pairs
+            word in ("--json", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS
+            for word, after in pairs
         )
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
 
@@ -97,7 +98,9 @@ class Shared:
 
         terminal = {Color.always: True, Color.never: False, Color.auto: None}[self.color]
         width = None if sys.stdout.isatty() else 120
-        return Console(force_terminal=terminal, no_color=self.color is Color.never or None, width=width, highlight=False)
+        return Console(
+            force_terminal=terminal, no_color=self.color is Color.never or None, width=width, highlight=False
+        )
 
 
 def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -127,8 +130,8 @@ def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
 def _options(formats: Sequence[str]) -> list[Parameter]:
     declared: list[tuple[str, Any, Any, Any]] = [
-        ("artifacts", Path, Path("artifacts"), typer.Option("--artifacts", metavar="DIR", help="The folder of the index.")),
-        ("config", Path | None, None, typer.Option("--config", metavar="FILE", help="Configuration.  [default: ./config.yaml]", show_default=False)),
+        ("artifacts", Path, Path("artifacts"), typer.Option("--artifacts", metavar="DIR", help="Folder of the index.")),
+        ("config", Path | None, None, typer.Option("--config", metavar="FILE", help="Default: ./config.yaml.")),
         ("format_", str, formats[0], typer.Option("--format", metavar="|".join(formats), help="How it is printed.")),
         ("json_", bool, False, typer.Option("--json", help="Short for --format json.")),
         ("color", Color, Color.auto, typer.Option("--color", metavar="auto|always|never", help="Colours on stdout.")),

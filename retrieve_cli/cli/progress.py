@@ -53,8 +53,7 @@ def progress_for(talk: Talk, stream: TextIO) -> Iterator[Progress]:
         yield Lines(talk)
         return
     from rich.console import Console
-    from rich.progress import Progress as RichProgress
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
         SpinnerColumn(),

@@ -14,7 +14,6 @@ from retrieve_cli.contracts import Answer, Query
 from retrieve_cli.errors import Exit, UsageError
 
 
-
 @shared("text", "json", "jsonl", "csv", "md", "trec")
 def query(
     text: Annotated[
@@ -57,11 +56,12 @@ def _print(answers: list[Answer], shared: Shared, *, ids: bool, explain: bool, t
     elif shared.format == "text":
         render.print_answers(answers, shared.console(), explain=explain, timing=timing, batch=batch)
     else:
-        sys.stdout.write(render.FORMATS[shared.format](answers, batch=batch))
+        formats = render.BATCH_FORMATS if batch else render.FORMATS
+        sys.stdout.write(formats[shared.format](answers))
 
 
 def _from_stdin(lines: Iterable[bytes]) -> Iterator[Query]:
-    """A query a line: JSON objects with `query` (or `text`) and `id` (or `_id`), or plain text, whose id is its line number."""
+    """A query a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number."""
     for number, raw in enumerate(lines, 1):
         try:
             line = raw.decode("utf-8").strip()

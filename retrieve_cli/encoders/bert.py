@@ -154,16 +154,20 @@ def positions(ids: Rows, architecture: Architecture) -> Rows:
         return np.broadcast_to(np.arange(ids.shape[-1]), ids.shape)
     # A text may spell the padding token out; transformers gives such a token the padding's own position.
     real = (ids != architecture.padding).astype(np.int64)
-    return np.cumsum(real, axis=-1) * real + architecture.padding
+    places: Rows = np.cumsum(real, axis=-1) * real + architecture.padding
+    return places
 
 
 def pool(hidden: Vectors, pooling: Pooling) -> Vectors:
     """One vector (dim,) of one text's hidden states (t, dim). Nothing is padded, so every row counts."""
+    pooled: Vectors
     if pooling == "mean":
-        return hidden.mean(axis=0, dtype=np.float32)
-    if pooling == "max":
-        return hidden.max(axis=0)
-    return hidden[0 if pooling == "cls" else -1]
+        pooled = hidden.mean(axis=0, dtype=np.float32)
+    elif pooling == "max":
+        pooled = hidden.max(axis=0)
+    else:
+        pooled = hidden[0 if pooling == "cls" else -1]
+    return pooled
 
 
 def to_unit(vector: Vectors) -> Vectors:

@@ -1,10 +1,10 @@
 """The model cache: a checkpoint laid out once for multiplying, with its ONNX graph, so that opening it is mapping it.
 
-    <cache_dir>/digests.json                    SHA-1 of files already read
-    <cache_dir>/<name>-<revision>/model.onnx    the graph; its weights are external
-                                  weights.safetensors
-                                  tokenizer.json
-                                  card.json     written last: format, revision, SHA-1 of each file
+<cache_dir>/digests.json        SHA-1 of files already read
+<cache_dir>/<name>-<revision>/
+    model.onnx                  the graph; its weights are external
+    weights.safetensors         laid out for multiplying
+    card.json                   written last: format, revision, SHA-1 of each file
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from retrieve_cli.errors import Unavailable
 
 FORMAT = 1
 """Raised when the layout or the graph changes, so that older exports are made again."""
-GRAPH, WEIGHTS, TOKENIZER, CARD = "model.onnx", "weights.safetensors", "tokenizer.json", "card.json"
+GRAPH, WEIGHTS, CARD = "model.onnx", "weights.safetensors", "card.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,6 @@ class Exported:
     def weights(self) -> Path:
         return self.path / WEIGHTS
 
-    @property
-    def tokenizer(self) -> Path:
-        return self.path / TOKENIZER
-
 
 def open_exported(folder: ModelFolder, cache_dir: Path) -> Exported:
     """The model's place in the cache, written now if it is absent, damaged or of an older format.
@@ -57,7 +53,7 @@ def open_exported(folder: ModelFolder, cache_dir: Path) -> Exported:
     revision = folder.revision(digests)
     target = cache_dir / f"{re.sub(r'[^A-Za-z0-9._-]+', '--', folder.name)}-{revision[:12]}"
     if not sound(target, revision, digests):
-        from retrieve_cli.encoders.export import publish
+        from retrieve_cli.encoders.export import publish  # a query finds the export there already
 
         try:
             publish(folder, architecture, target, revision=revision, digests=digests)

@@ -51,7 +51,7 @@ def choose(device: Device = "auto", kind: Kind = "auto") -> Choice:
         return Choice("torch", "cuda", f"cuda: torch ({gpu_name()})")
     if device == "cuda":
         raise Unavailable(
-            f"`device: cuda` was asked for, and {missing}.",
+            f"A GPU was required (`device: cuda`) and cannot be used: {missing}.",
             hint="set `encoder.device: auto`, or install the driver and a torch built for CUDA",
         )
     return _on_cpu(kind, missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -91,8 +92,9 @@ def hidden_states(architecture: Architecture, weights: Mapping[str, Vectors], id
     """(t, dim) float32: the hidden state of each of one text's (t,) ids."""
     with one_blas_thread:
         places = positions(ids, architecture)
-        result: Vectors = forward(EagerOperations(architecture, weights), architecture, ids=ids, positions=places)
-    return result
+        states: Any = forward(EagerOperations(architecture, weights), architecture, ids=ids, positions=places)
+    hidden: Vectors = states
+    return hidden
 
 
 class _OneThread:
@@ -127,8 +129,6 @@ one_blas_thread = _OneThread()
 @lru_cache(maxsize=1)
 def _openblas() -> tuple[Any, Any] | None:
     """The functions that read and set the thread count of the OpenBLAS that NumPy carries, where it carries one."""
-    import ctypes
-
     root = Path(np.__file__).parent
     for folder in (root.parent / "numpy.libs", root / ".dylibs"):
         for library in sorted(folder.glob("libscipy_openblas*")):

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from retrieve_cli.encoders.bert import Architecture, arrange
-from retrieve_cli.encoders.cache import CARD, FORMAT, GRAPH, TOKENIZER, WEIGHTS, sound
+from retrieve_cli.encoders.cache import CARD, FORMAT, GRAPH, WEIGHTS, sound
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.folder import ModelFolder
 from retrieve_cli.encoders.graph import write_graph
@@ -19,9 +19,7 @@ from retrieve_cli.encoders.tensors import extents, read, write
 from retrieve_cli.errors import Unavailable
 
 
-def publish(
-    folder: ModelFolder, architecture: Architecture, target: Path, *, revision: str, digests: Digests
-) -> None:
+def publish(folder: ModelFolder, architecture: Architecture, target: Path, *, revision: str, digests: Digests) -> None:
     """Export a model to `target`; two exporters at once, or one that is killed, do no harm.
 
     Raises:
@@ -51,10 +49,8 @@ def _write(folder: ModelFolder, architecture: Architecture, scratch: Path) -> di
         )
     files = {WEIGHTS: write(scratch / WEIGHTS, arrange(read(folder.weights), architecture))}
     graph = write_graph(architecture, extents(scratch / WEIGHTS), weights=WEIGHTS)
-    tokenizer = (folder.transformer / TOKENIZER).read_bytes()
-    for name, content in ((GRAPH, graph), (TOKENIZER, tokenizer)):
-        (scratch / name).write_bytes(content)
-        files[name] = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    (scratch / GRAPH).write_bytes(graph)
+    files[GRAPH] = hashlib.sha1(graph, usedforsecurity=False).hexdigest()
     for path in scratch.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())

@@ -78,7 +78,7 @@ class ModelFolder:
         )
 
     def revision(self, digests: Digests) -> str:
-        """SHA-1 over the weights and every file of settings that changes a vector; prompts and limits are in the card."""
+        """SHA-1 over the weights and the settings that change a vector; prompts and limits stand in the card."""
         settings = [self.transformer / name for name in ("config.json", "tokenizer.json", "vocab.txt")]
         settings += [module.path / "config.json" for module in self.modules[1:]]
         files = [*(path for path in settings if path.is_file()), *self.weights]

@@ -1,7 +1,7 @@
 """An encoder without a model: signed feature hashing of words, pairs of words and pieces of words.
 
 Weinberger et al. 2009, "Feature Hashing for Large Scale Multitask Learning". A baseline, and exact enough to test with:
-every count is a small multiple of a power of two, so that no sum depends on its order, its neighbours or the machine.
+every weight is a power of two, so that no sum depends on its order, its neighbours or the machine.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _SLICE = 512
 _WORD = re.compile(r"\w+")
 _EDGE = "\x02\x03"
 _PIECE_WEIGHT = 0.25
-_PAIR_WEIGHT = 0.5
-_COMMON_WEIGHT = 0.125
-_COMMON = frozenset(
-    "a an and are as at be by can for from has have in into is it its not of on or that the their this to used was"
-    " were which will with".split()
+_PAIR_WEIGHT = 0.125
+_COMMON_WEIGHT = 0.25
+_COMMON_WORDS = (
+    "a an and are as at be by can for from has have in into is it its not of on or that the their this to used was were"
+    " which will with"
 )
+_COMMON = frozenset(_COMMON_WORDS.split())
 """Without a model or a collection nothing else says that these words say little."""
 
 
@@ -110,7 +111,7 @@ class HashedEncoder:
         worded = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(text)] for text in texts]
         if not vocabulary:
             return
-        meanings = self._word_vectors(vocabulary)
+        meanings = self._word_vectors(list(vocabulary))
         hashes = np.fromiter((hash64(word) for word in vocabulary), dtype=np.uint64, count=len(vocabulary))
         for place, numbers in enumerate(worded):
             if numbers:
@@ -119,7 +120,7 @@ class HashedEncoder:
                 self._add(total, pairs(hashes[row]), _PAIR_WEIGHT)
                 vectors[place] = _unit(total)
 
-    def _word_vectors(self, vocabulary: Sequence[str] | dict[str, int]) -> Vectors:
+    def _word_vectors(self, vocabulary: Sequence[str]) -> Vectors:
         """(words, dim) float32: what one occurrence of each word adds."""
         meanings = np.zeros((len(vocabulary), self._dim), dtype=np.float32)
         for row, word in zip(meanings, vocabulary, strict=True):

@@ -95,7 +95,7 @@ def _hub_cache() -> Path:
 
 def _is_path(model: str) -> bool:
     """Whether it can only be meant as a path; a hub name has at most one slash and starts with neither . nor ~."""
-    return model.startswith((".", "~", os.sep)) or model.count("/") > 1 or os.path.isabs(model)
+    return model.startswith((".", "~", os.sep)) or model.count("/") > 1 or Path(model).is_absolute()
 
 
 def _fetch(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""The default encoder on a CPU: onnxruntime over mapped weights, NumPy for a short query; neither torch nor transformers.
+"""The default encoder on a CPU: onnxruntime over mapped weights, NumPy for a short query, and no torch.
 
 Only texts of exactly the same number of tokens share a batch. So nothing is padded, nothing is masked, no work is
 spent on padding, and the arithmetic of a text does not depend on its neighbours: its vector is the same to the bit.
@@ -26,7 +26,7 @@ from retrieve_cli.encoders.tokens import ModelTokenizer
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Vectors
 
 _SHORT = 64
 """Queries of up to so many tokens go through NumPy: beyond, loading onnxruntime is the smaller cost."""
@@ -84,7 +84,7 @@ class OnnxEncoder:
         short = [place for place, tokens in enumerate(ids) if len(tokens) <= _SHORT]
         long = [place for place, tokens in enumerate(ids) if len(tokens) > _SHORT]
         vectors = self._empty(len(texts))
-        self._spread(lambda place: self._encode_eagerly(ids, place, vectors), short)
+        self._encode_singly(ids, short, vectors)
         self._encode_batches(ids, long, vectors)
         return vectors
 
@@ -103,10 +103,17 @@ class OnnxEncoder:
     def _empty(self, count: int) -> Vectors:
         return np.zeros((count, self._folder.dim), dtype=np.float32)
 
-    def _encode_eagerly(self, ids: Sequence[Sequence[int]], place: int, vectors: Vectors) -> None:
-        if ids[place]:
-            hidden = hidden_states(self._exported.architecture, self._weights, _row(ids[place]))
-            vectors[place] = self._finish(hidden)
+    def _encode_singly(self, ids: Sequence[Sequence[int]], places: Sequence[int], vectors: Vectors) -> None:
+        if not places:
+            return
+        architecture, weights = self._exported.architecture, self._weights
+
+        def encode(place: int) -> None:
+            if ids[place]:  # a text without a token keeps the zero vector
+                hidden = hidden_states(architecture, weights, np.array(ids[place], dtype=np.int64))
+                vectors[place] = self._finish(hidden)
+
+        self._spread(encode, places)
 
     def _encode_batches(self, ids: Sequence[Sequence[int]], places: Sequence[int], vectors: Vectors) -> None:
         batches = list(same_length(ids, places, batch_tokens=self._batch_tokens))
@@ -129,13 +136,14 @@ class OnnxEncoder:
 
     def _spread(self, work: Callable[[Any], None], items: Sequence[Any]) -> None:
         """Over the threads, one item at a time; onnxruntime and NumPy let go of the interpreter while they compute."""
-        if len(items) < 2 or self._threads == 1:
+        threads = min(self._threads, len(items))
+        if threads <= 1:
             for item in items:
                 work(item)
             return
-        from concurrent.futures import ThreadPoolExecutor
+        from concurrent.futures import ThreadPoolExecutor  # a single query does without it, and it costs 3 ms
 
-        with ThreadPoolExecutor(min(self._threads, len(items))) as workers:
+        with ThreadPoolExecutor(threads) as workers:
             for _ in workers.map(work, items):
                 pass
 
@@ -157,14 +165,15 @@ class OnnxEncoder:
         return runtime.InferenceSession(str(self._exported.graph), options, providers=["CPUExecutionProvider"])
 
 
-def same_length(
-    ids: Sequence[Sequence[int]], places: Sequence[int], *, batch_tokens: int
-) -> Iterator[Sequence[int]]:
-    """Places of texts with the same number of tokens, longest first, in batches of at most `batch_tokens` (or one)."""
+def same_length(ids: Sequence[Sequence[int]], places: Sequence[int], *, batch_tokens: int) -> Iterator[Sequence[int]]:
+    """Places of texts with the same number of tokens, longest first, in batches of at most `batch_tokens` (or one).
+
+    A text without a token is in none.
+    """
     by_length: dict[int, list[int]] = {}
     for place in places:
         by_length.setdefault(len(ids[place]), []).append(place)
-    by_length.pop(0, None)  # a text without a token keeps the zero vector
+    by_length.pop(0, None)
     for length, alike in sorted(by_length.items(), reverse=True):
         step = max(1, batch_tokens // length)
         for start in range(0, len(alike), step):
@@ -176,7 +185,3 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _row(tokens: Sequence[int]) -> Rows:
-    return np.array(tokens, dtype=np.int64)

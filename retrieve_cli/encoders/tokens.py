@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,8 @@ from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,15 @@ class ModelTokenizer:
         return int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
-        offsets: list[tuple[int, int]] = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        offsets: list[tuple[int, int]] = self._tokenizer.encode(readable(text), add_special_tokens=False).offsets
         return offsets
 
     def count(self, text: str) -> int:
         return len(self._plain([text])[0].ids)
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """`count` of each text, counted side by side."""
+        return [len(encoding.ids) for encoding in self._plain(texts)]
 
     def ids(self, texts: Sequence[str], *, max_tokens: int) -> Tokenized:
         """Ids of each text with special tokens around it, cut at the end to at most `max_tokens` in all."""
@@ -70,7 +77,7 @@ class ModelTokenizer:
         return Tokenized(found, cut)
 
     def _plain(self, texts: Sequence[str]) -> list[Any]:
-        encoded: list[Any] = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        encoded: list[Any] = self._tokenizer.encode_batch_fast([readable(text) for text in texts], add_special_tokens=False)
         return encoded
 
     @cached_property
@@ -83,6 +90,11 @@ class ModelTokenizer:
             own = [tokenizer.normalizer] if tokenizer.normalizer is not None else []
             tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
         return tokenizer
+
+
+def readable(text: str) -> str:
+    """The text with each lone surrogate, which no tokenizer takes, replaced by one other character."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def _parse(path: Path) -> Any:

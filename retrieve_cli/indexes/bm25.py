@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -91,7 +92,7 @@ class Postings:
         self._lengths.append(sum(counts.values()))
 
     def columns(self) -> dict[str, Json]:
-        """By term in alphabetical order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n)."""
+        """By term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n)."""
         vocabulary = sorted(self._vocabulary)
         position = np.empty(len(vocabulary), np.int32)
         position[[self._vocabulary[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
@@ -107,24 +108,35 @@ class Postings:
         }
 
 
-def impacts(columns: Mapping[str, Json], *, variant: Variant, k1: float, b: float) -> Vectors:
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Which BM25: its variant and parameters. Part of the recipe."""
+
+    variant: Variant = "lucene"
+    k1: float = 1.2
+    b: float = 0.75
+
+
+def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
     """The score that each posting adds to its row, (p,) float32."""
     lengths: Floats = columns["lengths"]
     counts = np.diff(columns["starts"])
-    weights = idf(variant, len(lengths), counts.astype(np.float64))
+    weights = idf(formula.variant, len(lengths), counts.astype(np.float64))
     mean = float(lengths.mean()) if lengths.size else 1.0
     tf = columns["frequencies"].astype(np.float64)
-    shares = saturation(variant, tf, lengths[columns["rows"]], k1=k1, b=b, mean_length=mean or 1.0)
+    shares = saturation(
+        formula.variant, tf, lengths[columns["rows"]], k1=formula.k1, b=formula.b, mean_length=mean or 1.0
+    )
     return (np.repeat(weights, counts) * shares).astype(np.float32)
 
 
 class Bm25Writer:
     """Fills and writes `bm25.pkl`: rows of weighted fields in, impacts out."""
 
-    def __init__(self, *, analyzer: Analyzer, unit: Unit, variant: Variant, k1: float, b: float) -> None:
+    def __init__(self, *, analyzer: Analyzer, unit: Unit, formula: Formula) -> None:
         self._postings = Postings(analyzer)
         self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
-        self._formula = {"variant": variant, "k1": k1, "b": b}
+        self._formula = formula
         self.add = self._postings.add
 
     def write(self, path: Path) -> int:
@@ -138,7 +150,7 @@ class Bm25Writer:
             "term_ends": np.cumsum([0, *map(len, vocabulary)], dtype=np.int64),
             "starts": columns["starts"],
             "rows": columns["rows"],
-            "impacts": impacts(columns, **self._formula),
+            "impacts": impacts(columns, self._formula),
         }
         pickles.dump(stored, path)
         return len(columns["lengths"])

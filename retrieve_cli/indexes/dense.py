@@ -9,13 +9,14 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Json, Unit
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.indexes.selection import best, candidates, grouped, rows_of, spread
 
 if TYPE_CHECKING:
@@ -27,23 +28,51 @@ _FLAT = b"IxFI"
 _BLOCK = 1024
 """Rows multiplied at a time. The vectors start at byte 45, unaligned, so NumPy copies each block; a block that stays
 in the cache makes that copy free, where the whole matrix would cost five times the product."""
+_ADDED_AT_ONCE = 65_536
 _SAMPLE = 4096
 """Rows from which an approximate index estimates how a query's scores are spread."""
 
 
-def write(vectors: Vectors, path: Path, *, kind: str, hnsw_m: int, hnsw_ef_construction: int) -> int:
-    """Writes a faiss inner-product index over (n, dim) float32 vectors; returns n."""
-    import faiss
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Which faiss index is written: `flat`, or `hnsw` with its neighbours a node and its breadth of construction."""
 
-    if kind == "hnsw":
-        index = faiss.IndexHNSWFlat(vectors.shape[1], hnsw_m, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = hnsw_ef_construction
+    kind: Literal["flat", "hnsw"] = "flat"
+    hnsw_m: int = 32
+    hnsw_ef_construction: int = 200
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """What changes the answers of the index; part of the recipe."""
+        return {"kind": "flat"} if self.kind == "flat" else asdict(self)
+
+
+def write(vectors: Vectors, path: Path, *, parameters: Parameters) -> int:
+    """Writes a faiss inner-product index over (n, dim) float32 vectors; returns n.
+
+    Raises:
+        Unavailable: faiss is not installed.
+    """
+    faiss: Any = _faiss()
+    dim = vectors.shape[1]
+    if parameters.kind == "hnsw":
+        index = faiss.IndexHNSWFlat(dim, parameters.hnsw_m, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = parameters.hnsw_ef_construction
     else:
-        index = faiss.IndexFlatIP(vectors.shape[1])
-    for start in range(0, len(vectors), 65_536):
-        index.add(np.ascontiguousarray(vectors[start : start + 65_536]))
+        index = faiss.IndexFlatIP(dim)
+    for start in range(0, len(vectors), _ADDED_AT_ONCE):
+        index.add(np.ascontiguousarray(vectors[start : start + _ADDED_AT_ONCE]))
     faiss.write_index(index, str(path))
     return int(index.ntotal)
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        hint = "pip install 'retrieve-cli[cpu]' (or [gpu])"
+        raise Unavailable("the package faiss is not installed", hint=hint) from error
+    return faiss
 
 
 def open_index(path: Path, *, hnsw_ef_search: int) -> FlatIndex | HnswIndex:
@@ -110,8 +139,7 @@ class HnswIndex:
 
     def __init__(self, path: Path, *, ef_search: int) -> None:
         """Raises: IndexCorrupt where faiss cannot read the file or it holds another kind of index."""
-        import faiss
-
+        faiss = _faiss()
         try:
             self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
             self._index.hnsw.efSearch = ef_search
@@ -162,8 +190,3 @@ def score_rows(vectors_of: Any, query: Vectors, rows: Rows, starts: Rows | None)
 
 
 _HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
-
-
-def card(*, kind: str, hnsw_m: int, hnsw_ef_construction: int) -> Mapping[str, Json]:
-    """The parameters that change the answers of the index; part of the recipe."""
-    return {"index": kind} if kind == "flat" else {"index": kind, "m": hnsw_m, "ef_construction": hnsw_ef_construction}

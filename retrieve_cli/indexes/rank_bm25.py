@@ -1,4 +1,7 @@
-"""BM25 by the rank_bm25 package: a second engine behind the same promise, for comparison; every query scores every row."""
+"""BM25 by the rank_bm25 package: a second engine behind the same promise, for comparison.
+
+Every query scores every row, and every opening builds the engine anew.
+"""
 
 from __future__ import annotations
 

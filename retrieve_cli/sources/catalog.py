@@ -9,6 +9,7 @@ from retrieve_cli.contracts import Json, Notice, Record, Refused
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.fields import FieldMap, record_from
 
+_BOM = b"\xef\xbb\xbf"
 _EXCERPT = 200
 """Characters of a refused line that are kept for people to recognise it."""
 
@@ -35,13 +36,14 @@ class CatalogSource:
         """Raises: UsageError where the file cannot be read."""
         try:
             with self.path.open("rb") as file:
-                for number, line in enumerate(file, 1):
-                    if number == 1:
-                        line = line.removeprefix(b"\xef\xbb\xbf")
+                for number, raw in enumerate(file, 1):
+                    line = raw.removeprefix(_BOM) if number == 1 else raw
                     if line.strip():
                         yield self._parse(line, number)
         except OSError as error:
-            raise UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its rights") from error
+            raise UsageError(
+                f"cannot read {self.path}: {error.strerror}", hint="check the path and its rights"
+            ) from error
 
     def _parse(self, line: bytes, number: int) -> Record | Refused:
         import orjson
@@ -76,7 +78,9 @@ def _check(path: Path) -> None:
         with path.open("rb") as file:
             head = file.read(4096).lstrip()
     except OSError as error:
-        raise UsageError(f"cannot read the catalog {path}: {error.strerror}", hint="check the path and its rights") from error
+        raise UsageError(
+            f"cannot read the catalog {path}: {error.strerror}", hint="check the path and its rights"
+        ) from error
     if head.startswith(b"["):
         raise UsageError(
             f"{path} is a JSON array; a catalog is JSON Lines, one object a line",

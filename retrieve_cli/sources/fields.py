@@ -121,7 +121,7 @@ def compose(pieces: Iterable[Field]) -> str:
 
 
 def strings(value: Json) -> list[str]:
-    """The strings in a value as catalogs write them: a string, a number, a list, or objects that have a name or a url."""
+    """The strings in a value as catalogs write them: a string, a number, a list, objects with a name or a url."""
     if isinstance(value, str):
         text = value.replace("\0", " ").strip()
         return [text] if text else []
@@ -187,7 +187,7 @@ def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
 
 
 def _metadata(item: Mapping[str, Json], fields: FieldMap) -> dict[str, Json]:
-    """What is left of the object once the fields with a place of their own are taken out; BEIR's `metadata` unfolded."""
+    """What is left of the object besides the fields with a place of their own; BEIR's `metadata` unfolded."""
     shown = {path for name in ("id", "name", "description", "url", "license", "keywords", "group")
              for path in fields.spellings[name]}  # fmt: skip
     rest = {key: value for key, value in item.items() if key not in shown - {"codeRepository"}}

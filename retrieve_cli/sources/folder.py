@@ -14,12 +14,14 @@ from retrieve_cli.sources.fields import first, strings
 
 KINDS = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
 
-_FRONT_MATTER = re.compile(r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONT_MATTER = re.compile(
+    r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
 
 
 class FolderSource:
-    """Every `.md`, `.markdown` and `.txt` file; the id is its path, the group its first folder or what it says itself."""
+    """Every `.md`, `.markdown` and `.txt` file; the id is its path, the group its first folder or its own word."""
 
     kind = "docs"
 
@@ -49,10 +51,12 @@ class FolderSource:
                 others[suffix or "no extension"] += 1
         if others:
             kinds = ", ".join(f"{suffix}: {count}" for suffix, count in others.most_common(8))
-            yield Notice(self.name, f"{others.total()} files that are neither markdown nor text were left out ({kinds})")
+            yield Notice(
+                self.name, f"{others.total()} files that are neither markdown nor text were left out ({kinds})"
+            )
 
     def _walk(self, folder: Path, prefix: str, above: frozenset[str]) -> Iterator[str | Refused | Notice]:
-        """Paths of files relative to the source, in order; hidden folders and folders inside themselves are left out."""
+        """Paths of files relative to the source, in order; hidden folders and links that lead back are left out."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
@@ -75,7 +79,9 @@ class FolderSource:
             text = (self.path / path).read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
-            yield Refused(path, 1, f"it is not UTF-8 (byte 0x{byte:02x} at position {error.start}); convert it with iconv")
+            yield Refused(
+                path, 1, f"it is not UTF-8 (byte 0x{byte:02x} at position {error.start}); convert it with iconv"
+            )
             return
         except OSError as error:
             yield Refused(path, 1, f"it cannot be read: {error.strerror}")

@@ -26,7 +26,13 @@ class Fuse:
     """
 
     def __init__(
-        self, legs: Sequence[Leg], *, weights: Sequence[float], method: Method, normalization: Normalization, rrf_k: float
+        self,
+        legs: Sequence[Leg],
+        *,
+        weights: Sequence[float],
+        method: Method,
+        normalization: Normalization,
+        rrf_k: float,
     ) -> None:
         """`weights` go with `legs`. Reciprocal ranks are weighted only by being listed, as the paper has it."""
         self.legs = tuple(legs)

@@ -114,9 +114,7 @@ class Retrieve:
         return str(self.leg)
 
 
-def hits(
-    layout: Layout, rows: Rows, scores: Sequence[float], evidence: Sequence[tuple[Evidence, ...]]
-) -> list[Hit]:
+def hits(layout: Layout, rows: Rows, scores: Sequence[float], evidence: Sequence[tuple[Evidence, ...]]) -> list[Hit]:
     """Hits for chunk rows with their scores and evidence."""
     records = layout.record_of(rows)
     return [

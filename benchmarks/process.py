@@ -1,0 +1,55 @@
+"""Whole commands: seconds and peak memory, in turn with a peer."""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / "shared" / "data"
+WORK = ROOT / "build" / "bench"
+RETRIEVE = (str(Path(sys.executable).with_name("retrieve")),)
+NAIVE = (sys.executable, str(ROOT / "benchmarks" / "naive.py"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a finished process took."""
+
+    seconds: float
+    mebibytes: float
+    output: str
+    errors: str
+
+
+def run(command: Sequence[str], *, stdin: str | None = None, fails: bool = False) -> Run:
+    """Runs a command to its end, in the work folder, so that no config.yaml is at hand."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    out, err, given = WORK / "out.txt", WORK / "err.txt", WORK / "in.txt"
+    given.write_text(stdin or "", "utf-8")
+    with out.open("wb") as stdout, err.open("wb") as stderr, given.open("rb") as source:
+        begun = time.perf_counter()
+        process = subprocess.Popen(command, stdin=source, stdout=stdout, stderr=stderr, cwd=WORK)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode and not fails:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{err.read_text('utf-8')}")
+    return Run(seconds, usage.ru_maxrss / 1024, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+def in_turn(ours: Sequence[str], peer: Sequence[str], *, rounds: int) -> tuple[list[Run], list[Run], float]:
+    """Both commands, one after the other, `rounds` times after a warm-up; and the median of the ratios peer / ours."""
+    run(ours), run(peer)
+    pairs = [(run(ours), run(peer)) for _ in range(rounds)]
+    ratio = statistics.median(theirs.seconds / mine.seconds for mine, theirs in pairs)
+    return [mine for mine, _ in pairs], [theirs for _, theirs in pairs], ratio
+
+
+def median(runs: Sequence[Run]) -> float:
+    """Median seconds."""
+    return statistics.median(run.seconds for run in runs)

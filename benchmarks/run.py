@@ -1,0 +1,37 @@
+"""`make bench`: every figure that the project is held to, and whether this machine reached it.
+
+python -m benchmarks.run [NAME ...]     names: quality build cold help warm throughput bm25 folder
+"""
+
+import sys
+
+from benchmarks import quality, speed
+from benchmarks.process import DATA
+
+PARTS = {
+    "quality": quality.scifact,
+    "build": speed.build,
+    "cold": speed.cold_query,
+    "help": speed.help_text,
+    "warm": speed.warm_query,
+    "throughput": speed.throughput,
+    "bm25": speed.bm25_latency,
+    "folder": speed.folder,
+}
+
+
+def main(names: list[str]) -> int:
+    """Runs the named parts, all of them by default; 1 where a figure is below what it is held to."""
+    if not DATA.is_dir():
+        print(f"the test collections are not at {DATA}: nothing to measure")
+        return 1
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        print(f"unknown: {', '.join(unknown)}; known: {', '.join(PARTS)}")
+        return 2
+    reached = [PARTS[name]() for name in names or PARTS]
+    return 0 if all(reached) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
