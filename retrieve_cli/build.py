@@ -7,6 +7,7 @@ is published before everything is written, and nothing at all where too much of 
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -79,8 +80,7 @@ def build(source: Source, parts: Parts, store: Store, *, max_fail: float, progre
         Locked, Unavailable, RetrieveError: from the store and the encoder.
     """
     begun = time.monotonic()
-    with store.writer(), store.scratch() as scratch:
-        intake = _Intake(scratch, parts, progress)
+    with store.writer(), store.scratch() as scratch, closing(_Intake(scratch, parts, progress)) as intake:
         intake.take(source)
         records, refused = intake.records, len(intake.refused)
         if not records and not refused:
@@ -135,11 +135,16 @@ class _Intake:
 
     def write(self) -> dict[str, int]:
         """Writes the indexes and offsets; returns the rows of each file."""
-        rows = self._tables.close()
+        rows = self._tables.finish()
         rows[DENSE] = self._parts.write_dense(self._vectors.read(), self._scratch / DENSE)
         rows[BM25] = self._parts.text_index.write(self._scratch / BM25)
         self._vectors.remove()
         return rows
+
+    def close(self) -> None:
+        """Closes the files, finished or not."""
+        self._tables.close()
+        self._vectors.close()
 
     def _record(self, record: Record) -> None:
         if (first := self._seen.get(record.id)) is not None:
@@ -184,11 +189,14 @@ class VectorFile:
             self.encoded += len(self._waiting)
             self._waiting = []
 
+    def close(self) -> None:
+        self._file.close()
+
     def read(self) -> Vectors:
-        """All vectors so far, (n, dim) float32, mapped."""
+        """All vectors, (n, dim) float32, mapped; none can be added any more."""
         import numpy as np
 
-        self._file.close()
+        self.close()
         shape = (self.encoded, self._encoder.card.dim)
         return np.memmap(self._path, np.float32, "r", shape=shape) if self.encoded else np.empty(shape, np.float32)
 

@@ -56,12 +56,16 @@ class GenerationWriter:
         self._ids.append(record.id.encode())
         self._digests.append((record.id, row["sha1"]))
 
-    def close(self) -> dict[str, int]:
-        """Writes the offsets; returns the rows of each table."""
-        import numpy as np
-
+    def close(self) -> None:
+        """Closes the tables, finished or not."""
         self._records.close()
         self._chunks.close()
+
+    def finish(self) -> dict[str, int]:
+        """Closes the tables and writes their offsets; returns the rows of each table."""
+        import numpy as np
+
+        self.close()
         offsets = {
             "records": np.array(self._records.offsets, np.int64),
             "chunks": np.array(self._chunks.offsets, np.int64),

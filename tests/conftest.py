@@ -1,0 +1,59 @@
+"""Fixtures: an empty folder for every test, an index without any model, the program as a function."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from samples import TOOLS, Done, Program, write_catalog
+
+from retrieve_cli.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test runs in an empty folder, without the user's configuration; the hashed encoder unless it says else."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture
+def retrieve(capfd: pytest.CaptureFixture[str]) -> Program:
+    """The program `retrieve`, run in this process."""
+
+    def run(*arguments: object) -> Done:
+        capfd.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        return Done(int(code), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    """A catalog of five tools."""
+    return write_catalog(tmp_path / "tools.jsonl", TOOLS)
+
+
+@pytest.fixture
+def index(catalog: Path, retrieve: Program) -> Path:
+    """The artifacts folder of an index of that catalog, at the default place."""
+    assert retrieve("build", "--catalog", catalog).code == 0
+    return Path("artifacts").resolve()
+
+
+@pytest.fixture
+def stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str | bytes], None]]:
+    """Gives the program its standard input."""
+    files = []
+
+    def give(content: str | bytes) -> None:
+        path = tmp_path / f"stdin-{len(files)}"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        files.append(path.open(encoding="utf-8"))
+        monkeypatch.setattr("sys.stdin", files[-1])
+
+    yield give
+    for file in files:
+        file.close()

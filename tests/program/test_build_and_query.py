@@ -1,0 +1,186 @@
+"""From a catalog to answers, as a user does it."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from samples import TOOLS, Program, write_catalog
+
+
+def test_a_built_catalog_answers_with_the_right_tool_first(index: Path, retrieve: Program) -> None:
+    answer = retrieve("query", "segment lungs in CT", "--json").json
+    assert answer["results"][0]["doc_id"] == "lungs"
+
+
+def test_the_json_answer_has_every_key_of_the_contract(index: Path, retrieve: Program) -> None:
+    answer = retrieve("query", "segment lungs", "--json").json
+    assert {
+        "schema_version", "query", "clean_query", "enhanced_query", "excluded", "filters", "results", "total_results",
+        "strategies_used", "strategies_skipped", "fusion_method", "reranked", "pipeline", "generation", "timings_ms",
+    } <= answer.keys()  # fmt: skip
+    assert {
+        "rank", "id", "doc_id", "score", "retrieval_score", "name", "description", "url", "keywords", "license",
+        "supporting_data", "content", "section", "metadata", "source_scores",
+    } <= answer["results"][0].keys()  # fmt: skip
+    assert answer["schema_version"] == 1
+    assert answer["pipeline"] == "fuse(bm25@200, dense@200)"
+    assert {"modalities", "dimensions", "formats", "demo_url"} <= answer["results"][0]["supporting_data"].keys()
+    assert {"source", "chunk_index", "start_line", "end_line"} <= answer["results"][0]["metadata"].keys()
+    assert {"open", "encode", "search", "total"} == answer["timings_ms"].keys()
+
+
+def test_the_evidence_of_every_hit_adds_up_to_its_score(index: Path, retrieve: Program) -> None:
+    for result in retrieve("query", "brain image cells", "--json").json["results"]:
+        total = sum(leg["weight"] * leg["normalized"] for leg in result["source_scores"].values())
+        assert total == pytest.approx(result["score"], abs=1e-9)
+
+
+def test_k_limits_the_results_and_each_document_comes_once(index: Path, retrieve: Program) -> None:
+    results = retrieve("query", "brain image", "-k", 3, "--json").json["results"]
+    assert [result["rank"] for result in results] == [1, 2, 3]
+    assert len({result["doc_id"] for result in results}) == 3
+
+
+def test_bm25_mode_lists_only_documents_with_a_word_of_the_query(index: Path, retrieve: Program) -> None:
+    results = retrieve("query", "skull", "--mode", "bm25", "--json").json["results"]
+    assert [result["doc_id"] for result in results] == ["brain"]
+
+
+def test_dense_mode_uses_the_dense_leg_alone(index: Path, retrieve: Program) -> None:
+    answer = retrieve("query", "skull", "--mode", "dense", "--json").json
+    assert answer["strategies_used"] == ["dense"]
+    assert answer["pipeline"] == "dense@200"
+
+
+def test_words_may_be_given_without_quotes(index: Path, retrieve: Program) -> None:
+    assert retrieve("query", "brain", "volumes", "--json").json["query"] == "brain volumes"
+
+
+def test_the_text_answer_shows_name_reason_and_snippet(index: Path, retrieve: Program) -> None:
+    out = retrieve("query", "stitch tiles", "-k", 1).out
+    assert "TileJoin" in out
+    assert "bm25 #1" in out
+    assert "mosaic" in out
+
+
+def test_explain_says_how_the_score_came_about(index: Path, retrieve: Program) -> None:
+    out = retrieve("query", "stitch tiles", "-k", 1, "--explain").out
+    assert "weighted(zscore)" in out
+    assert "fuse(bm25@200, dense@200)" in out
+    assert "rank 1" in out
+
+
+def test_timing_names_the_stages(index: Path, retrieve: Program) -> None:
+    out = retrieve("query", "stitch tiles", "--timing").out
+    assert all(stage in out for stage in ("open", "encode", "search", "total"))
+
+
+def test_the_list_flag_prints_ids_only(index: Path, retrieve: Program) -> None:
+    assert retrieve("query", "stitch tiles", "-l", "-k", 1).out == "stitch\n"
+
+
+def test_jsonl_is_one_result_a_line(index: Path, retrieve: Program) -> None:
+    lines = retrieve("query", "brain", "--format", "jsonl", "-k", 2).out.splitlines()
+    assert [json.loads(line)["rank"] for line in lines] == [1, 2]
+
+
+def test_csv_can_be_read_back(index: Path, retrieve: Program) -> None:
+    rows = list(csv.DictReader(io.StringIO(retrieve("query", "brain", "--format", "csv", "-k", 2).out)))
+    assert [row["rank"] for row in rows] == ["1", "2"]
+    assert rows[0]["doc_id"] in {"brain", "align"}
+
+
+def test_markdown_links_the_tool(index: Path, retrieve: Program) -> None:
+    assert "[TileJoin](https://example.org/tilejoin)" in retrieve("query", "stitch", "--format", "md", "-k", 1).out
+
+
+def test_trec_is_qid_q0_docid_rank_score_tag(index: Path, retrieve: Program) -> None:
+    first = retrieve("query", "stitch tiles", "--format", "trec").out.splitlines()[0].split()
+    assert first[:4] == ["1", "Q0", "stitch", "1"]
+    assert float(first[4]) > 0
+    assert len(first) == 6
+
+
+def test_chunks_are_ranked_by_their_own_ids(index: Path, retrieve: Program) -> None:
+    results = retrieve("query", "stitch", "--chunks", "--format", "trec", "-k", 1).out.split()
+    assert results[2] == "stitch#0"
+
+
+def test_a_batch_from_stdin_is_answered_in_order(index: Path, retrieve: Program, stdin) -> None:
+    stdin('{"id": "a", "query": "stitch tiles"}\nskull stripping\n{"_id": "c", "text": "lungs"}\n')
+    answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
+    assert [answer["query_id"] for answer in answers] == ["a", "2", "c"]
+    assert [answer["results"][0]["doc_id"] for answer in answers] == ["stitch", "brain", "lungs"]
+
+
+def test_a_batch_gives_the_same_answers_as_single_queries(index: Path, retrieve: Program, stdin) -> None:
+    texts = ["stitch tiles", "brain volumes", "count cells in images"]
+    stdin("".join(text + "\n" for text in texts))
+    batch = [json.loads(line)["results"] for line in retrieve("query", "-", "--json").out.splitlines()]
+    assert batch == [retrieve("query", text, "--json").json["results"] for text in texts]
+
+
+def test_a_query_of_stop_words_only_is_answered_by_the_dense_leg_and_says_so(index: Path, retrieve: Program) -> None:
+    answer = retrieve("query", "what is it for", "--json").json
+    assert "stop words" in answer["strategies_skipped"]["bm25"]
+    assert answer["results"]
+
+
+def test_exit_status_tells_that_nothing_was_found(index: Path, retrieve: Program) -> None:
+    assert retrieve("query", "zzzz", "--mode", "bm25", "--exit-status").code == 3
+    assert retrieve("query", "zzzz", "--mode", "bm25").code == 0
+
+
+def test_the_same_catalog_gives_the_same_generation_anywhere(tmp_path: Path, retrieve: Program) -> None:
+    generations = []
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        path = write_catalog(tmp_path / place / "tools.jsonl", TOOLS)
+        done = retrieve("build", "--catalog", path, "--artifacts", tmp_path / place / "art", "--json")
+        generations.append(done.json["generation"])
+    assert generations[0] == generations[1]
+
+
+def test_building_again_changes_nothing(index: Path, catalog: Path, retrieve: Program) -> None:
+    assert retrieve("build", "--catalog", catalog, "--json").json["status"] == "unchanged"
+
+
+def test_a_changed_record_gives_another_generation(index: Path, catalog: Path, retrieve: Program) -> None:
+    before = (index / "current").read_text()
+    write_catalog(catalog, [*TOOLS[:-1], {**TOOLS[-1], "license": "MIT"}])
+    assert retrieve("build", "--catalog", catalog, "--json").json["status"] == "published"
+    assert (index / "current").read_text() != before
+
+
+def test_refused_records_are_listed_and_the_rest_is_built(tmp_path: Path, retrieve: Program) -> None:
+    records = [{"id": f"r{number}", "text": f"tool number {number}"} for number in range(40)]
+    path = write_catalog(tmp_path / "c.jsonl", [*records, records[3]])
+    done = retrieve("build", "--catalog", path, "--json")
+    assert (done.code, done.json["status"], done.json["records"]) == (8, "partial", 40)
+    [refused] = [json.loads(line) for line in Path("artifacts/quarantine.jsonl").read_text("utf-8").splitlines()]
+    assert (refused["source"], refused["line"]) == ("c.jsonl", 41)
+    assert "c.jsonl:4" in refused["reason"]
+
+
+def test_too_many_refused_records_publish_nothing(index: Path, tmp_path: Path, retrieve: Program) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"id": "a", "text": "fine"}\nnot json\n')
+    before = (index / "current").read_text()
+    done = retrieve("build", "--catalog", path, "--json")
+    assert (done.code, done.json["status"]) == (8, "failed")
+    assert (index / "current").read_text() == before
+    assert retrieve("build", "--catalog", path, "--max-fail", 0.5).code == 8
+    assert (index / "current").read_text() != before
+
+
+def test_documents_are_ranked_with_their_sections(tmp_path: Path, retrieve: Program) -> None:
+    docs = tmp_path / "docs" / "guide"
+    docs.mkdir(parents=True)
+    life, volumes = "A pod starts, runs and ends. " * 20, "Volumes hold files for a pod. " * 20
+    (docs / "pods.md").write_text(f"---\ntitle: Pods\n---\n# Lifecycle\n{life}\n\n# Storage\n{volumes}\n")
+    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+    [first, *_] = retrieve("query", "where do volumes hold files", "--chunks", "--json").json["results"]
+    assert (first["doc_id"], first["section"], first["group"]) == ("guide/pods.md", "Storage", "guide")
+    assert first["metadata"]["start_line"] == 7

@@ -1,0 +1,53 @@
+"""The sample catalog and its gold queries are sound, and the default configuration answers them."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import ir_measures
+import pytest
+from ir_measures import R, nDCG
+from samples import ROOT
+
+RECORDS = [json.loads(line) for line in (ROOT / "catalogs" / "tools.jsonl").read_text("utf-8").splitlines()]
+GOLD = [json.loads(line) for line in (ROOT / "catalogs" / "gold.jsonl").read_text("utf-8").splitlines()]
+IDS = {record["id"] for record in RECORDS}
+
+
+def test_ids_are_unique() -> None:
+    assert [id_ for id_, count in Counter(record["id"] for record in RECORDS).items() if count > 1] == []
+
+
+def test_every_tool_has_what_a_hit_shows() -> None:
+    assert [record["id"] for record in RECORDS if not (record.get("name") and record.get("description"))] == []
+    assert len(RECORDS) >= 148
+
+
+def test_related_tools_are_in_the_catalog() -> None:
+    named = {id_ for record in RECORDS for key in ("requires_tool", "compatible_with") for id_ in record.get(key, [])}
+    assert named <= IDS
+
+
+def test_gold_judges_only_tools_of_the_catalog() -> None:
+    assert {id_ for query in GOLD for id_ in query["relevant"]} <= IDS
+    assert len(GOLD) >= 80
+    assert len({query["id"] for query in GOLD}) == len(GOLD)
+
+
+def test_the_default_configuration_answers_the_gold_queries(tmp_path: Path, retrieve, stdin, monkeypatch) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    retrieve("build", "--catalog", ROOT / "catalogs" / "tools.jsonl")
+    stdin("".join(json.dumps({"id": query["id"], "query": query["query"]}) + "\n" for query in GOLD))
+    run = list(ir_measures.read_trec_run(retrieve("query", "-", "--format", "trec", "-k", 20).out))
+    judged = [ir_measures.Qrel(query["id"], id_, grade) for query in GOLD for id_, grade in query["relevant"].items()]
+    found = ir_measures.calc_aggregate([nDCG @ 10, R @ 20], judged, run)
+    assert found[nDCG @ 10] >= 0.6
+    assert found[R @ 20] >= 0.7
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "bm25"])
+def test_segment_lungs_in_ct_finds_a_lung_segmenter(tmp_path: Path, retrieve, monkeypatch, mode: str) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    retrieve("build", "--catalog", ROOT / "catalogs" / "tools.jsonl")
+    best = retrieve("query", "segment lungs in CT", "--mode", mode, "-l", "-k", 1).out.strip()
+    assert best in {"lungmask", "totalsegmentator"}

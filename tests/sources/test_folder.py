@@ -1,0 +1,117 @@
+"""Folders of markdown and text."""
+
+from pathlib import Path
+
+import pytest
+from samples import collection
+
+from retrieve_cli.contracts import Notice, Record, Refused
+from retrieve_cli.errors import UsageError
+from retrieve_cli.sources.folder import FolderSource, front_matter
+
+
+def read(folder: Path) -> list:
+    return list(FolderSource(folder, name_weight=2.0).read())
+
+
+def records(folder: Path) -> dict[str, Record]:
+    return {item.id: item for item in read(folder) if isinstance(item, Record)}
+
+
+def test_ids_are_paths_and_groups_are_first_folders(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "deep.md").write_text("deep")
+    (tmp_path / "top.txt").write_text("top")
+    assert {id_: made.group for id_, made in records(tmp_path).items()} == {"a/b/deep.md": "a", "top.txt": None}
+
+
+def test_front_matter_becomes_metadata_and_may_name_the_group(tmp_path: Path) -> None:
+    text = "---\ntitle: The Title\ngroup: mine\ndate: 2024-05-01\nauthors: [A, B]\n---\nbody"
+    (tmp_path / "x.md").write_text(text)
+    [made] = records(tmp_path).values()
+    assert (made.name, made.group) == ("The Title", "mine")
+    assert made.metadata == {"date": "2024-05-01", "authors": ["A", "B"]}
+    assert made.text[made.body_start :] == "body"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("intro\n\n## A heading ##\n", "A heading"), ("no heading at all", "file"), ("# One\n# Two", "One")],
+)
+def test_a_document_is_called_by_its_first_heading_or_its_file(tmp_path: Path, text: str, name: str) -> None:
+    (tmp_path / "file.md").write_text(text)
+    [made] = records(tmp_path).values()
+    assert made.name == name
+
+
+def test_front_matter_that_is_no_yaml_is_indexed_as_text_and_said(tmp_path: Path) -> None:
+    (tmp_path / "x.md").write_text("---\na: [unclosed\n---\nbody")
+    notice, made = read(tmp_path)
+    assert isinstance(notice, Notice)
+    assert "not valid YAML" in notice.message
+    assert made.body_start == 0
+
+
+def test_a_document_of_front_matter_alone_is_found_by_it(tmp_path: Path) -> None:
+    (tmp_path / "x.md").write_text("---\ntitle: Only this\n---\n")
+    [made] = records(tmp_path).values()
+    assert "Only this" in made.text[made.body_start :]
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"", "no text"), (b"caf\xe9", "not UTF-8"), (b" \n\t", "no text")])
+def test_a_file_that_cannot_be_used_is_refused_by_name(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "x.md").write_bytes(content)
+    [refused] = read(tmp_path)
+    assert isinstance(refused, Refused)
+    assert refused.source == "x.md"
+    assert reason in refused.reason
+
+
+def test_a_broken_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.md").symlink_to(tmp_path / "nowhere.md")
+    [refused] = read(tmp_path)
+    assert "cannot be read" in refused.reason
+
+
+def test_a_link_that_leads_back_is_left_out_and_said(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "x.md").write_text("text")
+    (tmp_path / "sub" / "loop").symlink_to(tmp_path)
+    items = read(tmp_path)
+    assert [item.id for item in items if isinstance(item, Record)] == ["sub/x.md"]
+    assert ["leads back" in item.message for item in items if isinstance(item, Notice)] == [True]
+
+
+def test_files_of_other_kinds_are_counted_and_said(tmp_path: Path) -> None:
+    (tmp_path / "x.md").write_text("text")
+    (tmp_path / "y.png").write_bytes(b"")
+    (tmp_path / "z").write_bytes(b"")
+    notice = next(item for item in read(tmp_path) if isinstance(item, Notice))
+    assert "2 files" in notice.message
+    assert ".png: 1" in notice.message
+
+
+def test_line_ends_are_left_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "x.md").write_bytes(b"one\r\ntwo\r\n")
+    [made] = records(tmp_path).values()
+    assert made.text == "one\r\ntwo\r\n"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.touch()
+    with pytest.raises(UsageError, match="takes a folder") as caught:
+        FolderSource(path, name_weight=1.0)
+    assert "--catalog" in caught.value.hint
+
+
+def test_only_a_whole_block_at_the_top_is_front_matter() -> None:
+    assert front_matter("text\n---\na: 1\n---\n") == ({}, 0, "")
+    assert front_matter("---\na: 1\nno end")[:2] == ({}, 0)
+    assert front_matter("\n---\na: 1\n---\nrest") == ({"a": 1}, 14, "")
+
+
+def test_every_file_of_a_real_documentation_is_read() -> None:
+    items = read(collection("kubernetes-docs") / "markdown")
+    assert len(items) == 1188
+    assert all(isinstance(item, Record) for item in items)
