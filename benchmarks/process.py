@@ -14,6 +14,8 @@ DATA = ROOT.parent / "shared" / "data"
 WORK = ROOT / "build" / "bench"
 RETRIEVE = (str(Path(sys.executable).with_name("retrieve")),)
 NAIVE = (sys.executable, str(ROOT / "benchmarks" / "naive.py"))
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+"""Both sides run from compiled files, as installed programs do."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def run(command: Sequence[str], *, stdin: str | None = None, fails: bool = False
     given.write_text(stdin or "", "utf-8")
     with out.open("wb") as stdout, err.open("wb") as stderr, given.open("rb") as source:
         begun = time.perf_counter()
-        process = subprocess.Popen(command, stdin=source, stdout=stdout, stderr=stderr, cwd=WORK)
+        process = subprocess.Popen(command, stdin=source, stdout=stdout, stderr=stderr, cwd=WORK, env=ENVIRONMENT)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begun
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -33,6 +33,7 @@ from retrieve_cli.generation import BM25, DENSE, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
+    from retrieve_cli.encoders.devices import Device
     from retrieve_cli.indexes.analyzer import Analyzer
 
 
@@ -183,7 +184,7 @@ def encoder_to_build(settings: Settings) -> Encoder:
     chosen = settings.encoder
     if chosen.kind == "hashed":
         return _hashed(chosen.dim)
-    return _transformer(settings, chosen.model, chosen.query_prefix, chosen.passage_prefix)
+    return _transformer(settings, chosen.model, chosen.query_prefix, chosen.passage_prefix, device=chosen.device)
 
 
 def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
@@ -201,11 +202,13 @@ def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
         ) from error
     if card.family == "hashed":
         return _hashed(card.dim)
+    # A GPU takes seconds to wake; one short text is done on the CPU before that. It is used where it is asked for.
+    device: Device = "cuda" if settings.encoder.device == "cuda" else "cpu"
     found: list[str] = []
     missing: Unavailable | None = None
     for model in dict.fromkeys((settings.encoder.model, card.name)):
         try:
-            encoder = _transformer(settings, model, card.query_prefix, card.passage_prefix)
+            encoder = _transformer(settings, model, card.query_prefix, card.passage_prefix, device=device)
         except Unavailable as error:
             missing = error
             continue
@@ -226,7 +229,9 @@ def _hashed(dim: int) -> Encoder:
     return HashedEncoder(dim=dim)
 
 
-def _transformer(settings: Settings, model: str, query_prefix: str | None, passage_prefix: str | None) -> Encoder:
+def _transformer(
+    settings: Settings, model: str, query_prefix: str | None, passage_prefix: str | None, *, device: Device
+) -> Encoder:
     from retrieve_cli.encoders.devices import choose
     from retrieve_cli.encoders.folder import read_folder
     from retrieve_cli.encoders.locate import locate
@@ -234,13 +239,16 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
     chosen = settings.encoder
     place = locate(model, chosen.models_dir, download=chosen.download)
     folder = read_folder(place.path, name=place.name)
-    choice = choose(chosen.device, chosen.kind)
+    prefixes: dict[str, Any] = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
+    choice = choose(device, chosen.kind)
     if choice.kind == "onnx":
         from retrieve_cli.encoders.onnx import OnnxEncoder
 
-        return OnnxEncoder(
-            folder, cache_dir=_cache_dir(settings), query_prefix=query_prefix, passage_prefix=passage_prefix
-        )
+        try:
+            return OnnxEncoder(folder, cache_dir=_cache_dir(settings), **prefixes)
+        except Unavailable:
+            if chosen.kind == "onnx":
+                raise  # asked for by name; `auto` goes on to torch, which runs every family, and names itself
     from retrieve_cli.encoders.torch import TorchEncoder
 
     return TorchEncoder(
@@ -249,8 +257,7 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
         device=choice.device,
         precision=chosen.precision,
         batch_size=chosen.batch_size,
-        query_prefix=query_prefix,
-        passage_prefix=passage_prefix,
+        **prefixes,
     )
 
 

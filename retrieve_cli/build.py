@@ -132,6 +132,8 @@ class _Intake:
             self._progress.step(self.records, self._vectors.encoded)
         self._vectors.flush()
         self._progress.step(self.records, self._vectors.encoded)
+        if truncated := self._parts.encoder.truncated:
+            self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
 
     def write(self) -> dict[str, int]:
         """Writes the indexes and offsets; returns the rows of each file."""

@@ -191,11 +191,15 @@ class Encoder(Protocol):
     def device(self) -> str:
         """Where it runs and why, for people: "cpu (no GPU found)"."""
 
+    @property
+    def truncated(self) -> int:
+        """How many texts so far were longer than the card's `max_tokens` and lost their end."""
+
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, rows of L2 norm 1 where the card normalises."""
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32. A text's vector is the same whatever texts stand beside it."""
+        """(n, dim) float32. On a CPU a text's vector is the same to the bit whatever texts stand beside it."""
 
 
 # --------------------------------------------------------------------------------------------- the way out

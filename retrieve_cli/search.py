@@ -84,13 +84,17 @@ class Searcher:
         if "dense" not in LEGS[mode]:
             return []
         try:
-            return list(self._encoder.encode_queries([query.text for query in queries]))
+            vectors = list(self._encoder.encode_queries([query.text for query in queries]))
         except Unavailable as error:
             if mode == "dense":
                 raise
             skipped["dense"] = f"{error.message}: {error.hint}"
             self.notices.append(f"the dense leg was skipped: {skipped['dense']}")
             return []
+        if self._encoder.truncated:
+            limit = self._encoder.card.max_tokens
+            self.notices.append(f"the dense leg reads the first {limit} tokens of a query; this one is longer")
+        return vectors
 
     def _silent(self, query: Query, legs: Sequence[str]) -> dict[str, str]:
         """Legs that ran and could say nothing about this query."""

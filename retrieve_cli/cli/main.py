@@ -7,6 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated
 
+# One product of a query is memory bound; OpenBLAS's second thread only spins, and costs most where cores are busy.
+# It must be said before NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import typer
 from typer.main import get_command
 

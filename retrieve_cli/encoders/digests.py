@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from pathlib import Path
 from threading import get_ident
 from typing import Any
+
+from retrieve_cli.manifest import sha1_file
 
 _REMEMBERED = "digests.json"
 
@@ -29,8 +30,7 @@ class Digests:
         remembered = self._remembered().get(_key(path))
         if isinstance(remembered, list) and remembered[:2] == mark:
             return str(remembered[2])
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha1").hexdigest()
+        digest = sha1_file(path)
         self.remember(path, digest)
         return digest
 
@@ -62,12 +62,6 @@ def replace(path: Path, text: str) -> None:
     except OSError:
         scratch.unlink(missing_ok=True)
         raise
-
-
-def canonical(value: object) -> str:
-    """SHA-1 of a value as canonical JSON: two different values never share a digest."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def _key(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -128,7 +129,9 @@ one_blas_thread = _OneThread()
 
 @lru_cache(maxsize=1)
 def _openblas() -> tuple[Any, Any] | None:
-    """The functions that read and set the thread count of the OpenBLAS that NumPy carries, where it carries one."""
+    """The functions that read and set the thread count of the OpenBLAS that NumPy carries; None where it has but one."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") == "1":
+        return None
     root = Path(np.__file__).parent
     for folder in (root.parent / "numpy.libs", root / ".dylibs"):
         for library in sorted(folder.glob("libscipy_openblas*")):

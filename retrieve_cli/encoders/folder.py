@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from retrieve_cli.contracts import Json, ModelCard
-from retrieve_cli.encoders.digests import Digests, canonical
+from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.errors import UsageError
+from retrieve_cli.manifest import sha1
 
 Pooling = Literal["mean", "cls", "max", "lasttoken", "none"]
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -82,7 +83,7 @@ class ModelFolder:
         settings = [self.transformer / name for name in ("config.json", "tokenizer.json", "vocab.txt")]
         settings += [module.path / "config.json" for module in self.modules[1:]]
         files = [*(path for path in settings if path.is_file()), *self.weights]
-        return canonical({path.relative_to(self.path).as_posix(): digests.sha1(path) for path in files})
+        return sha1({path.relative_to(self.path).as_posix(): digests.sha1(path) for path in files})
 
     def card(
         self,

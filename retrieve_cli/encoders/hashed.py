@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.encoders.digests import canonical
+from retrieve_cli.manifest import sha1
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class HashedEncoder:
         self._card = ModelCard(
             family="hashed",
             name=f"hashed-{dim}",
-            revision=canonical(parameters),
+            revision=sha1(parameters),
             dim=dim,
             max_tokens=_MAX_TOKENS,
             query_prefix=query_prefix,

@@ -77,7 +77,9 @@ class ModelTokenizer:
         return Tokenized(found, cut)
 
     def _plain(self, texts: Sequence[str]) -> list[Any]:
-        encoded: list[Any] = self._tokenizer.encode_batch_fast([readable(text) for text in texts], add_special_tokens=False)
+        encoded: list[Any] = self._tokenizer.encode_batch_fast(
+            [readable(text) for text in texts], add_special_tokens=False
+        )
         return encoded
 
     @cached_property

@@ -1,0 +1,145 @@
+"""Models to encode with: the installed default, and small random ones made here and read by sentence-transformers."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import string
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrieve_cli.encoders.folder import ModelFolder, read_folder
+from retrieve_cli.encoders.locate import locate
+
+Load = Callable[[Path], Any]
+
+_TEXTS = [
+    "",
+    " ",
+    "segment lungs in CT",
+    "nnU-Net: self-configuring deep learning for biomedical image segmentation \U0001f600 3D\u00b2",
+    "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd \u0645\u0631\u062d\u0628\u0627",
+    "\u7ec6\u80de\u5206\u5272 and caf\u00e9 na\u00efve, e\u0301 combining",
+    "a\x00b\ttabs\nand\r\nlines   with   spaces  ",
+    "[CLS] [SEP] [PAD] <pad> <s> are spelled out",
+    "word " * 70,
+    "the registration of brain volumes between subjects " * 60,
+    "x" * 5000,
+]
+"""Empty, emoji, right-to-left, special tokens spelled out, longer than any model here takes."""
+
+
+@pytest.fixture(scope="session")
+def texts() -> list[str]:
+    return _TEXTS
+
+
+@pytest.fixture(scope="session")
+def default_model() -> ModelFolder:
+    place = locate("default")
+    return read_folder(place.path, name=place.name)
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def sentence_transformer() -> Load:
+    """Loads a folder with sentence-transformers on the CPU."""
+    package = importlib.import_module("sentence_transformers")
+    importlib.import_module("transformers").utils.logging.disable_progress_bar()
+    return lambda path: package.SentenceTransformer(str(path), device="cpu", local_files_only=True)
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory, sentence_transformer: Load) -> ModelFolder:
+    """Two layers, CLS pooling, no normalisation, prompts, at most 24 tokens."""
+    path = tmp_path_factory.mktemp("tiny-bert")
+    prompts = {"query": "find: ", "document": "a document: "}
+    _save(path, kind="Bert", tokenizer=_word_pieces(), pooling="cls", prompts=prompts)
+    return read_folder(path)
+
+
+@pytest.fixture(scope="session")
+def tiny_roberta(tmp_path_factory: pytest.TempPathFactory, sentence_transformer: Load) -> ModelFolder:
+    """Two layers, mean pooling, byte-level pieces, positions that start after the padding index."""
+    path = tmp_path_factory.mktemp("tiny-roberta")
+    _save(path, kind="Roberta", tokenizer=_byte_pieces(), pooling="mean", prompts={})
+    return read_folder(path)
+
+
+@pytest.fixture
+def make_tiny(tmp_path: Path, sentence_transformer: Load) -> Callable[..., ModelFolder]:
+    """Makes a tiny BERT of one's own, by pooling and settings of its config.json."""
+
+    def make(pooling: str = "mean", **settings: Any) -> ModelFolder:
+        path = tmp_path / f"tiny-{pooling}"
+        _save(path, kind="Bert", tokenizer=_word_pieces(), pooling=pooling, prompts={}, **settings)
+        return read_folder(path)
+
+    return make
+
+
+def _save(path: Path, *, kind: str, tokenizer: Any, pooling: str, prompts: dict[str, str], **settings: Any) -> None:
+    torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
+    package = importlib.import_module("sentence_transformers")
+    modules = importlib.import_module("sentence_transformers.sentence_transformer.modules")
+    torch.manual_seed(7)
+    sizes = {"hidden_size": 36, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 52}
+    limits = {"max_position_embeddings": 40, "vocab_size": tokenizer.get_vocab_size(), "initializer_range": 0.4}
+    special = {"pad_token_id": 1 if kind == "Roberta" else 0}
+    config = getattr(transformers, f"{kind}Config")(**sizes, **limits, **special, **settings)
+    bare = path / "bare"
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(bare)
+    names = {"pad_token": "<pad>", "unk_token": "<unk>"} if kind == "Roberta" else {"pad_token": "[PAD]"}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(bare)
+    parts = [modules.Transformer(str(bare), max_seq_length=24), modules.Pooling(36, pooling_mode=pooling)]
+    package.SentenceTransformer(modules=parts, prompts=prompts, device="cpu").save(str(path))
+
+
+def _word_pieces() -> Any:
+    tokenizers = importlib.import_module("tokenizers")
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = [*string.ascii_lowercase, *string.digits, *string.punctuation]
+    pieces = [*marks, *letters, *(f"##{letter}" for letter in letters), "the", "##ing", "word", "segment"]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.add_special_tokens(marks)
+    return tokenizer
+
+
+def _byte_pieces() -> Any:
+    tokenizers = importlib.import_module("tokenizers")
+    marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {piece: number for number, piece in enumerate([*marks, *alphabet])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    tokenizer.add_special_tokens(marks)
+    return tokenizer
+
+
+@pytest.fixture
+def run_python() -> Callable[..., str]:
+    """Runs a program in a fresh interpreter and returns what it printed."""
+    root = str(Path(__file__).parents[2])
+
+    def run(program: str, *arguments: object, **environment: str) -> str:
+        command = [sys.executable, "-W", "error", "-c", program, *map(str, arguments)]
+        settings = {**os.environ, "PYTHONPATH": root, **environment}
+        done = subprocess.run(command, capture_output=True, text=True, env=settings, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

@@ -1,0 +1,156 @@
+"""The torch encoder: sentence-transformers' own vectors, prefixes once, and batches that shrink to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, strategies as st
+
+from retrieve_cli.encoders.batching import halving
+from retrieve_cli.encoders.devices import why_no_gpu
+from retrieve_cli.encoders.folder import ModelFolder, read_folder
+from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.torch import TorchEncoder
+from retrieve_cli.errors import Exit, Unavailable
+
+Load = Callable[[Path], Any]
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_bert: ModelFolder, cache_dir: Path) -> TorchEncoder:
+    return TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", batch_size=3)
+
+
+def test_vectors_are_sentence_transformers_own_with_each_prompt_once(
+    encoder: TorchEncoder, tiny_bert: ModelFolder, sentence_transformer: Load, texts: list[str]
+) -> None:
+    model = sentence_transformer(tiny_bert.path)
+    assert np.allclose(encoder.encode_queries(texts), model.encode_query(texts), atol=1e-4)
+    assert np.allclose(encoder.encode_passages(texts), model.encode_document(texts), atol=1e-4)
+
+
+def test_default_prompt_of_the_model_is_not_put_before_an_explicit_prefix(
+    tiny_bert: ModelFolder, cache_dir: Path, tmp_path: Path, sentence_transformer: Load
+) -> None:
+    import json
+    import shutil
+
+    shutil.copytree(tiny_bert.path, tmp_path / "copy")
+    settings = tmp_path / "copy" / "config_sentence_transformers.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"default_prompt_name": "query"}))
+    folder = read_folder(tmp_path / "copy")
+    bare = TorchEncoder(folder, cache_dir=cache_dir, device="cpu", query_prefix="", passage_prefix="d ")
+    onnx = OnnxEncoder(folder, cache_dir=cache_dir, query_prefix="", passage_prefix="d ")
+    assert np.allclose(bare.encode_queries(["ct"]), onnx.encode_queries(["ct"]), atol=1e-4)
+    assert np.allclose(bare.encode_passages(["ct"]), onnx.encode_passages(["ct"]), atol=1e-4)
+
+
+def test_card_is_the_onnx_encoders_card(encoder: TorchEncoder, tiny_bert: ModelFolder, cache_dir: Path) -> None:
+    assert encoder.card == OnnxEncoder(tiny_bert, cache_dir=cache_dir).card
+
+
+def test_precision_stands_in_the_card_and_moves_the_vectors_little(
+    tiny_bert: ModelFolder, cache_dir: Path, encoder: TorchEncoder, texts: list[str]
+) -> None:
+    half = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", precision="bfloat16")
+    assert half.card.precision == "bfloat16"
+    expected, found = encoder.encode_passages(texts), half.encode_passages(texts)
+    assert found.dtype == np.float32
+    cosines = (expected * found).sum(1) / np.linalg.norm(expected, axis=1) / np.linalg.norm(found, axis=1)
+    assert 0.98 < cosines.min() < 1
+
+
+def test_default_model_has_norm_one(default_model: ModelFolder, cache_dir: Path, texts: list[str]) -> None:
+    vectors = TorchEncoder(default_model, cache_dir=cache_dir, device="cpu").encode_passages(texts)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+def test_texts_that_lose_their_end_are_counted(tiny_bert: ModelFolder, cache_dir: Path) -> None:
+    encoder = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", passage_prefix="")
+    encoder.encode_passages(["word " * 22, "word " * 23, "a"])
+    assert encoder.truncated == 1
+
+
+def test_no_text_and_lone_surrogates_are_taken(encoder: TorchEncoder) -> None:
+    assert encoder.encode_passages([]).shape == (0, 36)
+    assert np.isfinite(encoder.encode_queries(["a\ud800b"])).all()
+
+
+def test_folder_without_a_tokenizer_file_uses_the_older_vocabulary(
+    default_model: ModelFolder, cache_dir: Path, tmp_path: Path
+) -> None:
+    for file in default_model.path.rglob("*.*"):
+        if file.is_file() and file.name != "tokenizer.json":
+            copy = tmp_path / file.relative_to(default_model.path)
+            copy.parent.mkdir(exist_ok=True)
+            copy.symlink_to(file)
+    encoder = TorchEncoder(read_folder(tmp_path), cache_dir=cache_dir, device="cpu")
+    whole = TorchEncoder(default_model, cache_dir=cache_dir, device="cpu")
+    assert encoder.tokenizer.spans("Lung segmentation") == whole.tokenizer.spans("Lung segmentation")
+
+
+@pytest.mark.skipif(not why_no_gpu(), reason="a GPU is there")
+def test_required_gpu_that_is_not_there_is_unavailable(tiny_bert: ModelFolder, cache_dir: Path) -> None:
+    with pytest.raises(Unavailable, match="GPU") as caught:
+        TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cuda").encode_passages(["ct"])
+    assert caught.value.code == Exit.UNAVAILABLE
+
+
+def test_auto_says_what_it_chose(tiny_bert: ModelFolder, cache_dir: Path) -> None:
+    assert TorchEncoder(tiny_bert, cache_dir=cache_dir).device.startswith(("cpu: torch (", "cuda: torch ("))
+
+
+@given(count=st.integers(0, 200), size=st.integers(1, 64), room=st.integers(1, 64))
+def test_batches_shrink_until_they_fit_and_cover_every_text_once(count: int, size: int, room: int) -> None:
+    covered: list[int] = []
+    released: list[int] = []
+
+    def run(start: int, end: int) -> None:
+        if end - start > room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        covered.extend(range(start, end))
+
+    halving(count, run, size=size, exhausted=torch.OutOfMemoryError, release=lambda: released.append(1))
+    assert covered == list(range(count))
+    assert bool(released) == (min(count, size) > room)
+
+
+def test_batches_grow_again_once_the_texts_are_shorter() -> None:
+    sizes: list[int] = []
+
+    def run(start: int, end: int) -> None:
+        if start < 20 and end - start > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        sizes.append(end - start)
+
+    halving(200, run, size=16, exhausted=torch.OutOfMemoryError)
+    assert sizes[:5] == [4, 4, 4, 4, 4]
+    assert 16 in sizes[5:]
+
+
+def test_a_single_text_that_does_not_fit_is_an_error() -> None:
+    def run(start: int, end: int) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        halving(4, run, size=4, exhausted=torch.OutOfMemoryError)
+
+
+def test_vectors_survive_a_device_that_runs_out_of_memory(
+    tiny_bert: ModelFolder, cache_dir: Path, encoder: TorchEncoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", batch_size=8)
+    encode = small._model.encode
+
+    def limited(batch: list[str], **settings: Any) -> Any:
+        if len(batch) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return encode(batch, **settings)
+
+    monkeypatch.setattr(small._model, "encode", limited)
+    assert np.allclose(small.encode_passages(texts), encoder.encode_passages(texts), atol=1e-4)

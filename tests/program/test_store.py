@@ -1,0 +1,120 @@
+"""Generations are published whole or not at all."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.errors import IndexCorrupt, Locked
+from retrieve_cli.manifest import Manifest
+from retrieve_cli.store import Store
+
+
+def live(index: Path) -> Path:
+    return index / "generations" / (index / "current").read_text().strip()
+
+
+def test_the_manifest_holds_the_digest_of_every_file(index: Path) -> None:
+    manifest = Manifest.read(live(index) / "manifest.json")
+    assert set(manifest.files) == {path.name for path in live(index).iterdir()} - {"manifest.json"}
+    assert manifest.files["dense.faiss"].rows == 5
+
+
+def test_nothing_is_left_of_the_scratch_folder(index: Path) -> None:
+    assert [path.name for path in (index / "generations").iterdir()] == [live(index).name]
+
+
+def test_a_reader_keeps_its_generation_while_another_is_published(
+    index: Path, catalog: Path, retrieve: Program
+) -> None:
+    from retrieve_cli.config import Settings
+    from retrieve_cli.contracts import Query
+    from retrieve_cli.search import Searcher
+
+    searcher = Searcher(Store(index), Settings())
+    write_catalog(catalog, TOOLS[:2])
+    assert retrieve("build", "--catalog", catalog).code == 0
+    [answer] = searcher.answer([Query("brain")], k=5, mode="bm25")
+    assert {result.record["id"] for result in answer.results} == {"brain", "align"}
+
+
+def test_a_second_writer_is_turned_away_and_told_who_writes(index: Path, catalog: Path, retrieve: Program) -> None:
+    with Store(index).writer():
+        done = retrieve("build", "--catalog", catalog)
+    assert done.code == 7
+    assert str(os.getpid()) in done.err
+    assert retrieve("build", "--catalog", catalog).code == 0
+
+
+def test_readers_are_not_blocked_by_a_writer(index: Path, retrieve: Program) -> None:
+    with Store(index).writer():
+        assert retrieve("query", "brain").code == 0
+
+
+def test_a_writer_inside_a_writer_is_locked_out(index: Path) -> None:
+    with Store(index).writer(), pytest.raises(Locked), Store(index).writer():
+        pass
+
+
+def test_a_damaged_generation_is_set_aside_when_the_same_is_built_again(
+    index: Path, catalog: Path, retrieve: Program
+) -> None:
+    (live(index) / "bm25.pkl").write_bytes(b"damaged")
+    assert retrieve("query", "brain").code == 5
+    assert retrieve("build", "--catalog", catalog).code == 0
+    assert retrieve("query", "brain").code == 0
+    assert [path.name for path in (index / "generations").iterdir() if ".damaged-" in path.name]
+
+
+def test_files_of_two_generations_do_not_mix(index: Path, catalog: Path, retrieve: Program) -> None:
+    first = live(index)
+    write_catalog(catalog, TOOLS[:3])
+    retrieve("build", "--catalog", catalog)
+    for name in ("chunks.jsonl", "records.jsonl", "offsets.pkl"):
+        (live(index) / name).write_bytes((first / name).read_bytes())
+    assert retrieve("query", "brain").code == 5
+
+
+def test_a_lost_current_is_named_with_the_way_back(index: Path, retrieve: Program) -> None:
+    generation = live(index).name
+    (index / "current").unlink()
+    done = retrieve("query", "brain")
+    assert done.code == 5
+    assert generation in done.err
+
+
+def test_no_index_is_its_own_code(retrieve: Program) -> None:
+    done = retrieve("query", "brain", "--json")
+    assert done.code == 4
+    error = json.loads(done.err)["error"]
+    assert (error["code"], error["kind"]) == (4, "index_missing")
+    assert "retrieve build" in error["hint"]
+
+
+def test_a_manifest_from_a_newer_schema_is_refused(index: Path) -> None:
+    path = live(index) / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
+    with pytest.raises(IndexCorrupt, match="schema version 99"):
+        Store(index).open()
+
+
+def test_a_build_killed_at_any_moment_leaves_the_live_index(tmp_path: Path, index: Path, retrieve: Program) -> None:
+    before = retrieve("query", "brain", "--json").json
+    many = write_catalog(tmp_path / "many.jsonl", [{"id": str(n), "name": f"tool {n} " * 40} for n in range(3000)])
+    command = [sys.executable, "-m", "retrieve_cli", "build", "--catalog", str(many), "-q"]
+    for delay in (0.2, 0.5, 0.8, 1.1):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        after = retrieve("query", "brain", "--json").json
+        assert after["generation"] != before["generation"] or after["results"] == before["results"]
+        assert retrieve("inspect", "verify").code == 0
+    assert retrieve("build", "--catalog", many).code == 0
+    assert not list((index / "generations").glob(".scratch-*"))
