@@ -320,9 +320,9 @@ def pipeline(
     legs: Sequence[str],
     unit: Unit,
     k: int,
-    vectors: Sequence[Vectors],
+    encode: Callable[[Sequence[str]], Sequence[Vectors]],
 ) -> tuple[Stage, str]:
-    """The stage that ranks by the named legs, and the fusion formula. `vectors` are the queries' own, in order."""
+    """The stage that ranks by the named legs, and the fusion formula. `encode` gives the vectors of query texts."""
     from retrieve_cli.stages.fuse import Fuse
     from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
 
@@ -333,7 +333,7 @@ def pipeline(
     }
     known = {
         "bm25": lambda: Leg(name="bm25", index=indexes.bm25, prepare=lambda texts: texts, **shared),
-        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=lambda _: vectors, **shared),
+        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=encode, **shared),
     }
     chosen = [known[name]() for name in legs]
     if len(chosen) == 1:

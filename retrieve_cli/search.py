@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +34,7 @@ class Searcher:
         self._settings = settings
         self._indexes = assemble.open_indexes(self.generation, settings)
         self._opened = time.perf_counter() - begun
+        self._vectors: dict[str, Vectors] = {}
         self.notices: list[str] = []
         """What the user should know about the last answers; the caller prints them."""
 
@@ -52,15 +54,16 @@ class Searcher:
         if k < 1:
             raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
         begun = time.perf_counter()
-        skipped: dict[str, str] = {}
-        vectors = self._encode(queries, mode, skipped)
+        skipped = self._encode([query.text for query in queries]) if "dense" in LEGS[mode] else {}
+        if mode in skipped:
+            raise skipped[mode]
         encoded = time.perf_counter()
         legs = [leg for leg in LEGS[mode] if leg not in skipped]
         stage, method = assemble.pipeline(
-            self.generation, self._indexes, self._settings, legs=legs, unit=unit, k=k, vectors=vectors
+            self.generation, self._indexes, self._settings, legs=legs, unit=unit, k=k, encode=self._vectors_of
         )
         rankings = stage([Ranking(query) for query in queries])
-        results = [tuple(map(self._result, ranking.hits[:k])) for ranking in rankings]
+        results = [self._results(ranking, k, legs) for ranking in rankings]
         done = time.perf_counter()
         timings = self._timings(encoded - begun, done - encoded, len(queries))
         return [
@@ -69,7 +72,7 @@ class Searcher:
                 results=found,
                 unit=unit,
                 strategies_used=tuple(legs),
-                strategies_skipped={**skipped, **self._silent(ranking.query, legs)},
+                strategies_skipped={**_reasons(skipped), **self._silent(ranking.query, legs)},
                 fusion_method=method,
                 pipeline=str(stage),
                 generation=self.generation.manifest.id,
@@ -79,22 +82,21 @@ class Searcher:
             for ranking, found in zip(rankings, results, strict=True)
         ]
 
-    def _encode(self, queries: Sequence[Query], mode: Mode, skipped: dict[str, str]) -> Sequence[Vectors]:
-        """The queries' vectors; in hybrid mode a missing model leaves the dense leg out, and says so."""
-        if "dense" not in LEGS[mode]:
-            return []
+    def _encode(self, texts: Sequence[str]) -> Mapping[str, Unavailable]:
+        """Turns the queries to vectors, for the dense leg to find; without the model, why that leg cannot run."""
+        self._vectors = {}
         try:
-            vectors = list(self._encoder.encode_queries([query.text for query in queries]))
+            self._vectors = dict(zip(texts, self._encoder.encode_queries(texts), strict=True))
         except Unavailable as error:
-            if mode == "dense":
-                raise
-            skipped["dense"] = f"{error.message}: {error.hint}"
-            self.notices.append(f"the dense leg was skipped: {skipped['dense']}")
-            return []
+            self.notices.append(f"the dense leg is skipped: {error.message} ({error.hint})")
+            return {"dense": error}
         if self._encoder.truncated:
             limit = self._encoder.card.max_tokens
             self.notices.append(f"the dense leg reads the first {limit} tokens of a query; this one is longer")
-        return vectors
+        return {}
+
+    def _vectors_of(self, texts: Sequence[str]) -> list[Vectors]:
+        return [self._vectors[text] for text in texts]
 
     def _silent(self, query: Query, legs: Sequence[str]) -> dict[str, str]:
         """Legs that ran and could say nothing about this query."""
@@ -102,8 +104,23 @@ class Searcher:
             return {"bm25": "the query has no words besides stop words"}
         return {}
 
-    def _result(self, hit: Hit) -> Result:
-        return Result(hit, self.generation.records[hit.record], self.generation.chunks[hit.row])
+    def _results(self, ranking: Ranking, k: int, legs: Sequence[str]) -> tuple[Result, ...]:
+        """The first `k` hits with what the store has of them."""
+        hits = ranking.hits[:k]
+        if legs == ["bm25"] and self._indexes.bm25.unit == "record":
+            hits = tuple(self._with_best_chunk(hit, ranking.query) for hit in hits)
+        return tuple(Result(hit, self.generation.records[hit.record], self.generation.chunks[hit.row]) for hit in hits)
+
+    def _with_best_chunk(self, hit: Hit, query: Query) -> Hit:
+        """BM25 over records knows no chunks: the one with most different words of the query stands for the record."""
+        first, end = (int(row) for row in self.generation.starts[hit.record : hit.record + 2])
+        if end - first == 1:
+            return hit
+        terms = set(self._indexes.analyzer.terms(query.text))
+        texts = (str(self.generation.chunks[row]["text"]) for row in range(first, end))
+        shared = [len(terms.intersection(self._indexes.analyzer.terms(text))) for text in texts]
+        row = first + shared.index(max(shared))
+        return replace(hit, row=row, id=self.generation.chunk_id(row))
 
     def _timings(self, encode: float, search: float, queries: int) -> dict[str, float]:
         each = 1000.0 / max(queries, 1)
@@ -113,6 +130,10 @@ class Searcher:
     @cached_property
     def _encoder(self) -> Encoder:
         return assemble.encoder_to_query(self._settings, self.generation.manifest.recipe)
+
+
+def _reasons(skipped: Mapping[str, Unavailable]) -> dict[str, str]:
+    return {leg: f"{error.message}: {error.hint}" for leg, error in skipped.items()}
 
 
 def _matches(analyzer: Analyzer, query: str, text: str) -> list[tuple[int, int]]:

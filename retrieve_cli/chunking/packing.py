@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from retrieve_cli.chunking.pieces import Piece
 from retrieve_cli.chunking.tokens import TokenMap
 from retrieve_cli.chunking.writing import Stretch
 
-_MOST = 512
-"""Pieces that one chunk may hold, so that pieces without tokens do not make the search quadratic."""
+_CRUMB = 32
+"""A piece below one part in this many of a chunk is packed as one with the piece behind it, which bounds the search."""
 
 
 def packed(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[str, ...] = ()) -> Iterator[Stretch]:
@@ -20,7 +21,7 @@ def packed(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[
     there: so chunks are few, evenly filled, and begin at blocks rather than inside them. Total least by dynamic
     programming, as Knuth and Plass, "Breaking Paragraphs into Lines", 1981, do it for lines; of equals the longer run.
     """
-    line = list(pieces)
+    line = list(_gathered(pieces, room // _CRUMB, tokens))
     begins = _begins(line, room, tokens)
     bounds = [len(line)]
     while bounds[-1]:
@@ -28,6 +29,21 @@ def packed(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[
     bounds.reverse()
     for first, stop in pairwise(bounds):
         yield Stretch(line[first].start, line[stop - 1].end, path, line[first].context)
+
+
+def _gathered(pieces: Iterable[Piece], least: int, tokens: TokenMap) -> Iterator[Piece]:
+    """The pieces, neighbours put together as long as they have no more than `least` tokens."""
+    crumb: Piece | None = None
+    for piece in pieces:
+        if crumb is None:
+            crumb = piece
+        elif tokens.count(crumb.start, piece.end) <= least:
+            crumb = replace(crumb, end=piece.end)
+        else:
+            yield crumb
+            crumb = piece
+    if crumb:
+        yield crumb
 
 
 def _begins(pieces: Sequence[Piece], room: int, tokens: TokenMap) -> list[int]:
@@ -38,7 +54,7 @@ def _begins(pieces: Sequence[Piece], room: int, tokens: TokenMap) -> list[int]:
     begins = [0] * len(least)
     for stop in range(1, len(least)):
         total = 0
-        for first in range(stop - 1, max(-1, stop - 1 - _MOST), -1):
+        for first in range(stop - 1, -1, -1):
             total += sizes[first]
             if total > rooms[first] and first < stop - 1:
                 if total > room:

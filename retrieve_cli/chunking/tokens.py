@@ -7,11 +7,16 @@ import unicodedata
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import pairwise
+from operator import sub
 
 from retrieve_cli.contracts import Tokenizer
 
 _BLOCK = 65_536
 """Characters that are tokenized at once, so that memory does not grow with the length of a line."""
+
+_LONGEST = 200
+"""Characters that count as a token where the tokenizer sees none, or a single one: a giant word, a run of blanks."""
 
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
 """Zero-width joiner and variation selectors: what stands around them is one character to a reader."""
@@ -29,9 +34,11 @@ class TokenMap:
         self._starts = array("q")
         self._ends = array("q")
         for first, last in _blocks(text, start):
-            spans = tokenizer.spans(text[first:last])
-            self._starts.extend([first + span[0] for span in spans])
-            self._ends.extend([first + span[1] for span in spans])
+            spans = [(first + begin, first + end) for begin, end in tokenizer.spans(text[first:last])]
+            if _sparse(spans, first, last):
+                spans = _evened(spans, first, last)
+            self._starts.extend([begin for begin, _ in spans])
+            self._ends.extend([end for _, end in spans])
 
     def index(self, position: int) -> int:
         """The first token that starts at `position` or behind it."""
@@ -105,6 +112,24 @@ class TokenMap:
             return end
         near = range(middle, max(start, middle - 64), -1)
         return next((position for position in near if not _joined(self.text, position)), middle)
+
+
+def _sparse(spans: list[tuple[int, int]], first: int, last: int) -> bool:
+    """Whether more than `_LONGEST` characters lie anywhere between the starts of two tokens."""
+    bounds = [first, *(begin for begin, _ in spans), last]
+    return bool(max(map(sub, bounds[1:], bounds)) > _LONGEST)
+
+
+def _evened(spans: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
+    """The spans, with others of `_LONGEST` characters where a token, or the gap behind one, is longer."""
+    even: list[tuple[int, int]] = []
+    for (begin, end), following in pairwise([(first, first), *spans, (last, last)]):
+        bounds = [*range(begin, following[0], _LONGEST), following[0]]
+        if len(bounds) > 2:
+            even.extend(pairwise(bounds))
+        elif begin < end:
+            even.append((begin, end))
+    return even
 
 
 def _blocks(text: str, start: int) -> Iterator[tuple[int, int]]:

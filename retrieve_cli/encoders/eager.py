@@ -129,7 +129,7 @@ one_blas_thread = _OneThread()
 
 @lru_cache(maxsize=1)
 def _openblas() -> tuple[Any, Any] | None:
-    """The functions that read and set the thread count of the OpenBLAS that NumPy carries; None where it has but one."""
+    """The functions that read and set the thread count of NumPy's OpenBLAS; None where one thread is all it has."""
     if os.environ.get("OPENBLAS_NUM_THREADS") == "1":
         return None
     root = Path(np.__file__).parent
