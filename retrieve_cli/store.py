@@ -16,9 +16,7 @@ import fcntl
 import json
 import os
 import shutil
-import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -150,7 +148,7 @@ class Store:
                     f"another writer holds {self.path}: {file.read().strip()}", hint="wait for it to end"
                 ) from None
             file.truncate(0)
-            holder = {"pid": os.getpid(), "host": socket.gethostname(), "start": _now(), "command": sys.argv}
+            holder = {"pid": os.getpid(), "host": os.uname().nodename, "start": _now(), "command": sys.argv}
             file.write(json.dumps(holder))
             file.flush()
             self._sweep()
@@ -162,6 +160,8 @@ class Store:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder to write a generation into; whatever is not published is removed."""
+        import tempfile
+
         try:
             folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self.generations))
         except OSError as error:

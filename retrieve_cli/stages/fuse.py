@@ -58,7 +58,7 @@ class Fuse:
         ]
 
     def _fuse(self, ranking: Ranking, queries: Sequence[Any], answers: Sequence[Candidates]) -> Ranking:
-        rows = np.unique(np.concatenate([answer.rows for answer in answers]))
+        rows = _union([answer.rows for answer in answers])
         ranks = np.array([_ranks(answer, rows) for answer in answers])
         asked = zip(self.legs, queries, answers, strict=True)
         scores = np.array([_scores(leg, query, answer, rows) for leg, query, answer in asked], np.float64)
@@ -97,6 +97,12 @@ class Fuse:
 
     def __str__(self) -> str:
         return f"fuse({', '.join(map(str, self.legs))})"
+
+
+def _union(lists: Sequence[Rows]) -> Rows:
+    """The different rows of all lists in ascending order. (numpy.unique would import numpy.ma: a tenth of a query.)"""
+    rows = np.sort(np.concatenate(lists))
+    return rows[np.concatenate([[True], rows[1:] != rows[:-1]])] if len(rows) else rows
 
 
 def _ranks(answer: Candidates, rows: Rows) -> NDArray[np.int64]:
