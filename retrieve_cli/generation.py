@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 RECORDS, CHUNKS, OFFSETS, DENSE, BM25 = "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"
 
+_LONGEST_INDEX = 12
+"""Digits of a chunk's number."""
 _DESCRIPTION = 4000
 """Characters of a description kept for display; the whole of it is in the chunks."""
 
@@ -131,7 +133,7 @@ class Generation:
             UsageError: no chunk has that id.
         """
         record_id, _, index = chunk_id.rpartition("#")
-        if not record_id or not index.isdecimal():
+        if not record_id or not (index.isascii() and index.isdecimal()) or len(index) > _LONGEST_INDEX:
             raise UsageError(
                 f"{chunk_id!r} is no chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
             )
@@ -149,11 +151,11 @@ class Generation:
 
 
 def _record_row(record: Record) -> dict[str, Json]:
-    """A record as it is kept; its whole text is in its chunks."""
-    return {
+    """A record as it is kept; its whole text is in its chunks. The digest covers its content, not where it stood."""
+    content = {
         "id": record.id,
         "name": record.name,
-        "description": record.description[:_DESCRIPTION],
+        "description": record.description,
         "url": record.url,
         "license": record.license,
         "keywords": list(record.keywords),
@@ -162,10 +164,10 @@ def _record_row(record: Record) -> dict[str, Json]:
         "metadata": dict(record.metadata),
         "fields": {field.name: field.weight for field in record.fields},
         "kind": record.kind,
-        "source": record.source,
-        "line": record.line,
-        "sha1": sha1([record.name, record.text, record.url, record.license, record.group, dict(record.metadata)]),
     }
+    digest = sha1([content, record.text, [field.text for field in record.fields]])
+    description = record.description[:_DESCRIPTION]
+    return {**content, "description": description, "source": record.source, "line": record.line, "sha1": digest}
 
 
 def _chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
@@ -35,6 +36,10 @@ def sha1_file(path: Path) -> str:
     """SHA-1 of a file's bytes, 40 hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +97,10 @@ class Manifest:
         """
         rebuild = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
         try:
-            value = json.loads(path.read_text("utf-8"))
+            value = json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant)
         except OSError as error:
             raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=rebuild) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise IndexCorrupt(f"{path} is not valid JSON ({error})", hint=rebuild) from error
         version = value.get("schema_version") if isinstance(value, dict) else None
         if version != SCHEMA_VERSION:

@@ -1,9 +1,11 @@
-"""Pickle files whose arrays are memory-mapped, and an unpickler that runs nobody's code.
+"""Pickle files whose arrays are memory-mapped, read by a loader that runs nobody's code.
 
-A file is a protocol 5 pickle, then its arrays' buffers (each aligned to 64 bytes), then a table of (offset, length)
-pairs and a footer. Loading maps the file and hands slices of the map to the unpickler as out-of-band buffers
-(PEP 574), so opening costs the same at a thousand rows and at ten million. Only NumPy arrays and plain containers are
-admitted: pickle runs whatever a file names, and an artifact may come from anywhere.
+A file is a protocol 5 pickle, then its arrays' buffers (each aligned to 64 bytes), then a table of their offsets and
+lengths, and a footer. In the pickle an array is a persistent id, "number dtype shape"; loading maps the file and gives
+views of the map, so opening costs the same at a thousand rows and at ten million.
+
+Pickle runs whatever a file names, and an artifact may come from anywhere: before anything is loaded, every opcode is
+held to the few that plain lists, dictionaries, strings and numbers need. None of them can name a class or function.
 """
 
 from __future__ import annotations
@@ -11,76 +13,112 @@ from __future__ import annotations
 import io
 import mmap
 import pickle
+import pickletools
 import struct
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 _MAGIC = b"RTRVPKL1"
 _FOOTER = struct.Struct("<QQQ8s")
 """Length of the pickle, offset of the table, number of buffers, magic."""
+_ENTRY = struct.Struct("<QQ")
 _ALIGNMENT = 64
+_DTYPES = frozenset({"|u1", "<i4", "<i8", "<f4", "<f8"})
+_OPCODES = frozenset(
+    """
+    PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT SHORT_BINUNICODE BINUNICODE
+    SHORT_BINBYTES BINBYTES     EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS BINPERSID
+    """.split()
+)
+_HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
 
-_ADMITTED = {
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "_reconstruct"),
-}
+
+class _Pickler(pickle.Pickler):
+    """Puts arrays aside. Without a memo the bytes depend on values alone, not on which objects happen to be shared."""
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream, protocol=5)
+        self.fast = True
+        self.arrays: list[Array] = []
+
+    def persistent_id(self, value: Any) -> str | None:
+        if not isinstance(value, np.ndarray):
+            return None
+        if value.dtype.str not in _DTYPES:
+            raise TypeError(f"arrays of {value.dtype} are not stored")
+        self.arrays.append(np.ascontiguousarray(value))
+        return " ".join(map(str, (len(self.arrays) - 1, value.dtype.str, *value.shape)))
 
 
 class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _ADMITTED:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it names {module}.{name}, and only arrays and plain containers are admitted")
+    def __init__(self, stream: io.BytesIO, mapped: memoryview, table: list[tuple[int, int]]) -> None:
+        super().__init__(stream)
+        self._mapped = mapped
+        self._table = table
 
-    def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError(f"it holds a persistent id {pid!r}")
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+    def persistent_load(self, pid: str) -> Array:
+        number, dtype, *shape = pid.split()
+        if dtype not in _DTYPES:
+            raise pickle.UnpicklingError(f"it holds an array of {dtype}")
+        offset, size = self._table[int(number)]
+        return np.frombuffer(self._mapped[offset : offset + size], dtype).reshape([int(part) for part in shape])
 
 
 def dump(value: Any, path: Path) -> None:
-    """Writes arrays and plain containers; the same value gives the same bytes."""
-    buffers: list[pickle.PickleBuffer] = []
-    stream = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    table: list[tuple[int, int]] = []
+    """Writes lists, dictionaries, strings, numbers and arrays; the same value gives the same bytes.
+
+    Raises:
+        TypeError: an array is of a type that is not stored.
+    """
+    stream = io.BytesIO()
+    pickler = _Pickler(stream)
+    pickler.dump(value)
     with path.open("wb") as file:
-        file.write(stream)
-        for buffer in buffers:
+        file.write(stream.getbuffer())
+        table = []
+        for array in pickler.arrays:
             file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-            raw = buffer.raw()
-            table.append((file.tell(), raw.nbytes))
-            file.write(raw)
+            table.append((file.tell(), array.nbytes))
+            file.write(array.data)
         start = file.tell()
         for entry in table:
-            file.write(struct.pack("<QQ", *entry))
-        file.write(_FOOTER.pack(len(stream), start, len(table), _MAGIC))
+            file.write(_ENTRY.pack(*entry))
+        file.write(_FOOTER.pack(stream.getbuffer().nbytes, start, len(table), _MAGIC))
 
 
 def load(path: Path) -> Any:
     """The value, its arrays read-only views of the mapped file.
 
     Raises:
-        IndexCorrupt: the file is absent, cut short, not such a pickle, or names anything but arrays and containers.
+        IndexCorrupt: the file is absent, cut short, not such a pickle, or holds anything but plain values and arrays.
     """
     try:
         with path.open("rb") as file:
             mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         length, start, count, magic = _FOOTER.unpack_from(mapped, len(mapped) - _FOOTER.size)
-        if magic != _MAGIC:
-            raise ValueError("it has no footer of this format")
-        table = [struct.unpack_from("<QQ", mapped, start + 16 * number) for number in range(count)]
-        if any(offset + size > start for offset, size in table) or length > start:
+        if magic != _MAGIC or start + count * _ENTRY.size + _FOOTER.size != len(mapped) or length > start:
+            raise ValueError("it is cut short or no file of this format")
+        table = [_ENTRY.unpack_from(mapped, start + _ENTRY.size * number) for number in range(count)]
+        if any(offset + size > start for offset, size in table):
             raise ValueError("its table points outside the file")
-        buffers = [mapped[offset : offset + size] for offset, size in table]
-        return _Unpickler(io.BytesIO(mapped[:length]), buffers=buffers).load()
+        stream = bytes(mapped[:length])
+        for opcode, _, _ in pickletools.genops(stream):
+            if opcode.name not in _OPCODES:
+                raise pickle.UnpicklingError(f"it holds {opcode.name}, and only plain values and arrays are admitted")
+        return _Unpickler(io.BytesIO(stream), mapped, table).load()
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
-    except Exception as error:  # a damaged pickle may raise anything at all
+    except Exception as error:
         raise IndexCorrupt(f"{path} was refused: {error}", hint=_HINT) from error
-
-
-_HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"

@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from samples import TOOLS, Done, Program, write_catalog
 
 from retrieve_cli.cli.main import main
+
+settings.register_profile("retrieve", deadline=None)  # a busy machine is no defect
+settings.load_profile("retrieve")
 
 
 @pytest.fixture(autouse=True)

@@ -25,8 +25,8 @@ _WORD = re.compile(
     """,
     re.VERBOSE,
 )
-_JOINT = re.compile(r"[-_:]")
-_CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
+_JOINT = re.compile(r"[-_]")
+_CAMEL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ])")
 _SHORTEST_PART = 3
 """A camelCase word is split only where each part has as many letters: `ImageJ` and `NIfTI` are names, not compounds."""
 
@@ -107,11 +107,12 @@ def fold(word: str) -> str:
 
 def _parts(word: str) -> list[str]:
     """The word, then the pieces a compound is made of. Of `key:value` only the value stands alone."""
-    parts = [word]
-    if pieces := [piece for piece in _JOINT.split(word) if piece] if _JOINT.search(word) else []:
-        parts += pieces[1:] if ":" in word else pieces
-    for piece in pieces or [word]:
+    whole, value = [word], word.rpartition(":")[2]
+    pieces = [piece for piece in _JOINT.split(value) if piece]
+    if pieces != [word]:
+        whole += pieces
+    for piece in pieces:
         camel = _CAMEL.split(piece)
         if len(camel) > 1 and all(len(part) >= _SHORTEST_PART for part in camel):
-            parts += camel
-    return parts
+            whole += camel
+    return whole

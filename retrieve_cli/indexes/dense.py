@@ -92,7 +92,7 @@ def open_index(path: Path, *, hnsw_ef_search: int) -> FlatIndex | HnswIndex:
     if len(head) < _FLAT_HEADER.size:
         raise IndexCorrupt(f"{path} is cut short", hint=_HINT)
     _, dim, rows, _, _, _, _, floats = _FLAT_HEADER.unpack(head)
-    if floats != dim * rows or len(mapped) != _FLAT_HEADER.size + 4 * floats:
+    if dim < 1 or rows < 0 or floats != dim * rows or len(mapped) != _FLAT_HEADER.size + 4 * floats:
         raise IndexCorrupt(f"{path} does not hold the {rows} rows of {dim} numbers that it announces", hint=_HINT)
     return FlatIndex(np.frombuffer(mapped, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim))
 
@@ -142,11 +142,11 @@ class HnswIndex:
         faiss = _faiss()
         try:
             self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-            self._index.hnsw.efSearch = ef_search
-        except (RuntimeError, AttributeError) as error:
-            raise IndexCorrupt(f"{path} is not a flat or HNSW faiss index", hint=_HINT) from error
-        self._ef_search = ef_search
-        self._sample = np.unique(np.linspace(0, len(self) - 1, min(_SAMPLE, len(self)), dtype=np.int64))
+        except (RuntimeError, MemoryError) as error:
+            raise IndexCorrupt(f"{path} cannot be read by faiss", hint=_HINT) from error
+        if not isinstance(self._index, faiss.IndexHNSWFlat) or self._index.metric_type != faiss.METRIC_INNER_PRODUCT:
+            raise IndexCorrupt(f"{path} is neither a flat nor an HNSW index of inner products", hint=_HINT)
+        self._index.hnsw.efSearch = ef_search
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -168,17 +168,23 @@ class HnswIndex:
 
     def _search(self, query: Vectors, depth: int, starts: Rows | None) -> Candidates:
         reach = min(depth if starts is None else 3 * depth, len(self))
-        if starts is not None and reach > self._ef_search:
-            self._index.hnsw.efSearch = reach
+        if reach == 0:
+            return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), 0.0, 0.0)
         scores, rows = (found[0] for found in self._index.search(query[None], reach))
         scores, rows = scores[rows >= 0], rows[rows >= 0].astype(np.int64)
         if starts is not None:
             rows = np.searchsorted(starts, rows, side="right") - 1
             rows, first = np.unique(rows, return_index=True)
             scores = scores[first]  # faiss lists rows best first, so that a group's first row is its best
-        mean, deviation = spread(sample := self.score(query, self._sample), len(sample))
+        sample = self.score(query, _sample(len(self) if starts is None else len(starts) - 1), starts=starts)
+        mean, deviation = spread(sample, len(sample))
         kept = best(scores, np.arange(len(rows)), depth)
         return Candidates(rows=rows[kept], scores=scores[kept], mean=mean, deviation=deviation)
+
+
+def _sample(rows: int) -> Rows:
+    """Row numbers spread evenly over all rows."""
+    return np.linspace(0, rows - 1, min(_SAMPLE, rows), dtype=np.int64)
 
 
 def score_rows(vectors_of: Any, query: Vectors, rows: Rows, starts: Rows | None) -> Vectors:

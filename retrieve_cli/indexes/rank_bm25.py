@@ -61,7 +61,7 @@ class RankBm25Index:
             terms = np.repeat(np.arange(len(stored["vocabulary"])), np.diff(stored["starts"]))
             for row, term, count in zip(stored["rows"], terms, stored["counts"], strict=True):
                 rows[row].extend([stored["vocabulary"][term]] * int(count))
-            self._engine: Any = BM25Okapi(rows, k1=stored["k1"], b=stored["b"])
+            self._engine: Any = BM25Okapi(rows, k1=stored["k1"], b=stored["b"]) if any(rows) else None
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
 
@@ -85,4 +85,7 @@ class RankBm25Index:
         return grouped(scores[members], np.append(begins, len(members)))
 
     def _scores(self, query: str) -> Vectors:
-        return np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32)
+        if self._engine is None:  # the package divides by the number of terms
+            return np.zeros(self._length, np.float32)
+        with np.errstate(invalid="ignore"):  # and, with b = 1, nothing by nothing in a row without terms
+            return np.nan_to_num(np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32))

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from pathlib import Path
 
 from retrieve_cli.contracts import Field, Json, Notice, Record, Refused
@@ -116,6 +117,9 @@ class FolderSource:
         )
 
 
+_MOST_VALUES = 10_000
+_LARGEST = 2**53
+"""Whole numbers beyond are not the same in every JSON reader; they are kept as strings."""
 _SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group"})
 
 
@@ -133,15 +137,29 @@ def front_matter(text: str) -> tuple[dict[str, Json], int, str]:
         return {}, 0, f"its front matter is not valid YAML ({str(error).splitlines()[0]}): indexed as text"
     if value is not None and not isinstance(value, dict):
         return {}, 0, "its front matter is no mapping of keys to values: indexed as text"
-    return {str(key): _plain(part) for key, part in (value or {}).items()}, match.end(), ""
+    try:
+        return _plain(value or {}, iter(range(_MOST_VALUES))), match.end(), ""
+    except (StopIteration, RecursionError):
+        return {}, 0, f"its front matter unfolds to more than {_MOST_VALUES} values: indexed as text"
 
 
-def _plain(value: Json) -> Json:
-    """YAML's dates, times and non-string keys as JSON can hold them."""
+def _plain(value: Json, budget: Iterator[int]) -> Json:
+    """YAML's dates, numbers and keys as JSON can hold them; takes one from the budget for each value.
+
+    Raises:
+        StopIteration: there are more values than the budget has (a few lines of YAML can unfold to billions).
+    """
+    next(budget)
     if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {_text(key): _plain(part, budget) for key, part in value.items()}
     if isinstance(value, list | tuple | set):
-        return [_plain(part) for part in value]
-    if value is None or isinstance(value, bool | int | float | str):
+        return [_plain(part, budget) for part in value]
+    if value is None or isinstance(value, bool):
         return value
-    return str(value)
+    small = isinstance(value, int) and abs(value) < _LARGEST
+    return value if small or (isinstance(value, float) and isfinite(value)) else _text(value)
+
+
+def _text(value: Json) -> str:
+    """A string that UTF-8 can hold."""
+    return str(value).encode("utf-8", "replace").decode()

@@ -17,7 +17,7 @@ Normalization = Literal["zscore", "zscore_candidates", "minmax"]
 
 def reciprocal_rank(ranks: NDArray[np.int64], *, k: float) -> Floats:
     """1 / (k + rank) with ranks from 1, and 0 for rank 0, "not listed" (Cormack, Clarke, Büttcher 2009)."""
-    return np.where(ranks > 0, 1.0 / (k + ranks), 0.0)
+    return np.where(ranks > 0, 1.0 / (k + np.maximum(ranks, 1)), 0.0)
 
 
 def zscore(scores: Floats, *, mean: float, deviation: float) -> Floats:
@@ -26,8 +26,8 @@ def zscore(scores: Floats, *, mean: float, deviation: float) -> Floats:
 
 
 def minmax(scores: Floats, *, low: float, high: float) -> Floats:
-    """Linear, 0 at `low` and 1 at `high`; 1 for all where the two are equal. A score below `low` is below 0."""
-    return (scores - low) / (high - low) if high > low else np.ones_like(scores)
+    """Linear, 0 at `low` and 1 at `high`, negative below; where the two are equal, 1 from there on."""
+    return (scores - low) / (high - low) if high > low else (scores >= low).astype(np.float64)
 
 
 def weighted_sum(contributions: Floats, weights: Floats) -> Floats:

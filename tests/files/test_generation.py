@@ -1,0 +1,158 @@
+"""Generations: records and chunks are read back as they were written, and found by their ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from retrieve_cli import pickles
+from retrieve_cli.contracts import Chunk, Field, Record
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.generation import CHUNKS, OFFSETS, RECORDS, Generation, GenerationWriter
+from retrieve_cli.manifest import Manifest
+
+EMPTY = Manifest(recipe={}, sources=(), files={})
+
+ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+sizes = st.dictionaries(ids, st.integers(1, 3), max_size=6)
+shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def record(name: str, text: str = "lungs in CT") -> Record:
+    return Record(
+        id=name,
+        name=name,
+        text=text,
+        kind="catalog",
+        source="tools.jsonl",
+        line=7,
+        description="d" * 5000,
+        keywords=("x",),
+        fields=(Field("name", name, 2.0),),
+        supporting_data={"modalities": ["CT"]},
+    )
+
+
+def write(folder: Path, chunks: dict[str, int]) -> Generation:
+    writer = GenerationWriter(folder)
+    for name, count in chunks.items():
+        writer.append(record(name), [Chunk(name, at, f"text {at}", at, at + 6, 1, 1) for at in range(count)])
+    assert writer.finish() == {RECORDS: len(chunks), CHUNKS: sum(chunks.values())}
+    return Generation(folder, EMPTY)
+
+
+@shared_folder
+@given(chunks=sizes)
+def test_ids_of_any_letters_lead_to_their_rows_and_back(chunks: dict[str, int], tmp_path: Path) -> None:
+    generation = write(tmp_path, chunks)
+
+    assert [generation.record_id(row) for row in range(len(chunks))] == list(chunks)
+    assert [generation.find_record(name) for name in chunks] == list(range(len(chunks)))
+    named = [f"{name}#{at}" for name, count in chunks.items() for at in range(count)]
+    assert [generation.chunk_id(row) for row in range(len(named))] == named
+    assert [generation.find_chunk(name) for name in named] == list(range(len(named)))
+    assert [generation.chunks[row]["id"] for row in range(len(named))] == named
+
+
+def test_a_record_is_kept_with_all_that_a_hit_shows(tmp_path: Path) -> None:
+    row = write(tmp_path, {"a": 1}).records[0]
+
+    assert row["description"] == "d" * 4000
+    assert row["supporting_data"] == {"modalities": ["CT"]}
+    assert (row["keywords"], row["fields"], row["line"]) == (["x"], {"name": 2.0}, 7)
+
+
+def test_a_chunk_is_kept_with_its_text_and_its_place(tmp_path: Path) -> None:
+    row = write(tmp_path, {"a": 2}).chunks[1]
+
+    assert (row["doc_id"], row["index"], row["text"], row["start"], row["end"]) == ("a", 1, "text 1", 1, 7)
+    assert row["source"] == "tools.jsonl"
+
+
+def test_the_digest_of_the_records_does_not_depend_on_their_order_but_on_their_content(tmp_path: Path) -> None:
+    def digest(*records: Record) -> str:
+        writer = GenerationWriter(tmp_path)
+        for each in records:
+            writer.append(each, [Chunk(each.id, 0, "t", 0, 1, 1, 1)])
+        writer.finish()
+        return writer.digest
+
+    assert digest(record("a"), record("b")) == digest(record("b"), record("a"))
+    assert digest(record("a"), record("b")) != digest(record("a"), record("b", "other text"))
+
+
+def test_an_empty_generation_has_no_rows(tmp_path: Path) -> None:
+    generation = write(tmp_path, {})
+
+    assert (len(generation.records), len(generation.chunks)) == (0, 0)
+    with pytest.raises(UsageError):
+        generation.find_record("a")
+
+
+def test_the_nearest_record_is_suggested_for_one_that_is_not_there(tmp_path: Path) -> None:
+    generation = write(tmp_path, {"TotalSegmentator": 1, "nnU-Net": 1})
+
+    with pytest.raises(UsageError, match="no record 'TotalSegmentor'") as refusal:
+        generation.find_record("TotalSegmentor")
+
+    assert refusal.value.hint == "did you mean `TotalSegmentator`?"
+
+
+def test_where_no_record_is_near_the_list_of_records_is_suggested(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refusal:
+        write(tmp_path, {"abc": 1}).find_record("xyz")
+
+    assert "retrieve inspect records" in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("a", "is no chunk id"),
+        ("", "is no chunk id"),
+        ("#0", "is no chunk id"),
+        ("a#", "is no chunk id"),
+        ("a#-1", "is no chunk id"),
+        ("a#²", "is no chunk id"),
+        ("a#2", "has 2 chunks"),
+        pytest.param("a#" + "9" * 5000, "chunk", id="a number too long to read"),
+        ("b#0", "no record 'b'"),
+    ],
+)
+def test_a_chunk_that_is_not_there_is_refused_with_the_reason(wanted: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=said):
+        write(tmp_path, {"a": 2}).find_chunk(wanted)
+
+
+@pytest.mark.parametrize("name", [RECORDS, CHUNKS, OFFSETS])
+def test_a_generation_without_one_of_its_files_is_refused(name: str, tmp_path: Path) -> None:
+    write(tmp_path, {"a": 2})
+    (tmp_path / name).unlink()
+
+    with pytest.raises(IndexCorrupt, match=name):
+        Generation(tmp_path, EMPTY)
+
+
+@pytest.mark.parametrize("part", ["records", "chunks", "starts", "ids", "id_ends"])
+def test_offsets_without_one_of_their_parts_are_refused(part: str, tmp_path: Path) -> None:
+    write(tmp_path, {"a": 2})
+    offsets = dict(pickles.load(tmp_path / OFFSETS))
+    del offsets[part]
+    pickles.dump(offsets, tmp_path / "other.pkl")
+    (tmp_path / "other.pkl").replace(tmp_path / OFFSETS)
+
+    with pytest.raises(IndexCorrupt, match="incomplete"):
+        Generation(tmp_path, EMPTY)
+
+
+def test_tables_that_disagree_about_their_rows_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"a": 2})
+    offsets = {**pickles.load(tmp_path / OFFSETS), "starts": np.array([0, 1])}
+    pickles.dump(offsets, tmp_path / "other.pkl")
+    (tmp_path / "other.pkl").replace(tmp_path / OFFSETS)
+
+    with pytest.raises(IndexCorrupt, match="disagree"):
+        Generation(tmp_path, EMPTY)

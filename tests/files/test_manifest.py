@@ -1,0 +1,169 @@
+"""Digests and manifests: different things have different digests, and an altered manifest is no manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.manifest import FileEntry, Manifest, SourceEntry, canonical, sha1, sha1_file
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=6
+)
+
+
+def spelled(value: Any) -> str:
+    """A spelling in which 1, 1.0 and True differ as they do in JSON."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key!r}:{spelled(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(spelled, value)) + "]"
+    return repr(value)
+
+
+def manifest(**changes: Any) -> Manifest:
+    parts: dict[str, Any] = {
+        "recipe": {"encoder": {"name": "hashed", "dim": 256}, "k1": 1.2},
+        "sources": (SourceEntry("catalog", "tools", "0" * 40, 3, 1),),
+        "files": {"bm25.pkl": FileEntry("1" * 40, 99, 3), "notes": FileEntry("2" * 40, 1)},
+        "built": {"at": "2024-01-01"},
+    }
+    return Manifest(**{**parts, **changes})
+
+
+def stored(folder: Path, value: Any) -> Path:
+    path = folder / "manifest.json"
+    path.write_text(value if isinstance(value, str) else json.dumps(value), "utf-8")
+    return path
+
+
+# --------------------------------------------------------------------------------------------------- digests
+
+
+@given(left=values, right=values)
+def test_two_values_share_a_digest_only_if_they_are_the_same_value(left: Any, right: Any) -> None:
+    assert (sha1(left) == sha1(right)) == (spelled(left) == spelled(right))
+
+
+@given(words=st.lists(st.text(), min_size=1, max_size=4), at=st.integers(0, 40))
+def test_moving_a_boundary_between_texts_changes_the_digest(words: list[str], at: int) -> None:
+    joined = "".join(words)
+    moved = [joined[:at], joined[at:]]
+
+    assert (sha1(words) == sha1(moved)) == (words == moved)
+
+
+@given(value=values)
+def test_canonical_json_is_read_back_as_the_value(value: Any) -> None:
+    assert spelled(json.loads(canonical(value))) == spelled(value)
+
+
+def test_canonical_json_has_sorted_keys_no_spaces_and_plain_utf8() -> None:
+    assert canonical({"b": [1, 2.5, None], "a": "ü"}) == '{"a":"ü","b":[1,2.5,null]}'.encode()
+
+
+def test_lone_surrogates_have_digests_of_their_own() -> None:
+    assert len({sha1(text) for text in ("\ud800", "\ud801", "\\ud800", "ud800", "\ud83d\ude00", "\U0001f600")}) == 6
+
+
+def test_what_json_cannot_hold_has_no_digest() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        sha1(float("nan"))
+
+
+def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc" * 100_000)
+
+    assert sha1_file(tmp_path / "a") == hashlib.sha1(b"abc" * 100_000, usedforsecurity=False).hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------- manifests
+
+
+def test_a_manifest_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    assert Manifest.read(stored(tmp_path, manifest().to_json())) == manifest()
+
+
+def test_when_and_where_an_index_was_built_is_outside_its_id() -> None:
+    assert manifest().id == manifest(built={"at": "2025-05-05", "host": "x"}).id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"recipe": {"encoder": {"name": "hashed", "dim": 257}, "k1": 1.2}},
+        {"sources": ()},
+        {"sources": (SourceEntry("catalog", "tools", "0" * 40, 3, 2),)},
+        {"files": {"bm25.pkl": FileEntry("1" * 40, 98, 3), "notes": FileEntry("2" * 40, 1)}},
+        {"schema_version": 2},
+    ],
+    ids=["recipe", "no sources", "refusals", "size of a file", "schema"],
+)
+def test_all_that_decides_an_answer_changes_the_id(change: dict[str, Any]) -> None:
+    assert manifest(**change).id != manifest().id
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("recipe", {"k1": 1.3}), ("sources", []), ("files", {}), ("generation", "0" * 12), ("generation", None)],
+)
+def test_an_altered_manifest_is_refused(part: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(IndexCorrupt, match="altered"):
+        Manifest.read(stored(tmp_path, {**manifest().to_json(), part: value}))
+
+
+@pytest.mark.parametrize("version", [2, 0, None, "1"])
+def test_a_manifest_of_another_schema_is_refused_by_its_number(version: Any, tmp_path: Path) -> None:
+    with pytest.raises(IndexCorrupt, match=f"schema version {version!r}; this retrieve reads 1") as refusal:
+        Manifest.read(stored(tmp_path, {**manifest().to_json(), "schema_version": version}))
+
+    assert "retrieve build" in refusal.value.hint
+
+
+@pytest.mark.parametrize("part", ["recipe", "sources", "files", "generation", "schema_version"])
+def test_a_manifest_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
+    value = manifest().to_json()
+    del value[part]
+
+    with pytest.raises(IndexCorrupt):
+        Manifest.read(stored(tmp_path, value))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        '"text"',
+        "\x00",
+        pytest.param("[" * 100_000, id="nested too deep"),
+        pytest.param('{"schema_version": 1, "recipe": NaN, "sources": [], "files": {}}', id="not a number"),
+        '{"schema_version": 1, "recipe": {}, "sources": 3, "files": {}}',
+        '{"schema_version": 1, "recipe": {}, "sources": [{"x": 1}], "files": {}}',
+        '{"schema_version": 1, "recipe": {}, "sources": [], "files": []}',
+    ],
+)
+def test_a_file_that_is_no_manifest_is_refused(content: str, tmp_path: Path) -> None:
+    with pytest.raises(IndexCorrupt):
+        Manifest.read(stored(tmp_path, content))
+
+
+def test_a_manifest_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_bytes(b"\xff\xfe{")
+
+    with pytest.raises(IndexCorrupt, match="not valid JSON"):
+        Manifest.read(tmp_path / "manifest.json")
+
+
+def test_an_absent_manifest_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexCorrupt, match="cannot read"):
+        Manifest.read(tmp_path / "manifest.json")

@@ -1,0 +1,91 @@
+"""Tables: rows of JSON written as a stream and fetched by number."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.tables import Table, TableWriter, digest_of_lines
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+rows = st.dictionaries(texts, scalars | texts | st.lists(texts, max_size=3), max_size=4)
+
+
+def written(path: Path, content: list[dict[str, Any]]) -> np.ndarray:
+    writer = TableWriter(path)
+    for row in content:
+        writer.append(row)
+    writer.close()
+    return np.array(writer.offsets, np.int64)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.lists(rows, max_size=6))
+def test_every_row_is_read_back_by_its_number_and_in_order(content: list[dict[str, Any]], tmp_path: Path) -> None:
+    table = Table(tmp_path / "rows.jsonl", written(tmp_path / "rows.jsonl", content))
+
+    assert len(table) == len(content)
+    assert list(table) == content
+    assert [table[row] for row in reversed(range(len(content)))] == content[::-1]
+
+
+def test_a_table_is_lines_of_utf8_json(tmp_path: Path) -> None:
+    written(tmp_path / "rows.jsonl", [{"a": "é\n"}, {"b": [1]}])
+
+    assert (tmp_path / "rows.jsonl").read_bytes() == '{"a":"é\\n"}\n{"b":[1]}\n'.encode()
+
+
+@pytest.mark.parametrize("change", [lambda raw: raw[:-1], lambda raw: raw + b"\n", lambda raw: b""])
+def test_a_file_of_another_length_than_its_offsets_say_is_refused(change: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    offsets = written(path, [{"a": 1}, {"a": 2}])
+    path.write_bytes(change(path.read_bytes()))
+
+    with pytest.raises(IndexCorrupt, match="length"):
+        Table(path, offsets)
+
+
+def test_an_absent_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexCorrupt, match="cannot read"):
+        Table(tmp_path / "rows.jsonl", np.zeros(1, np.int64))
+
+
+def test_a_table_without_offsets_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").touch()
+
+    with pytest.raises(IndexCorrupt):
+        Table(tmp_path / "rows.jsonl", np.zeros(0, np.int64))
+
+
+@pytest.mark.parametrize(("damage", "said"), [(b"{", "damaged"), (b"\xff", "damaged"), (b"[", "damaged")])
+def test_a_damaged_row_is_named_and_the_others_are_still_read(damage: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    offsets = written(path, [{"a": 1}, {"a": 2}])
+    raw = path.read_bytes()
+    path.write_bytes(raw[:8] + damage * 7 + b"\n")
+
+    table = Table(path, offsets)
+
+    assert table[0] == {"a": 1}
+    with pytest.raises(IndexCorrupt, match=f"row 1 .* {said}"):
+        table[1]
+
+
+def test_a_row_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"[1]\n")
+
+    with pytest.raises(IndexCorrupt, match="not an object"):
+        Table(path, np.array([0, 4]))[0]
+
+
+def test_the_digest_of_lines_is_that_of_the_file_they_would_make() -> None:
+    assert digest_of_lines(iter([b"a", b"b"])) == hashlib.sha1(b"a\nb\n", usedforsecurity=False).hexdigest()
+    assert digest_of_lines(iter([b"ab"])) != digest_of_lines(iter([b"a", b"b"]))

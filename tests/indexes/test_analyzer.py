@@ -1,0 +1,135 @@
+"""The analyzer: what stays whole, what is split as well, and what no text can do to it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli.indexes.analyzer import Analyzer, fold
+
+PLAIN = Analyzer(stemming="none", stop_words="none")
+
+texts = st.text(st.characters(codec=None)) | st.text("aBcÉß_-:.,+#1½ﬁİ \n", max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("3D", ["3d"]),
+        ("C++", ["c++"]),
+        ("C#", ["c#"]),
+        ("NIfTI", ["nifti"]),
+        ("ImageJ", ["imagej"]),
+        ("1.2.3", ["1.2.3"]),
+        ("10,000", ["10,000"]),
+        ("UNIVERSITÉPARIS", ["universiteparis"]),
+    ],
+)
+def test_a_name_stays_whole(text: str, terms: list[str]) -> None:
+    assert PLAIN.terms(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("scRNA-seq", ["scrna-seq", "scrna", "seq"]),
+        ("snake_case_name", ["snake_case_name", "snake", "case", "name"]),
+        ("TotalSegmentator", ["totalsegmentator", "total", "segmentator"]),
+        ("readImage_fromDisk", ["readimage_fromdisk", "readimage", "fromdisk", "read", "image", "from", "disk"]),
+    ],
+)
+def test_a_compound_is_kept_whole_and_split(text: str, terms: list[str]) -> None:
+    assert PLAIN.terms(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [("format:DICOM", ["format:dicom", "dicom"]), ("fileFormat:DICOM", ["fileformat:dicom", "dicom"])],
+)
+def test_of_a_key_and_its_value_only_the_value_stands_alone(text: str, terms: list[str]) -> None:
+    assert PLAIN.terms(text) == terms
+
+
+def test_either_spelling_of_a_compound_meets_the_other() -> None:
+    assert set(PLAIN.terms("scRNA seq")) <= set(PLAIN.terms("scRNA-seq"))
+    assert set(PLAIN.terms("Total Segmentator")) <= set(PLAIN.terms("TotalSegmentator"))
+
+
+def test_stop_words_are_dropped_unless_they_are_asked_for() -> None:
+    assert Analyzer(stemming="none").terms("The mask of the lung") == ["mask", "lung"]
+    assert PLAIN.terms("The mask of the lung") == ["the", "mask", "of", "the", "lung"]
+
+
+def test_words_are_stemmed_unless_they_are_wanted_as_they_are() -> None:
+    assert Analyzer().terms("segmented segmenting") == ["segment", "segment"]
+    assert Analyzer(stemming="none").terms("segmented segmenting") == ["segmented", "segmenting"]
+
+
+def test_what_is_not_made_of_letters_is_not_stemmed() -> None:
+    assert Analyzer().terms("mp3s C++ x-rays") == ["mp3s", "c++", "x-rays", "x", "ray"]
+
+
+@pytest.mark.parametrize(
+    ("word", "folded"),
+    [("Müller", "muller"), ("ÉCOLE", "ecole"), ("ﬁle", "file"), ("ＣＴ", "ct"), ("Straße", "strasse")],
+)
+def test_accents_case_and_compatible_letters_are_folded(word: str, folded: str) -> None:
+    assert fold(word) == folded
+    assert PLAIN.terms(word) == [folded]
+
+
+def test_the_card_tells_the_choices_apart() -> None:
+    cards = [
+        Analyzer(stemming=stemming, stop_words=stop_words).card  # type: ignore[arg-type]
+        for stemming in ("english", "none")
+        for stop_words in ("english", "none")
+    ]
+
+    assert all(cards.count(card) == 1 for card in cards)
+
+
+@given(text=texts)
+def test_the_same_text_gives_the_same_terms_from_a_fresh_analyzer_and_from_a_used_one(text: str) -> None:
+    used = Analyzer()
+
+    assert used.terms(text) == used.terms(text) == Analyzer().terms(text)
+
+
+@given(text=texts)
+def test_spans_stand_in_order_inside_the_text_and_carry_its_terms(text: str) -> None:
+    analyzer = Analyzer()
+    spans = list(analyzer.spans(text))
+
+    assert [term for _, _, terms in spans for term in terms] == analyzer.terms(text)
+    end_before = 0
+    for start, end, terms in spans:
+        assert end_before <= start < end <= len(text)
+        assert terms == analyzer.terms_of_word(text[start:end])
+        end_before = end
+
+
+@given(text=texts)
+def test_no_term_is_empty_or_has_a_capital_of_ascii(text: str) -> None:
+    for analyzer in (Analyzer(), PLAIN):
+        assert all(term and term.isprintable() and not set(term) & set("ABCXYZ") for term in analyzer.terms(text))
+
+
+@given(text=texts)
+def test_every_term_can_be_stored(text: str) -> None:
+    assert all(term.encode().decode() == term for term in Analyzer().terms(text))
+
+
+@given(before=texts, after=texts)
+def test_texts_in_a_row_have_their_terms_in_a_row(before: str, after: str) -> None:
+    assert PLAIN.terms(f"{before} {after}") == PLAIN.terms(before) + PLAIN.terms(after)
+
+
+def test_spans_point_at_the_words() -> None:
+    text = "The scRNA-seq of a lung."
+
+    assert [text[start:end] for start, end, _ in Analyzer().spans(text)] == ["scRNA-seq", "lung"]
+
+
+def test_a_long_text_without_a_break_is_one_word() -> None:
+    assert PLAIN.terms("x" * 100_000) == ["x" * 100_000]
+    assert len(PLAIN.terms("1." * 50_000)) == 1

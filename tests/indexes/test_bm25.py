@@ -1,0 +1,279 @@
+"""BM25 as an index: weighted fields, search against brute force, groups, and the two backends side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from retrieve_cli import pickles
+from retrieve_cli.contracts import Field
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.indexes.analyzer import Analyzer
+from retrieve_cli.indexes.bm25 import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.indexes.rank_bm25 import RankBm25Index, RankBm25Writer
+
+shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+words = st.sampled_from("ct lung liver scan mask voxel".split())
+texts = st.lists(words, max_size=8).map(" ".join)
+corpora = st.lists(texts, min_size=1, max_size=12)
+queries = st.lists(words | st.just("unknown"), max_size=5).map(" ".join)
+variants = st.sampled_from(["lucene", "robertson", "atire", "okapi"])
+
+
+def build(folder: Path, rows: Sequence[Sequence[Field]], formula: Formula | None = None) -> Bm25Index:
+    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=formula or Formula())
+    for fields in rows:
+        writer.add(fields)
+    assert writer.write(folder / "bm25.pkl") == len(rows)
+    return Bm25Index(pickles.load(folder / "bm25.pkl"))
+
+
+def plain(corpus: Sequence[str]) -> list[list[Field]]:
+    return [[Field("text", text)] for text in corpus]
+
+
+def every_score(index: Any, query: str) -> np.ndarray:
+    return index.score(query, np.arange(len(index)))
+
+
+def split(draw: st.DataObject, rows: int) -> np.ndarray:
+    """Starts of groups that cover the rows."""
+    cuts = draw.draw(st.sets(st.integers(1, rows - 1)) if rows > 1 else st.just(set()))
+    return np.array([0, *sorted(cuts), rows], np.int64)
+
+
+# --------------------------------------------------------------------------------------------------- fields
+
+
+@shared_folder
+@given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=8), query=queries, variant=variants)
+def test_a_weight_of_two_equals_writing_the_field_twice(pairs: Any, query: str, variant: Any, tmp_path: Path) -> None:
+    formula = Formula(variant)
+    weighted = build(tmp_path, [[Field("name", name, 2.0), Field("text", text)] for name, text in pairs], formula)
+    twice = build(tmp_path, plain([f"{name} {name} {text}" for name, text in pairs]), formula)
+
+    np.testing.assert_allclose(every_score(weighted, query), every_score(twice, query), rtol=1e-6)
+
+
+@shared_folder
+@given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=8), query=queries)
+def test_a_weight_of_zero_equals_leaving_the_field_out(pairs: Any, query: str, tmp_path: Path) -> None:
+    build(tmp_path, [[Field("name", name, 0.0), Field("text", text)] for name, text in pairs])
+    silent = (tmp_path / "bm25.pkl").read_bytes()
+
+    build(tmp_path, plain([text for _, text in pairs]))
+
+    assert (tmp_path / "bm25.pkl").read_bytes() == silent
+
+
+@shared_folder
+@given(corpus=corpora, query=queries, weight=st.floats(0.25, 8))
+def test_one_weight_for_every_field_only_sharpens_the_saturation_and_never_the_matches(
+    corpus: list[str], query: str, weight: float, tmp_path: Path
+) -> None:
+    light = build(tmp_path, plain(corpus))
+    heavy = build(tmp_path, [[Field("text", text, weight)] for text in corpus])
+
+    assert np.array_equal(every_score(light, query) > 0, every_score(heavy, query) > 0)
+
+
+# -------------------------------------------------------------------------------------------------- searches
+
+
+@shared_folder
+@given(corpus=corpora, query=queries, variant=variants, depth=st.integers(1, 15))
+def test_a_search_equals_brute_force_over_the_scores_with_ties_in_row_order(
+    corpus: list[str], query: str, variant: Any, depth: int, tmp_path: Path
+) -> None:
+    index = build(tmp_path, plain(corpus), Formula(variant))
+    scores = every_score(index, query)
+
+    (found,) = index.search([query], depth=depth)
+
+    matching = np.flatnonzero(scores)
+    expected = matching[np.argsort(-scores[matching], kind="stable")][:depth]
+    assert found.rows.tolist() == expected.tolist()
+    assert found.scores.tolist() == scores[expected].tolist()
+    assert (found.rows.dtype, found.scores.dtype) == (np.int64, np.float32)
+
+
+@shared_folder
+@given(corpus=corpora, query=queries, depth=st.integers(1, 15), data=st.data())
+def test_a_search_for_groups_equals_the_brute_force_maximum_of_each(
+    corpus: list[str], query: str, depth: int, data: st.DataObject, tmp_path: Path
+) -> None:
+    index = build(tmp_path, plain(corpus))
+    starts = split(data, len(corpus))
+    best = np.array([part.max() for part in np.split(every_score(index, query), starts[1:-1])])
+
+    (found,) = index.search([query], depth=depth, starts=starts)
+
+    matching = np.flatnonzero(best)
+    expected = matching[np.argsort(-best[matching], kind="stable")][:depth]
+    assert found.rows.tolist() == expected.tolist()
+    assert found.scores.tolist() == best[expected].tolist()
+    asked = np.array(data.draw(st.lists(st.integers(0, len(best) - 1), max_size=5)), np.int64)
+    assert index.score(query, asked, starts=starts).tolist() == best[asked].tolist()
+
+
+@shared_folder
+@given(corpus=corpora, query=queries)
+def test_mean_and_deviation_are_over_all_rows_those_without_a_match_included(
+    corpus: list[str], query: str, tmp_path: Path
+) -> None:
+    index = build(tmp_path, plain(corpus))
+    scores = every_score(index, query).astype(np.float64)
+
+    (found,) = index.search([query], depth=1)
+
+    assert (found.mean, found.deviation) == pytest.approx((scores.mean(), scores.std()), abs=1e-6)
+
+
+@shared_folder
+@given(corpus=corpora, query=queries, times=st.integers(1, 4))
+def test_a_query_term_counts_as_often_as_it_is_written(
+    corpus: list[str], query: str, times: int, tmp_path: Path
+) -> None:
+    index = build(tmp_path, plain(corpus))
+    repeated = " ".join([query] * times)
+
+    np.testing.assert_allclose(every_score(index, repeated), times * every_score(index, query), rtol=1e-5)
+
+
+@shared_folder
+@given(corpus=corpora, asked=st.lists(queries, max_size=4))
+def test_a_batch_of_queries_answers_as_they_do_one_by_one(corpus: list[str], asked: list[str], tmp_path: Path) -> None:
+    index = build(tmp_path, plain(corpus))
+
+    for query, found in zip(asked, index.search(asked, depth=5), strict=True):
+        (alone,) = index.search([query], depth=5)
+        assert (found.rows.tolist(), found.scores.tolist()) == (alone.rows.tolist(), alone.scores.tolist())
+        assert (found.mean, found.deviation) == (alone.mean, alone.deviation)
+
+
+# ---------------------------------------------------------------------------------------------------- edges
+
+
+@pytest.mark.parametrize("query", ["", "the of", "unknown", "?!"], ids=["empty", "stop words", "unknown", "marks"])
+def test_a_query_without_a_known_term_finds_nothing(query: str, tmp_path: Path) -> None:
+    index = build(tmp_path, plain(["lung", "liver"]))
+
+    (found,) = index.search([query], depth=5)
+
+    assert (len(found.rows), found.mean, found.deviation) == (0, 0, 0)
+    assert every_score(index, query).tolist() == [0, 0]
+
+
+def test_rows_without_a_word_are_kept_and_never_found(tmp_path: Path) -> None:
+    index = build(tmp_path, [[], [Field("text", "lung")], [Field("text", "")]])
+
+    (found,) = index.search(["lung"], depth=5)
+
+    assert len(index) == 3
+    assert found.rows.tolist() == [1]
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[Field("text", "the")]]], ids=["no row", "empty row", "stop word"])
+def test_an_index_without_a_term_finds_nothing(rows: list[list[Field]], tmp_path: Path) -> None:
+    index = build(tmp_path, rows)
+
+    (found,) = index.search(["lung"], depth=5, starts=np.arange(len(rows) + 1))
+
+    assert (len(index), len(found.rows), found.mean) == (len(rows), 0, 0)
+
+
+def test_the_same_rows_give_the_same_file(tmp_path: Path) -> None:
+    build(tmp_path, plain(["lung ct", "liver lung"]))
+    first = (tmp_path / "bm25.pkl").read_bytes()
+
+    build(tmp_path, plain(["lung ct", "liver lung"]))
+
+    assert (tmp_path / "bm25.pkl").read_bytes() == first
+
+
+def test_the_index_analyses_queries_as_it_did_the_rows(tmp_path: Path) -> None:
+    writer = Bm25Writer(analyzer=Analyzer(stemming="none", stop_words="none"), unit="record", formula=Formula())
+    writer.add([Field("text", "the scans")])
+    writer.write(tmp_path / "bm25.pkl")
+    index = Bm25Index(pickles.load(tmp_path / "bm25.pkl"))
+
+    assert index.unit == "record"
+    assert [len(found.rows) for found in index.search(["scan", "scans", "the"], depth=5)] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("part", ["unit", "analyzer", "length", "terms", "term_ends", "starts", "rows", "impacts"])
+def test_a_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
+    build(tmp_path, plain(["lung"]))
+    stored = {name: value for name, value in pickles.load(tmp_path / "bm25.pkl").items() if name != part}
+
+    with pytest.raises(IndexCorrupt, match="incomplete"):
+        Bm25Index(stored)
+
+
+@pytest.mark.parametrize("part", ["term_ends", "starts", "rows", "impacts"])
+def test_arrays_that_do_not_fit_each_other_are_refused(part: str, tmp_path: Path) -> None:
+    build(tmp_path, plain(["lung ct", "ct"]))
+    stored = dict(pickles.load(tmp_path / "bm25.pkl"))
+
+    with pytest.raises(IndexCorrupt, match="fit"):
+        Bm25Index({**stored, part: stored[part][:-1]})
+
+
+# ------------------------------------------------------------------------------------------------ rank_bm25
+
+
+def build_rank_bm25(folder: Path, rows: Sequence[Sequence[Field]]) -> RankBm25Index:
+    writer = RankBm25Writer(analyzer=Analyzer(), unit="chunk", k1=1.5, b=0.75)
+    for fields in rows:
+        writer.add(fields)
+    assert writer.write(folder / "rank.pkl") == len(rows)
+    return RankBm25Index(pickles.load(folder / "rank.pkl"))
+
+
+@shared_folder
+@given(
+    pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=8).filter(lambda pairs: any(map(any, pairs))),
+    query=queries,
+    data=st.data(),
+)
+def test_the_rank_bm25_backend_equals_the_okapi_variant(
+    pairs: Any, query: str, data: st.DataObject, tmp_path: Path
+) -> None:
+    rows = [[Field("name", name, 2.0), Field("text", text)] for name, text in pairs]
+    impacts, rank = build(tmp_path, rows, Formula("okapi", 1.5, 0.75)), build_rank_bm25(tmp_path, rows)
+    starts = split(data, len(rows))
+
+    assert len(rank) == len(impacts)
+    np.testing.assert_allclose(every_score(rank, query), every_score(impacts, query), rtol=1e-4, atol=1e-4)
+    groups = np.arange(len(starts) - 1)
+    np.testing.assert_allclose(
+        rank.score(query, groups, starts=starts), impacts.score(query, groups, starts=starts), rtol=1e-4, atol=1e-4
+    )
+    (theirs,), (ours,) = rank.search([query], depth=20), impacts.search([query], depth=20)
+    assert sorted(theirs.rows) == sorted(ours.rows)
+    np.testing.assert_allclose(theirs.scores, ours.scores, rtol=1e-4, atol=1e-4)
+    assert (theirs.mean, theirs.deviation) == pytest.approx((ours.mean, ours.deviation), abs=1e-4)
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[Field("text", "the")]]], ids=["no row", "empty row", "stop word"])
+def test_the_rank_bm25_backend_opens_an_index_without_a_term(rows: list[list[Field]], tmp_path: Path) -> None:
+    index = build_rank_bm25(tmp_path, rows)
+
+    (found,) = index.search(["lung"], depth=5)
+
+    assert (len(index), len(found.rows)) == (len(rows), 0)
+
+
+@pytest.mark.parametrize("part", ["unit", "analyzer", "length", "vocabulary", "starts", "rows", "counts", "k1"])
+def test_a_rank_bm25_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
+    build_rank_bm25(tmp_path, plain(["lung"]))
+    stored = {name: value for name, value in pickles.load(tmp_path / "rank.pkl").items() if name != part}
+
+    with pytest.raises(IndexCorrupt, match="incomplete"):
+        RankBm25Index(stored)

@@ -1,0 +1,151 @@
+"""BM25 held to rank_bm25 and bm25s: the same scores for the same tokens, on random corpora and on real text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from rank_bm25 import BM25Okapi
+
+from retrieve_cli.contracts import Field
+from retrieve_cli.indexes.analyzer import Analyzer
+from retrieve_cli.indexes.bm25 import Formula, Postings, Variant, idf, impacts
+
+SCIFACT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "scifact"
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-4}
+BM25S: list[Variant] = ["lucene", "robertson", "atire"]
+
+words = st.sampled_from("ct lung liver scan mask slice 3d voxel".split())
+documents = st.lists(st.lists(words, max_size=12), min_size=1, max_size=12).filter(any)
+queries = st.lists(words, max_size=6)
+formulas = {"k1": st.floats(0.1, 3), "b": st.floats(0, 0.99)}
+"""At b = 1 rank_bm25 divides zero by zero in a row without a word."""
+
+
+def ours(corpus: Sequence[Sequence[str]], formula: Formula) -> Callable[[Sequence[str]], Any]:
+    """Query tokens to (n,) scores, from the impacts of tokens that are taken as they are."""
+    postings = Postings(Analyzer(stemming="none", stop_words="none"))
+    for tokens in corpus:
+        postings.add([Field("text", " ".join(tokens))])
+    columns = postings.columns()
+    weights = impacts(columns, formula)
+    position = {term: at for at, term in enumerate(columns["vocabulary"])}
+
+    def score(query: Sequence[str]) -> Any:
+        scores = np.zeros(len(corpus))
+        for at in (position[token] for token in query if token in position):
+            column = slice(columns["starts"][at], columns["starts"][at + 1])
+            scores[columns["rows"][column]] += weights[column]
+        return scores
+
+    return score
+
+
+def by_bm25s(corpus: Sequence[Sequence[str]], formula: Formula) -> bm25s.BM25:
+    engine = bm25s.BM25(method=formula.variant, k1=formula.k1, b=formula.b, backend="numpy", csc_backend="numpy")
+    engine.index([list(tokens) for tokens in corpus], show_progress=False)
+    return engine
+
+
+def scored_by_bm25s(engine: bm25s.BM25, query: Sequence[str]) -> Any:
+    """bm25s counts each place of the query, and refuses a query of nothing but unknown words."""
+    known = [token for token in query if token in engine.vocab_dict]
+    return engine.get_scores(known) if known else np.zeros(engine.scores["num_docs"])
+
+
+@lru_cache(maxsize=1)
+def scifact() -> tuple[list[list[str]], list[list[str]]]:
+    """Terms of the first 400 abstracts and of the first 40 questions."""
+    if not SCIFACT.is_dir():
+        pytest.skip(f"no SciFact in {SCIFACT}")
+    analyzer = Analyzer()
+
+    def read(name: str, count: int) -> list[dict[str, str]]:
+        with (SCIFACT / name).open(encoding="utf-8") as lines:
+            return [json.loads(line) for _, line in zip(range(count), lines, strict=False)]
+
+    corpus = [analyzer.terms(f"{row.get('title', '')} {row['text']}") for row in read("corpus.jsonl", 400)]
+    return corpus, [analyzer.terms(row["text"]) for row in read("queries.jsonl", 40)]
+
+
+def as_tokens(corpus: list[list[str]]) -> list[list[str]]:
+    """The same texts in words that no analyzer takes apart: compounds would be split a second time."""
+    names: dict[str, str] = {}
+    return [[names.setdefault(term, f"w{len(names)}") for term in terms] for terms in corpus]
+
+
+# --------------------------------------------------------------------------------------------------- parity
+
+
+@given(corpus=documents, query=queries, **formulas)
+def test_okapi_scores_equal_those_of_rank_bm25(corpus: Any, query: Any, k1: float, b: float) -> None:
+    expected = BM25Okapi(corpus, k1=k1, b=b).get_scores(query)
+
+    np.testing.assert_allclose(ours(corpus, Formula("okapi", k1, b))(query), expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("variant", BM25S)
+@settings(max_examples=60)
+@given(corpus=documents, query=queries, **formulas)
+def test_scores_equal_those_of_bm25s(variant: Variant, corpus: Any, query: Any, k1: float, b: float) -> None:
+    formula = Formula(variant, k1, b)
+    expected, score = scored_by_bm25s(by_bm25s(corpus, formula), query), ours(corpus, formula)
+
+    np.testing.assert_allclose(score(query), expected, **TOLERANCE)
+
+
+def test_okapi_scores_equal_those_of_rank_bm25_on_real_text() -> None:
+    corpus, asked = scifact()
+    tokens = as_tokens(corpus + asked)
+    corpus, asked = tokens[: len(corpus)], tokens[len(corpus) :]
+    engine, score = BM25Okapi(corpus, k1=1.5, b=0.75), ours(corpus, Formula("okapi", 1.5, 0.75))
+
+    for query in asked:
+        np.testing.assert_allclose(score(query), engine.get_scores(query), **TOLERANCE)
+
+
+@pytest.mark.parametrize("variant", BM25S)
+def test_scores_equal_those_of_bm25s_on_real_text(variant: Variant) -> None:
+    corpus, asked = scifact()
+    tokens = as_tokens(corpus + asked)
+    corpus, asked = tokens[: len(corpus)], tokens[len(corpus) :]
+    formula = Formula(variant, 1.2, 0.75)
+    engine, score = by_bm25s(corpus, formula), ours(corpus, formula)
+
+    for query in asked:
+        np.testing.assert_allclose(score(query), scored_by_bm25s(engine, query), **TOLERANCE)
+
+
+# ------------------------------------------------------------------------------------------------- formulas
+
+
+def test_okapi_puts_a_quarter_of_the_mean_in_place_of_a_negative_idf() -> None:
+    frequencies = np.array([1.0, 2.0, 9.0])
+    plain = [math.log((10 - n + 0.5) / (n + 0.5)) for n in frequencies]
+
+    assert idf("okapi", 10, frequencies).tolist() == pytest.approx([plain[0], plain[1], 0.25 * sum(plain) / 3])
+
+
+def test_robertson_puts_zero_in_place_of_a_negative_idf() -> None:
+    assert idf("robertson", 10, np.array([9.0, 10.0])).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("variant", ["lucene", "atire"])
+@given(documents=st.integers(1, 10_000), data=st.data())
+def test_the_idf_of_lucene_and_atire_is_never_negative_and_falls_with_the_frequency(
+    variant: Variant, documents: int, data: st.DataObject
+) -> None:
+    frequencies = np.array(sorted(data.draw(st.sets(st.integers(1, documents), min_size=1))), np.float64)
+
+    weights = idf(variant, documents, frequencies)
+
+    assert (weights >= 0).all()
+    assert (np.diff(weights) < 0).all()

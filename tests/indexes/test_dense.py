@@ -1,0 +1,289 @@
+"""The dense index: flat search held to NumPy and to faiss, the graph held to the flat search."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
+
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.indexes.dense import FlatIndex, HnswIndex, Parameters, open_index, write
+
+faiss = pytest.importorskip("faiss")
+
+DIM = 16
+FLAT = Parameters()
+HNSW = Parameters("hnsw", hnsw_m=16, hnsw_ef_construction=80)
+CLOSE = {"rtol": 1e-6, "atol": 1e-6}
+
+
+def unit_vectors(count: int, *, dim: int = DIM, seed: int = 0) -> Any:
+    """(count, dim) float32, rows of L2 norm 1."""
+    vectors = np.random.default_rng(seed).standard_normal((count, dim)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def clustered(count: int, *, seed: int = 0) -> Any:
+    """Unit vectors around forty centres, as texts about forty things lie."""
+    generator = np.random.default_rng(seed)
+    centres = unit_vectors(40, seed=99)[generator.integers(0, 40, count)]
+    vectors = centres + 0.2 * generator.standard_normal((count, DIM)).astype(np.float32)
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def build(folder: Path, vectors: Any, parameters: Parameters = FLAT, *, ef_search: int = 64) -> Any:
+    assert write(vectors, folder / "dense.faiss", parameters=parameters) == len(vectors)
+    return open_index(folder / "dense.faiss", hnsw_ef_search=ef_search)
+
+
+# ----------------------------------------------------------------------------------------------------- flat
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 1023, 1024, 1025, 2048, 2500])
+def test_a_flat_search_equals_the_product_of_numpy(rows: int, tmp_path: Path) -> None:
+    vectors, queries = unit_vectors(rows), unit_vectors(5, seed=1)
+    index = build(tmp_path, vectors)
+
+    found = index.search(list(queries), depth=100)
+
+    assert (len(index), index.dim) == (rows, DIM)
+    for query, candidates in zip(queries, found, strict=True):
+        exact = vectors.astype(np.float64) @ query
+        order = np.argsort(-exact, kind="stable")[:100]
+        assert candidates.rows.tolist() == order.tolist()
+        np.testing.assert_allclose(candidates.scores, exact[order], **CLOSE)
+        np.testing.assert_allclose(index.score(query, np.arange(rows)), exact, **CLOSE)
+        spread = (exact.mean(), exact.std()) if rows else (0, 0)
+        assert (candidates.mean, candidates.deviation) == pytest.approx(spread, abs=1e-6)
+
+
+@given(scores=hnp.arrays(np.int16, st.integers(1, 20), elements=st.integers(-9, 9)), depth=st.integers(1, 25))
+def test_equal_scores_stand_in_row_order_and_the_list_ends_at_the_depth(scores: Any, depth: int) -> None:
+    index = FlatIndex(scores.astype(np.float32)[:, None])
+
+    (found,) = index.search([np.ones(1, np.float32)], depth=depth)
+
+    assert found.rows.tolist() == np.argsort(-scores, kind="stable")[:depth].tolist()
+
+
+@given(scores=hnp.arrays(np.int16, st.integers(1, 20), elements=st.integers(-9, 9)), data=st.data())
+def test_a_flat_search_for_groups_equals_the_brute_force_maximum_of_each(scores: Any, data: st.DataObject) -> None:
+    index, query = FlatIndex(scores.astype(np.float32)[:, None]), np.ones(1, np.float32)
+    cuts = data.draw(st.sets(st.integers(1, len(scores) - 1)) if len(scores) > 1 else st.just(set()))
+    starts = np.array([0, *sorted(cuts), len(scores)], np.int64)
+    depth = data.draw(st.integers(1, 20))
+    best = np.array([part.max() for part in np.split(scores, starts[1:-1])])
+
+    (found,) = index.search([query], depth=depth, starts=starts)
+
+    order = np.argsort(-best, kind="stable")[:depth]
+    assert found.rows.tolist() == order.tolist()
+    assert found.scores.tolist() == best[order].tolist()
+    asked = np.array(data.draw(st.lists(st.integers(0, len(best) - 1), max_size=5)), np.int64)
+    assert index.score(query, asked, starts=starts).tolist() == best[asked].tolist()
+
+
+def test_a_query_alone_answers_bit_by_bit_as_it_does_in_a_batch(tmp_path: Path) -> None:
+    index, queries = build(tmp_path, unit_vectors(2500)), list(unit_vectors(20, seed=1))
+
+    for query, together in zip(queries, index.search(queries, depth=50), strict=True):
+        (alone,) = index.search([query], depth=50)
+        assert alone.rows.tobytes() == together.rows.tobytes()
+        assert alone.scores.tobytes() == together.scores.tobytes()
+        assert (alone.mean, alone.deviation) == (together.mean, together.deviation)
+
+
+@pytest.mark.parametrize("parameters", [FLAT, HNSW], ids=["flat", "hnsw"])
+def test_the_file_is_an_index_that_faiss_reads(parameters: Parameters, tmp_path: Path) -> None:
+    vectors = unit_vectors(300)
+    write(vectors, tmp_path / "dense.faiss", parameters=parameters)
+
+    read = faiss.read_index(str(tmp_path / "dense.faiss"))
+
+    assert (read.ntotal, read.d, read.metric_type) == (300, DIM, faiss.METRIC_INNER_PRODUCT)
+    assert read.reconstruct_n(0, 300).tobytes() == vectors.tobytes()
+
+
+@pytest.mark.parametrize("parameters", [FLAT, HNSW], ids=["flat", "hnsw"])
+def test_vectors_that_are_a_view_of_others_are_written_as_they_look(parameters: Parameters, tmp_path: Path) -> None:
+    index = build(tmp_path, unit_vectors(50, dim=2 * DIM)[::5, ::2], parameters)
+
+    (found,) = index.search([np.eye(DIM, dtype=np.float32)[3]], depth=1)
+
+    assert found.scores[0] == pytest.approx(unit_vectors(50, dim=2 * DIM)[::5, 6].max(), abs=1e-6)
+
+
+def test_only_what_changes_an_answer_is_on_the_card() -> None:
+    assert Parameters(hnsw_m=8).card == Parameters().card == {"kind": "flat"}
+    assert HNSW.card == {"kind": "hnsw", "hnsw_m": 16, "hnsw_ef_construction": 80}
+
+
+# ----------------------------------------------------------------------------------------------------- hnsw
+
+
+@pytest.fixture(scope="module")
+def vectors() -> Any:
+    return clustered(3000)
+
+
+@pytest.fixture(scope="module")
+def graph(vectors: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return build(tmp_path_factory.mktemp("hnsw"), vectors, HNSW)
+
+
+def test_a_graph_finds_nearly_all_that_a_flat_search_finds(graph: Any, vectors: Any) -> None:
+    queries = list(clustered(50, seed=7))
+    exact = FlatIndex(vectors).search(queries, depth=10)
+
+    found = graph.search(queries, depth=10)
+
+    hits = sum(len(set(near.rows) & set(best.rows)) for near, best in zip(found, exact, strict=True))
+    assert isinstance(graph, HnswIndex)
+    assert hits / (10 * len(queries)) >= 0.95
+
+
+def test_the_scores_of_a_graph_are_exact_and_fall(graph: Any, vectors: Any) -> None:
+    for query, found in zip(clustered(10, seed=8), graph.search(list(clustered(10, seed=8)), depth=20), strict=True):
+        np.testing.assert_allclose(found.scores, vectors[found.rows] @ query, **CLOSE)
+        np.testing.assert_allclose(graph.score(query, found.rows), found.scores, **CLOSE)
+        assert (np.diff(found.scores) <= 0).all()
+
+
+def test_a_graph_finds_groups_by_their_best_rows(graph: Any, vectors: Any) -> None:
+    starts = np.append(np.arange(0, 3000, 3), 3000)
+    queries = list(clustered(20, seed=9))
+    exact = FlatIndex(vectors).search(queries, depth=10, starts=starts)
+
+    found = graph.search(queries, depth=10, starts=starts)
+
+    shared = 0
+    for query, near, best in zip(queries, found, exact, strict=True):
+        assert len(set(near.rows)) == len(near.rows) == 10
+        np.testing.assert_allclose(graph.score(query, near.rows, starts=starts), near.scores, **CLOSE)
+        shared += len(set(near.rows) & set(best.rows))
+    assert shared / 200 >= 0.95
+
+
+@pytest.mark.parametrize("width", [None, 3], ids=["rows", "groups"])
+def test_mean_and_deviation_of_a_graph_are_near_those_of_all_rows_or_groups(
+    width: int | None, graph: Any, vectors: Any
+) -> None:
+    starts = None if width is None else np.append(np.arange(0, 3000, width), 3000)
+    queries = list(clustered(5, seed=10))
+
+    for near, exact in zip(
+        graph.search(queries, depth=5, starts=starts),
+        FlatIndex(vectors).search(queries, depth=5, starts=starts),
+        strict=True,
+    ):
+        assert (near.mean, near.deviation) == pytest.approx((exact.mean, exact.deviation), abs=0.02)
+
+
+def test_an_answer_of_a_graph_does_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:
+    index = build(tmp_path, unit_vectors(2000), Parameters("hnsw", hnsw_m=4, hnsw_ef_construction=10), ef_search=1)
+    queries = list(unit_vectors(40, seed=1))
+    before = [found.rows.tolist() for found in index.search(queries, depth=1)]
+
+    index.search(queries[:1], depth=300, starts=np.append(np.arange(0, 2000, 4), 2000))
+
+    assert [found.rows.tolist() for found in index.search(queries, depth=1)] == before
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_a_graph_of_few_rows_lists_them_all(rows: int, tmp_path: Path) -> None:
+    index = build(tmp_path, unit_vectors(rows), HNSW)
+
+    (found,) = index.search([unit_vectors(1, seed=3)[0]], depth=5)
+
+    assert sorted(found.rows) == list(range(rows))
+    assert index.score(unit_vectors(1)[0], np.arange(rows)).shape == (rows,)
+
+
+# --------------------------------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("place", range(45))
+def test_a_damaged_flat_header_is_refused_or_means_the_same(place: int, tmp_path: Path) -> None:
+    path, vectors, query = tmp_path / "dense.faiss", unit_vectors(40), unit_vectors(1, seed=1)[0]
+    (expected,) = build(tmp_path, vectors).search([query], depth=3)
+    whole = path.read_bytes()
+
+    for flipped in (0x01, 0x10, 0x80, 0xFF):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ flipped]) + whole[place + 1 :])
+        try:
+            index = open_index(path, hnsw_ef_search=64)
+        except IndexCorrupt:
+            continue
+        assert (len(index), index.dim) == (40, DIM)
+        assert index.search([query], depth=3)[0].rows.tolist() == expected.rows.tolist()
+
+
+@pytest.mark.parametrize("dim_and_rows", [(-2, -3), (0, -5), (-1, 0), (0, 7)])
+def test_a_flat_header_with_impossible_numbers_is_refused(dim_and_rows: tuple[int, int], tmp_path: Path) -> None:
+    from retrieve_cli.indexes.dense import _FLAT_HEADER
+
+    dim, rows = dim_and_rows
+    header = _FLAT_HEADER.pack(b"IxFI", dim, rows, 0, 0, 1, 0, dim * rows)
+    (tmp_path / "dense.faiss").write_bytes(header + bytes(4 * dim * rows))
+
+    with pytest.raises(IndexCorrupt):
+        open_index(tmp_path / "dense.faiss", hnsw_ef_search=64)
+
+
+# Runs in a process of its own: reading past the end of a mapped file ends a process. A graph that is cut short is
+# found by the store, which holds every file to its length before anything is opened.
+CUTS = """
+import sys
+from pathlib import Path
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.indexes.dense import open_index
+
+path = Path(sys.argv[1])
+whole = path.read_bytes()
+for length in [0, 1, 3, 4, 30, 44, 45, 46, 100, *range(150, len(whole), 400), len(whole) - 1]:
+    path.write_bytes(whole[:length])
+    try:
+        open_index(path, hnsw_ef_search=64)
+    except IndexCorrupt:
+        continue
+    sys.exit(f"{length} of {len(whole)} bytes were accepted")
+"""
+
+
+def test_a_flat_file_cut_short_is_refused(tmp_path: Path) -> None:
+    write(unit_vectors(100), tmp_path / "dense.faiss", parameters=FLAT)
+
+    ran = subprocess.run(
+        [sys.executable, "-c", CUTS, str(tmp_path / "dense.faiss")], capture_output=True, text=True, timeout=60
+    )
+
+    assert ran.returncode == 0, ran.stderr[-300:]
+
+
+@pytest.mark.parametrize("content", [b"", b"IxFI", b"not an index of any kind, but long enough to look like one"])
+def test_a_file_of_another_kind_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "dense.faiss").write_bytes(content)
+
+    with pytest.raises(IndexCorrupt):
+        open_index(tmp_path / "dense.faiss", hnsw_ef_search=64)
+
+
+@pytest.mark.parametrize("made", ["IndexFlatL2", "IndexHNSWFlat"])
+def test_an_index_of_distances_is_refused(made: str, tmp_path: Path) -> None:
+    index = getattr(faiss, made)(DIM, *([8] if made == "IndexHNSWFlat" else []))
+    index.add(unit_vectors(10))
+    faiss.write_index(index, str(tmp_path / "dense.faiss"))
+
+    with pytest.raises(IndexCorrupt):
+        open_index(tmp_path / "dense.faiss", hnsw_ef_search=64)
+
+
+def test_an_absent_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexCorrupt, match="cannot read"):
+        open_index(tmp_path / "dense.faiss", hnsw_ef_search=64)

@@ -1,0 +1,138 @@
+"""One leg alone, and how records and chunks meet: groups of chunks, and records spread over their chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
+
+from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.stages.fuse import Fuse
+from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
+
+MakeLeg = Callable[..., Leg]
+MakeLayout = Callable[..., Layout]
+
+ASKED = [Ranking(Query("0"))]
+
+sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
+
+
+def table_for(data: st.DataObject, rows: int) -> Any:
+    """(1, rows) float32 scores, ties included."""
+    return data.draw(hnp.arrays(np.int16, (1, rows), elements=st.integers(-8, 8))).astype(np.float32) / 4
+
+
+@given(
+    hits=st.lists(
+        st.tuples(st.sampled_from(["a#0", "a#1", "b#0", "ä#0"]), st.floats(-3, 3)), unique_by=lambda hit: hit[0]
+    )
+)
+def test_a_ranking_is_ordered_by_score_and_then_by_id(hits: list[tuple[str, float]]) -> None:
+    ranking = Ranking.of(Query("q"), [Hit(name, 0, 0, score) for name, score in hits])
+
+    keys = [(-hit.score, hit.id) for hit in ranking.hits]
+    assert keys == sorted(keys)
+    assert Ranking.of(Query("q"), reversed(ranking.hits)) == ranking
+
+
+def test_one_leg_alone_ranks_by_its_own_scores_and_says_so(make_leg: MakeLeg) -> None:
+    stage = Retrieve(make_leg("dense", [[0.25, 0.75, 0.5]], depth=2))
+
+    (ranking,) = stage(ASKED)
+
+    assert ranking.hits == (
+        Hit("01#0", 1, 1, 0.75, (Evidence("dense", 1, 0.75, 0.75, 1.0),)),
+        Hit("02#0", 2, 2, 0.5, (Evidence("dense", 2, 0.5, 0.5, 1.0),)),
+    )
+    assert str(stage) == "dense@2"
+
+
+def test_no_query_gives_no_ranking(make_leg: MakeLeg) -> None:
+    leg = make_leg("dense", [[1, 2]])
+
+    assert Retrieve(leg)([]) == []
+    assert Fuse([leg, leg], weights=[1, 1], method="rrf", normalization="zscore", rrf_k=60)([]) == []
+
+
+@given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
+def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
+    make_leg: MakeLeg, make_layout: MakeLayout, sizes: list[int], depth: int, data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    table = table_for(data, sum(sizes))
+    leg = make_leg("dense", table, layout=layout, unit="record", depth=depth)
+    groups = np.split(table[0], layout.starts[1:-1])
+    expected = sorted(((-group.max(), at, int(group.argmax())) for at, group in enumerate(groups)))[:depth]
+
+    (ranking,) = Retrieve(leg)(ASKED)
+
+    assert [(-hit.score, hit.record, hit.row - layout.starts[hit.record]) for hit in ranking.hits] == expected
+
+
+@given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
+def test_a_record_index_gives_each_chunk_the_score_of_its_record(
+    make_leg: MakeLeg, make_layout: MakeLayout, sizes: list[int], depth: int, data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    table = table_for(data, len(sizes))
+    leg = make_leg("bm25", table, layout=layout, unit="chunk", index_unit="record", depth=depth)
+    spread = np.repeat(table[0], sizes)
+
+    (ranking,) = Retrieve(leg)(ASKED)
+
+    order = np.lexsort((np.arange(len(spread)), -spread))[:depth]
+    assert [(hit.row, hit.score) for hit in ranking.hits] == [(row, spread[row]) for row in order]
+    (axis,) = leg.prepare(["0"])
+    assert leg.score(axis, np.arange(len(spread))).tolist() == spread.tolist()
+
+
+@given(sizes=sizes, data=st.data())
+def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_chunks(
+    make_leg: MakeLeg, make_layout: MakeLayout, sizes: list[int], data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
+    legs = [
+        make_leg("bm25", words, layout=layout, index_unit="record"),
+        make_leg("dense", vectors, layout=layout),
+    ]
+
+    (ranking,) = Fuse(legs, weights=[1, 1], method="weighted", normalization="minmax", rrf_k=60)(ASKED)
+
+    assert {hit.row: tuple(why.score for why in hit.evidence) for hit in ranking.hits} == {
+        row: (words[0, record], vectors[0, row]) for row, record in enumerate(np.repeat(np.arange(len(sizes)), sizes))
+    }
+
+
+@given(sizes=sizes, data=st.data())
+def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_records_in_either_order(
+    make_leg: MakeLeg, make_layout: MakeLayout, sizes: list[int], data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
+    legs = [
+        make_leg("bm25", words, layout=layout, unit="record", index_unit="record"),
+        make_leg("dense", vectors, layout=layout, unit="record"),
+    ]
+    options: dict[str, Any] = {"method": "weighted", "normalization": "minmax", "rrf_k": 60}
+
+    (forward,) = Fuse(legs, weights=[1, 2], **options)(ASKED)
+    (backward,) = Fuse(legs[::-1], weights=[2, 1], **options)(ASKED)
+
+    groups = np.split(vectors[0], layout.starts[1:-1])
+    assert {hit.record: (hit.row, *(why.score for why in hit.evidence)) for hit in forward.hits} == {
+        at: (layout.starts[at] + group.argmax(), words[0, at], group.max()) for at, group in enumerate(groups)
+    }
+    assert [(hit.id, hit.score) for hit in forward.hits] == [(hit.id, hit.score) for hit in backward.hits]
+
+
+def test_a_record_index_alone_shows_the_first_chunk_of_each_record(make_leg: MakeLeg, make_layout: MakeLayout) -> None:
+    leg = make_leg("bm25", [[1, 2]], layout=make_layout([3, 2]), unit="record", index_unit="record")
+
+    (ranking,) = Retrieve(leg)(ASKED)
+
+    assert [hit.id for hit in ranking.hits] == ["01#0", "00#0"]
