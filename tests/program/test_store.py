@@ -72,6 +72,19 @@ def test_a_damaged_generation_is_set_aside_when_the_same_is_built_again(
     assert [path.name for path in (index / "generations").iterdir() if ".damaged-" in path.name]
 
 
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_a_dense_index_cut_short_is_refused_before_it_is_opened(
+    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("RETRIEVE_DENSE__INDEX", kind)
+    retrieve("build", "--catalog", catalog)
+    path = live(Path("artifacts")) / "dense.faiss"
+    path.write_bytes(path.read_bytes()[:-100])
+    done = retrieve("query", "brain")
+    assert done.code == 5
+    assert "dense.faiss" in done.err
+
+
 def test_files_of_two_generations_do_not_mix(index: Path, catalog: Path, retrieve: Program) -> None:
     first = live(index)
     write_catalog(catalog, TOOLS[:3])
