@@ -107,11 +107,8 @@ def snippet(text: str, matches: Sequence[tuple[int, int]]) -> tuple[str, list[tu
         start = max(0, matches[at - 1][0] - _LEAD) if at else 0
         start = text.find(" ", start, start + _LEAD) + 1 or start if start else 0
     end = min(len(text), start + _SNIPPET)
-    end = (
-        text.rfind(" ", start + _SNIPPET // 2, end)
-        if end < len(text) and " " in text[start + _SNIPPET // 2 : end]
-        else end
-    )
+    if end < len(text) and (blank := text.rfind(" ", start + _SNIPPET // 2, end)) > 0:
+        end = blank
     before, after = "… " if start else "", " …" if end < len(text) else ""
     line = before + "".join(" " if char.isspace() else char for char in text[start:end]) + after
     shift = len(before) - start
