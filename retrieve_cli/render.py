@@ -236,7 +236,7 @@ def _table(answer: Answer) -> Table:
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("name", ratio=3, overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("why", ratio=2)
+    table.add_column("why", no_wrap=True)
     table.add_column("snippet", ratio=7)
     for rank, result in enumerate(answer.results, 1):
         name = Text(printable(str(result.record["name"])), style="bold")

@@ -16,7 +16,7 @@ import numpy as np
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.encoders.bert import Architecture, pool, positions, to_unit
-from retrieve_cli.encoders.cache import Exported, open_exported
+from retrieve_cli.encoders.cache import Exported, place, sound
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.eager import hidden_states
 from retrieve_cli.encoders.folder import ModelFolder
@@ -163,6 +163,31 @@ class OnnxEncoder:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         return runtime.InferenceSession(str(self._exported.graph), options, providers=["CPUExecutionProvider"])
+
+
+def open_exported(folder: ModelFolder, cache_dir: Path) -> Exported:
+    """The model's place in the cache, written now if it is absent, damaged or of an older format.
+
+    It is written into a scratch folder and renamed, so that two exporters at once, or one that is killed, do no harm.
+
+    Raises:
+        Unavailable: the model is of a family that this encoder does not know, or the cache cannot be written.
+    """
+    architecture = Architecture.read(folder.config)
+    digests = Digests(cache_dir)
+    revision = folder.revision(digests)
+    target = place(cache_dir, folder.name, revision)
+    if not sound(target, revision, digests):
+        from retrieve_cli.encoders.export import publish  # a query finds the export there already
+
+        try:
+            publish(folder, architecture, target, revision=revision, digests=digests)
+        except OSError as error:
+            raise Unavailable(
+                f"The model cache {cache_dir} cannot be written: {error.strerror or error}.",
+                hint="choose a folder that can be written as the model cache, or make room on its disk",
+            ) from error
+    return Exported(target, architecture)
 
 
 def same_length(ids: Sequence[Sequence[int]], places: Sequence[int], *, batch_tokens: int) -> Iterator[Sequence[int]]:

@@ -8,6 +8,7 @@ form: Robertson, Zaragoza, Taylor 2004), so a weight of 2 equals writing the fie
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -159,7 +160,37 @@ class Bm25Writer:
 # ---------------------------------------------------------------------------------------------------- index
 
 
-class Bm25Index:
+class TermIndex(ABC):
+    """What every engine of BM25 does with the scores of all its rows."""
+
+    unit: Unit
+    analyzer: Analyzer
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def _scores(self, query: str) -> Vectors:
+        """The query's score for every row, (n,) float32, 0 where none of its terms occurs."""
+
+    def search(self, queries: Sequence[str], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+        """The best rows with a term of the query; rows without one are never listed."""
+        found = []
+        for query in queries:
+            scores = grouped(self._scores(query), starts)
+            found.append(candidates(scores, np.flatnonzero(scores), depth))
+        return found
+
+    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
+        scores = self._scores(query)
+        if starts is None:
+            return scores[rows]
+        members, begins = rows_of(rows, starts)
+        return grouped(scores[members], np.append(begins, len(members)))
+
+
+class Bm25Index(TermIndex):
     """`bm25.pkl`, opened: sums the impacts of a query's terms over the rows that have them."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
@@ -182,22 +213,6 @@ class Bm25Index:
 
     def __len__(self) -> int:
         return self._length
-
-    def search(self, queries: Sequence[str], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
-        """The best rows with a term of the query; rows without one are never listed."""
-        found = []
-        for query in queries:
-            scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.flatnonzero(scores), depth))
-        return found
-
-    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
-        scores = self._scores(query)
-        if starts is None:
-            return scores[rows]
-        members, begins = rows_of(rows, starts)
-        return grouped(scores[members], np.append(begins, len(members)))
 
     def _scores(self, query: str) -> Vectors:
         scores = np.zeros(self._length, np.float32)

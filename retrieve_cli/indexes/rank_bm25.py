@@ -5,21 +5,20 @@ Every query scores every row, and every opening builds the engine anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli import pickles
-from retrieve_cli.contracts import Candidates, Json, Unit
+from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.indexes.analyzer import Analyzer
-from retrieve_cli.indexes.bm25 import Postings
-from retrieve_cli.indexes.selection import candidates, grouped, rows_of
+from retrieve_cli.indexes.bm25 import Postings, TermIndex
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Vectors
 
 
 class RankBm25Writer:
@@ -45,7 +44,7 @@ class RankBm25Writer:
         return len(columns["lengths"])
 
 
-class RankBm25Index:
+class RankBm25Index(TermIndex):
     """rank_bm25's BM25Okapi over the stored terms; built anew at each opening, as that package has it."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
@@ -67,22 +66,6 @@ class RankBm25Index:
 
     def __len__(self) -> int:
         return self._length
-
-    def search(self, queries: Sequence[str], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
-        """The best rows with a term of the query."""
-        found = []
-        for query in queries:
-            scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.flatnonzero(scores), depth))
-        return found
-
-    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The score of each of `rows` (or groups of rows)."""
-        scores = self._scores(query)
-        if starts is None:
-            return scores[rows]
-        members, begins = rows_of(rows, starts)
-        return grouped(scores[members], np.append(begins, len(members)))
 
     def _scores(self, query: str) -> Vectors:
         if self._engine is None:  # the package divides by the number of terms

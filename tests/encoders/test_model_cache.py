@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieve_cli.encoders.cache import open_exported
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.folder import ModelFolder, read_folder
-from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.onnx import OnnxEncoder, open_exported
 from retrieve_cli.encoders.tensors import extents, read, write
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
