@@ -38,7 +38,7 @@ class Exported:
         return self.path / WEIGHTS
 
 
-def place(cache_dir: Path, name: str, revision: str) -> Path:
+def export_folder(cache_dir: Path, name: str, revision: str) -> Path:
     """The folder of a model's export."""
     return cache_dir / f"{re.sub(r'[^A-Za-z0-9._-]+', '--', name)}-{revision[:12]}"
 

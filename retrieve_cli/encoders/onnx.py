@@ -16,7 +16,7 @@ import numpy as np
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.encoders.bert import Architecture, pool, positions, to_unit
-from retrieve_cli.encoders.cache import Exported, place, sound
+from retrieve_cli.encoders.cache import Exported, export_folder, sound
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.eager import hidden_states
 from retrieve_cli.encoders.folder import ModelFolder
@@ -176,7 +176,7 @@ def open_exported(folder: ModelFolder, cache_dir: Path) -> Exported:
     architecture = Architecture.read(folder.config)
     digests = Digests(cache_dir)
     revision = folder.revision(digests)
-    target = place(cache_dir, folder.name, revision)
+    target = export_folder(cache_dir, folder.name, revision)
     if not sound(target, revision, digests):
         from retrieve_cli.encoders.export import publish  # a query finds the export there already
 
