@@ -194,12 +194,7 @@ def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
         Unavailable: the model is not on this machine.
         IndexCorrupt: models of that name are there, and none is the one that the index was built with.
     """
-    try:
-        card = ModelCard(**recipe["encoder"])
-    except (KeyError, TypeError) as error:
-        raise IndexCorrupt(
-            f"the recipe has no whole encoder card ({error})", hint="build again: retrieve build"
-        ) from error
+    card = query_card(recipe)
     if card.family == "hashed":
         return _hashed(card.dim)
     # A GPU takes seconds to wake; one short text is done on the CPU before that. It is used where it is asked for.
@@ -221,6 +216,22 @@ def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
         f"the index was built with {card.name} at revision {card.revision[:12]}; here is {', '.join(found)}",
         hint="build the index again: retrieve build; or set encoder.model to the model it was built with",
     )
+
+
+def query_card(recipe: Mapping[str, Json]) -> ModelCard:
+    """The card of the encoder that an index was built with.
+
+    Raises:
+        IndexCorrupt: the recipe has none, or not a whole one.
+    """
+    try:
+        card = ModelCard(**recipe["encoder"])
+        if not isinstance(card.dim, int) or card.family not in ("hashed", "transformer"):
+            raise TypeError(f"dim {card.dim!r}, family {card.family!r}")
+    except (KeyError, TypeError) as error:
+        hint = "build again: retrieve build"
+        raise IndexCorrupt(f"the recipe has no whole encoder card ({error})", hint=hint) from error
+    return card
 
 
 def _hashed(dim: int) -> Encoder:
@@ -303,12 +314,15 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
     else:
         raise IndexCorrupt(f"{BM25} is from an unknown engine {backend!r}", hint="build again: retrieve build")
     dense = dense_index.open_index(generation.folder / DENSE, hnsw_ef_search=settings.dense.hnsw_ef_search)
+    if dense.dim != (dim := query_card(generation.manifest.recipe).dim):
+        hint = "build again: retrieve build"
+        raise IndexCorrupt(f"{DENSE} has vectors of {dense.dim} numbers; the recipe says {dim}", hint=hint)
     rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
     for name, index in ((BM25, bm25), (DENSE, dense)):
-        if len(index) != rows[index.unit]:
-            raise IndexCorrupt(
-                f"{name} has {len(index)} rows for {rows[index.unit]} {index.unit}s", hint="build again: retrieve build"
-            )
+        generation.expect(name, len(index))
+        if len(index) != (wanted := rows.get(index.unit)):
+            hint = "build again: retrieve build"
+            raise IndexCorrupt(f"{name} has {len(index)} rows for {wanted} {index.unit}s", hint=hint)
     return Indexes(bm25=bm25, analyzer=bm25.analyzer, dense=dense)
 
 

@@ -57,7 +57,7 @@ class Report:
         size = f"{self.records} records, {self.chunks} chunks, {self.seconds:.1f} s"
         if self.status == "failed":
             still = f"generation {self.generation} stays live" if self.generation else "there is no index yet"
-            return f"nothing published, too much was refused: {still} ({size})"
+            return f"nothing published, too much was refused (--max-fail allows more): {still} ({size})"
         what = {"published": "is live", "partial": "is live, in part", "unchanged": "was live already"}[self.status]
         return f"generation {self.generation} {what}: {size}"
 

@@ -23,7 +23,11 @@ _PREFIX = "RETRIEVE_"
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", Path: "a path"}
 
 
-def _bounded(default: float | None, low: float, high: float = float("inf")) -> Any:
+_LARGEST = 1_000_000.0
+"""No key takes a larger number: beyond it lies a typing error, not a wish."""
+
+
+def _bounded(default: float | None, low: float, high: float = _LARGEST) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
 
 
@@ -88,16 +92,16 @@ class Bm25Settings:
 @dataclass(frozen=True, slots=True)
 class DenseSettings:
     index: Literal["flat", "hnsw"] = "flat"
-    hnsw_m: int = _bounded(32, 2)
-    hnsw_ef_construction: int = _bounded(200, 1)
-    hnsw_ef_search: int = _bounded(128, 1)
+    hnsw_m: int = _bounded(32, 2, 512)
+    hnsw_ef_construction: int = _bounded(200, 1, 10_000)
+    hnsw_ef_search: int = _bounded(128, 1, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
     mode: Literal["hybrid", "dense", "bm25"] = "hybrid"
-    k: int = _bounded(10, 1)
-    depth: int = _bounded(200, 1)
+    k: int = _bounded(10, 1, float("inf"))
+    depth: int = _bounded(200, 1, float("inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Sett
     Raises:
         UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
     """
-    if path is None and DEFAULT_FILE.is_file():
+    if path is None and os.path.lexists(DEFAULT_FILE):
         path = DEFAULT_FILE
     settings = Settings()
     if path is not None:
@@ -172,7 +176,7 @@ def _yaml(text: str, where: str) -> Json:
 
     try:
         return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe loaders
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not valid YAML: {' '.join(str(error).split())}", hint="mend it there") from error
 
 
@@ -215,8 +219,8 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, float], key: str, folder
             raise unknown(f"value {value!r} of {key}", str(value), get_args(kind))
         return value
     if kind is Path and isinstance(value, str):
-        return folder / Path(value).expanduser()
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return _path(value, folder, key)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
         value = float(value)
     if get_origin(kind) is Mapping:
         return _field_settings(value, key)
@@ -224,9 +228,16 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, float], key: str, folder
         raise UsageError(f"{key} takes {_TYPES[kind]}, not {value!r}", hint="see the comments in config.yaml")
     low, high = bounds.get("low"), bounds.get("high")
     if low is not None and high is not None and not low <= value <= high:
-        limits = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        limits = f"at least {low:g}" if high >= _LARGEST else f"from {low:g} to {high:g}"
         raise UsageError(f"{key} is {value!r}; it takes a number {limits}", hint="see the comments in config.yaml")
     return value
+
+
+def _path(value: str, folder: Path, key: str) -> Path:
+    try:
+        return folder / Path(value).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{key} is {value!r}: {error}", hint="write the path in full") from error
 
 
 def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:

@@ -34,6 +34,11 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+def printable(text: str) -> str:
+    """Control characters as a visible placeholder: a catalog or a file name must not drive somebody's terminal."""
+    return "".join("\ufffd" if ord(char) < 32 or 127 <= ord(char) < 160 else char for char in text)
+
+
 class RetrieveError(Exception):
     """A failure with a sentence on what happened and, in `hint`, the next command or edit."""
 

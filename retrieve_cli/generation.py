@@ -98,8 +98,24 @@ class Generation:
                 f"{folder / OFFSETS} is incomplete ({error!r})", hint="retrieve inspect verify"
             ) from error
         records, chunks = len(self.records), len(self.chunks)
-        if len(self.starts) != records + 1 or len(self._id_ends) != records + 1 or self.starts[-1] != chunks:
+        if (
+            len(self.starts) != records + 1
+            or len(self._id_ends) != records + 1
+            or not _rises(self.starts, chunks, 1)
+            or not _rises(self._id_ends, len(self._ids), 0)
+            or not _rises(offsets["records"], int(offsets["records"][-1]), 1)
+            or not _rises(offsets["chunks"], int(offsets["chunks"][-1]), 1)
+        ):
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
+        self.expect(RECORDS, records)
+        self.expect(CHUNKS, chunks)
+
+    def expect(self, name: str, rows: int) -> None:
+        """Holds a file's rows to what the manifest says. Raises: IndexCorrupt where it says otherwise or nothing."""
+        entry = self.manifest.files.get(name)
+        if entry is None or entry.rows != rows:
+            said = "nothing" if entry is None else entry.rows
+            raise IndexCorrupt(f"{name} has {rows} rows; the manifest says {said}", hint="build again: retrieve build")
 
     def record_id(self, record: int) -> str:
         return self._ids[self._id_ends[record] : self._id_ends[record + 1]].decode()
@@ -148,6 +164,12 @@ class Generation:
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {self.record_id(row): row for row in range(len(self.records))}
+
+
+def _rises(ends: Rows, last: int, least: int) -> bool:
+    """Whether `ends` go from 0 to `last` in steps of at least `least`."""
+    steps = ends[1:] - ends[:-1]
+    return bool(ends[0] == 0 and ends[-1] == last and (not len(steps) or steps.min() >= least))
 
 
 def _record_row(record: Record) -> dict[str, Json]:

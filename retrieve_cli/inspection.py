@@ -92,19 +92,19 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
     return {"generation": manifest.id, "ok": not faults, "files": files, "faults": faults}
 
 
-def flat(row: Mapping[str, Json], prefix: str = "") -> dict[str, list[str]]:
-    """A record's values by field, folded for comparison; those of nested objects by their own and by dotted names."""
+def flat(row: Mapping[str, Json]) -> dict[str, list[str]]:
+    """A record's values by field, folded for comparison; a nested one by its own name and by its dotted path."""
     values: dict[str, list[str]] = {}
-    for key, value in row.items():
+    waiting: list[tuple[str, str, Json]] = [(key, key, value) for key, value in row.items()]
+    while waiting:
+        path, name, value = waiting.pop()
         if isinstance(value, Mapping):
-            inner = flat(value, f"{prefix}{key}.")
-            for name, texts in inner.items():
-                values.setdefault(name, []).extend(texts)
-                values.setdefault(name.removeprefix(f"{prefix}{key}."), []).extend(texts)
-        else:
-            parts = value if isinstance(value, list) else [value]
-            texts = [str(part).casefold() for part in parts if part is not None and not isinstance(part, Mapping)]
-            values.setdefault(prefix + key, []).extend(texts)
+            waiting += [(f"{path}.{key}", key, inner) for key, inner in value.items()]
+            continue
+        parts = value if isinstance(value, list) else [value]
+        texts = [str(part).casefold() for part in parts if not isinstance(part, Mapping | list) and part is not None]
+        for known_as in {path, name}:
+            values.setdefault(known_as, []).extend(texts)
     return values
 
 

@@ -44,7 +44,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One artifact of a generation: what `inspect verify` and every opening hold it to."""
+    """One artifact of a generation: every opening holds it to its length and rows, `inspect verify` to its digest."""
 
     sha1: str
     bytes: int
@@ -109,13 +109,14 @@ class Manifest:
                 hint="upgrade retrieve, or " + rebuild,
             )
         try:
+            built = value.get("built")
             manifest = cls(
-                recipe=value["recipe"],
+                recipe=dict(value["recipe"]),
                 sources=tuple(SourceEntry(**entry) for entry in value["sources"]),
                 files={name: FileEntry(**entry) for name, entry in value["files"].items()},
-                built=value.get("built", {}),
+                built=built if isinstance(built, dict) else {},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise IndexCorrupt(f"{path} is not a complete manifest ({error})", hint=rebuild) from error
         if manifest.id != value.get("generation"):
             raise IndexCorrupt(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from retrieve_cli.contracts import Answer, Evidence, Json, Result
+from retrieve_cli.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -157,7 +158,8 @@ def as_csv(answers: Sequence[Answer]) -> str:
     for answer in answers:
         for rank, result in enumerate(answer.results, 1):
             row = _result_json(rank, result)
-            writer.writerow({**row, **row["metadata"], "query_id": answer.query.id})
+            place = {key: row["metadata"][key] for key in ("source", "start_line")}
+            writer.writerow({**row, **place, "query_id": answer.query.id})
     return out.getvalue()
 
 
@@ -172,22 +174,29 @@ def as_markdown(answers: Sequence[Answer]) -> str:
             parts.append(f"{rank}. **{f'[{name}]({url})' if url else name}** `{result.hit.id}` {result.hit.score:.4f}")
             parts += [f"   - {why(result).replace(chr(10), ', ')}", f"   > {text}"]
         parts.append("")
-    return "\n".join(parts)
+    return "".join(printable(part) + "\n" for part in parts)
 
 
 def as_trec(answers: Sequence[Answer]) -> str:
-    """A TREC run, `qid Q0 docid rank score tag`; white space within an id becomes %20."""
+    """A TREC run, `qid Q0 docid rank score tag`; white space within an id is percent-encoded."""
     rows = []
     for answer in answers:
         for rank, result in enumerate(answer.results, 1):
-            id_ = _result_id(answer, result).replace(" ", "%20")
-            rows.append(f"{answer.query.id.replace(' ', '%20')} Q0 {id_} {rank} {result.hit.score!r} {RUN_TAG}\n")
+            query, document = _word(answer.query.id), _word(_result_id(answer, result))
+            rows.append(f"{query} Q0 {document} {rank} {result.hit.score!r} {RUN_TAG}\n")
     return "".join(rows)
+
+
+def _word(text: str) -> str:
+    """A text without white space or control characters: those are percent-encoded, and so is nothing else."""
+    from urllib.parse import quote
+
+    return "".join(quote(char) if char.isspace() or not char.isprintable() else char for char in text)
 
 
 def as_ids(answers: Sequence[Answer]) -> str:
     """Ids alone, one a line."""
-    return "".join(_result_id(answer, result) + "\n" for answer in answers for result in answer.results)
+    return "".join(printable(_result_id(answer, result)) + "\n" for answer in answers for result in answer.results)
 
 
 def _result_id(answer: Answer, result: Result) -> str:
@@ -268,11 +277,6 @@ def _marked(answer: Answer, result: Result) -> Text:
     for start, end in matches:
         text.stylize("bold yellow", start, end)
     return text
-
-
-def printable(text: str) -> str:
-    """Control characters as a visible placeholder: a catalog must not drive somebody's terminal."""
-    return "".join("\ufffd" if ord(char) < 32 or 127 <= ord(char) < 160 else char for char in text)
 
 
 def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:

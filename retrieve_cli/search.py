@@ -29,10 +29,11 @@ class Searcher:
     def __init__(self, store: Store, settings: Settings) -> None:
         """Raises: IndexMissing, IndexCorrupt where there is nothing sound to search."""
         begun = time.perf_counter()
-        folder, manifest = store.open()
-        self.generation = Generation(folder, manifest)
+        self._store = store
         self._settings = settings
-        self._indexes = assemble.open_indexes(self.generation, settings)
+        with store.reading():
+            self.generation = Generation(*store.open())
+            self._indexes = assemble.open_indexes(self.generation, settings)
         self._opened = time.perf_counter() - begun
         self._vectors: dict[str, Vectors] = {}
         self.notices: list[str] = []
@@ -62,8 +63,9 @@ class Searcher:
         stage, method = assemble.pipeline(
             self.generation, self._indexes, self._settings, legs=legs, unit=unit, k=k, encode=self._vectors_of
         )
-        rankings = stage([Ranking(query) for query in queries])
-        results = [self._results(ranking, k, legs) for ranking in rankings]
+        with self._store.reading():
+            rankings = stage([Ranking(query) for query in queries])
+            results = [self._results(ranking, k, legs) for ranking in rankings]
         done = time.perf_counter()
         timings = self._timings(encoded - begun, done - encoded, len(queries))
         return [

@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -30,6 +31,7 @@ from retrieve_cli.manifest import FileEntry, Manifest, SourceEntry, sha1_file
 MANIFEST = "manifest.json"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
 _SCRATCH = ".scratch-"
+_ID = re.compile(r"[0-9a-f]{12}")
 
 
 class Store:
@@ -40,10 +42,12 @@ class Store:
         self.path = path
         self.generations = path / "generations"
         self.quarantine = path / "quarantine.jsonl"
-        if path.exists() and not path.is_dir():
-            raise UsageError(
-                f"{path} is a file, not a folder of artifacts", hint="name another folder: --artifacts DIR"
-            )
+        try:
+            inside = next((part for part in (path, *path.parents) if os.path.lexists(part)), path)
+            if os.path.lexists(inside) and not inside.is_dir():
+                raise UsageError(f"{inside} is no folder to hold artifacts", hint="name another one: --artifacts DIR")
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}", hint="name another folder: --artifacts DIR") from error
 
     # ------------------------------------------------------------------------------------------- reading
 
@@ -65,7 +69,7 @@ class Store:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise IndexCorrupt(f"cannot read {self.path}/current: {error}", hint=_BUILD) from error
-        if not live or "/" in live or live.startswith("."):
+        if not _ID.fullmatch(live):
             raise IndexCorrupt(f"{self.path}/current does not name a generation", hint=_BUILD)
         return live
 
@@ -116,6 +120,24 @@ class Store:
                 faults[name] = fault
         return manifest, faults
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """An error that nobody foresaw while reading is the index's fault where one of its files is damaged.
+
+        Raises:
+            IndexCorrupt: in place of such an error, naming the file. Where all files are sound the error goes on.
+        """
+        try:
+            yield
+        except RetrieveError:
+            raise
+        except Exception as error:
+            _, faults = self.verify()
+            if not faults:
+                raise
+            hint = "build the index again: retrieve build"
+            raise IndexCorrupt(next(iter(faults.values())), hint=hint) from error
+
     def _ids(self) -> list[str]:
         """Complete generations, oldest first."""
         if not self.generations.is_dir():
@@ -136,7 +158,7 @@ class Store:
         """
         try:
             self.generations.mkdir(parents=True, exist_ok=True)
-            file = (self.path / "lock").open("a+", encoding="utf-8")
+            file = (self.path / "lock").open("a+", encoding="utf-8", errors="replace")
         except OSError as error:
             raise _unwritable(self.path, error) from error
         with file:

@@ -11,9 +11,16 @@ from retrieve_cli.errors import Exit, UsageError
 
 app = typer.Typer(
     help="Look into the index: status, records, one record, one chunk, verify.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+@app.callback(invoke_without_command=True)
+def inspect(context: typer.Context) -> None:
+    """Look into the index: status, records, one record, one chunk, verify."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
 
 Id = Annotated[str, typer.Argument(metavar="ID")]
 
@@ -86,7 +93,8 @@ def _generation(shared: Shared) -> Any:
     from retrieve_cli.generation import Generation
 
     shared.settings()  # a configuration that is wrong is said, though these commands need none of it
-    return Generation(*shared.store.open())
+    with shared.store.reading():
+        return Generation(*shared.store.open())
 
 
 def _show(value: dict[str, Any], shared: Shared) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 # One product of a query is memory bound; OpenBLAS's second thread only spins, and costs most where cores are busy.
@@ -22,7 +23,6 @@ app = typer.Typer(
     name="retrieve",
     help="Build a hybrid index from a catalog or a folder of documents, and query it, offline and fast.",
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help appears in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -50,10 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     talk = Talk.of(given)
+    _open_streams()
     try:
-        code = get_command(app).main(args=given, prog_name="retrieve", standalone_mode=False)
+        # Not `.main()`: typer's own would turn a broken pipe and an interruption into exits without a word.
+        command = get_command(app)
+        with command.make_context("retrieve", given) as context:
+            command.invoke(context)
         sys.stdout.flush()
-        return int(code or 0)
+        return Exit.OK
+    except typer.Exit as ended:
+        return ended.exit_code
     except RetrieveError as error:
         return talk.error(error.code, error.kind, error.message, error.hint)
     except BrokenPipeError:
@@ -70,6 +76,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except Exception as error:  # noqa: BLE001  the edge: nothing may reach the user as a traceback
         return _unforeseen(error, talk)
+
+
+def _open_streams() -> None:
+    """Output is UTF-8 wherever it goes; a stream that the caller closed swallows what is written."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  open to the end
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _unforeseen(error: Exception, talk: Talk) -> int:

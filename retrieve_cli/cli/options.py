@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from retrieve_cli.config import Settings, load, override, unknown
+from retrieve_cli.errors import printable
 from retrieve_cli.store import Store
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Talk:
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Talk:
         """Reads the flags that matter from a raw command line."""
-        pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+        pairs = pairwise([*arguments, ""])
         as_json = any(
             word in ("--json", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS
             for word, after in pairs
@@ -48,9 +50,9 @@ class Talk:
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
 
     def say(self, sentence: str) -> None:
-        """A sentence on stderr, unless quiet."""
-        if not self.quiet:
-            print(sentence, file=sys.stderr)
+        """A sentence on stderr, unless quiet; programs that read JSON are told what matters in JSON."""
+        if not self.quiet and not self.json:
+            print(printable(sentence), file=sys.stderr)
 
     def detail(self, sentence: str) -> None:
         """A sentence for who asked for more."""
@@ -61,11 +63,11 @@ class Talk:
         """The failure on stderr: one JSON object, or `error:` and `hint:` lines. Returns the code."""
         if self.json:
             value = {"error": {"code": int(code), "kind": kind, "message": message, "hint": hint}}
-            print(json.dumps(value, ensure_ascii=False), file=sys.stderr)
+            print(json.dumps(value), file=sys.stderr)
         else:
-            print(f"error: {message}", file=sys.stderr)
+            print(f"error: {printable(message)}", file=sys.stderr)
             if hint:
-                print(f"hint: {hint}", file=sys.stderr)
+                print(f"hint: {printable(hint)}", file=sys.stderr)
         return int(code)
 
 
@@ -89,8 +91,11 @@ class Shared:
     def settings(self, section: str = "", **flags: object) -> Settings:
         """The configuration with the flags that were given laid over keys of `section`."""
         settings = load(self.config)
-        given = {key: value for key, value in flags.items() if value is not None}
-        return override(settings, {section: given}, where="the command line") if given else settings
+        for key, value in flags.items():
+            if value is not None:
+                flag = f"-{key}" if len(key) == 1 else f"--{key.replace('_', '-')}"
+                settings = override(settings, {section: {key: value}}, where=flag)
+        return settings
 
     def console(self) -> Console:
         """A rich console on stdout; as wide as the terminal, 120 columns where there is none."""

@@ -36,7 +36,7 @@ def query(
 
     settings = shared.settings("search", k=k, mode=mode)
     batch = text == ["-"]
-    queries = list(_from_stdin(sys.stdin.buffer)) if batch else [Query(" ".join(text or ()), "1")]
+    queries = list(_from_stdin(_stdin())) if batch else [Query(_sound(" ".join(text or ())), "1")]
     searcher = Searcher(shared.store, settings)
     answers = searcher.answer(
         queries, k=settings.search.k, mode=settings.search.mode, unit="chunk" if chunks else "record"
@@ -60,11 +60,17 @@ def _print(answers: list[Answer], shared: Shared, *, ids: bool, explain: bool, t
         sys.stdout.write(formats[shared.format](answers))
 
 
+def _stdin() -> Iterable[bytes]:
+    if sys.stdin is None:
+        raise UsageError("stdin is closed, and - reads the queries from it", hint="echo TEXT | retrieve query -")
+    return sys.stdin.buffer
+
+
 def _from_stdin(lines: Iterable[bytes]) -> Iterator[Query]:
     """A query a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number."""
     for number, raw in enumerate(lines, 1):
         try:
-            line = raw.decode("utf-8").strip()
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:
             raise UsageError(f"line {number} of stdin is not UTF-8", hint="convert it with iconv") from error
         if line.startswith("{"):
@@ -77,9 +83,14 @@ def _from_json(line: str, number: int) -> Query:
     hint = 'a line is plain text or {"id": "q1", "query": "…"}'
     try:
         item = jsonlib.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"line {number} of stdin is not JSON ({error})", hint=hint) from error
     text = item.get("query", item.get("text"))
     if not isinstance(text, str):
         raise UsageError(f"line {number} of stdin has no query", hint=hint)
-    return Query(text, str(item.get("id", item.get("_id", number))))
+    return Query(_sound(text), _sound(str(item.get("id", item.get("_id", "")))) or str(number))
+
+
+def _sound(text: str) -> str:
+    """The text as UTF-8 can hold it: bytes of another encoding and halves of characters become question marks."""
+    return text.encode("utf-8", "replace").decode()

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 
 from retrieve_cli.contracts import Json, Notice, Record, Refused
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.fields import FieldMap, record_from
 
+_DEEPEST = 64
+"""Levels of nesting that a record may have."""
+_OTHERS = (
+    (b"\x1f\x8b", "compressed by gzip", "unpack it: gunzip -k"),
+    (b"PK\x03\x04", "a zip archive", "unpack it: unzip"),
+    (b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+)
+"""How files that are no catalog begin, what they are, and how to make a catalog of them."""
 _BOM = b"\xef\xbb\xbf"
 _EXCERPT = 200
 """Characters of a refused line that are kept for people to recognise it."""
@@ -52,6 +63,8 @@ class CatalogSource:
             item = orjson.loads(line)
         except ValueError as error:
             return self._refuse(line, number, _why_not_json(line, error))
+        if _too_deep(line) and _depth(item) > _DEEPEST:
+            return self._refuse(line, number, f"it is nested deeper than {_DEEPEST} levels")
         if not isinstance(item, dict):
             return self._refuse(line, number, f"it is a JSON {type(item).__name__}, not an object")
         record = record_from(item, self._fields, source=self.name, line=number)
@@ -69,20 +82,44 @@ def _why_not_json(line: bytes, error: ValueError) -> str:
     return f"it is not JSON ({error})"
 
 
+def _too_deep(line: bytes) -> bool:
+    """Whether it may be nested too deeply: a cheap look, for the many lines that are not."""
+    return line.count(b"[") + line.count(b"{") > _DEEPEST
+
+
+def _depth(value: Json) -> int:
+    """Levels of lists and objects in a value, counted without recursion."""
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        part, depth = waiting.pop()
+        if isinstance(part, dict | list):
+            deepest = max(deepest, depth)
+            waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
+    return deepest
+
+
 def _check(path: Path) -> None:
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            with path.open("rb") as file:
+                head = file.read(4096).lstrip()
+    except OSError as error:
+        hint = "check the path and its rights"
+        raise UsageError(f"cannot read the catalog {path}: {error.strerror}", hint=hint) from error
+    if stat.S_ISDIR(mode):
         corpus = path / "corpus.jsonl"
         hint = f"--catalog {corpus}" if corpus.is_file() else f"for a folder of documents: --docs-dir {path}"
         raise UsageError(f"{path} is a folder; --catalog takes a file of JSON Lines", hint=hint)
-    try:
-        with path.open("rb") as file:
-            head = file.read(4096).lstrip()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the catalog {path}: {error.strerror}", hint="check the path and its rights"
-        ) from error
+    if not stat.S_ISREG(mode):
+        hint = "save it to a file first: a catalog must be the same when it is read again"
+        raise UsageError(f"{path} is no regular file", hint=hint)
     if head.startswith(b"["):
-        raise UsageError(
-            f"{path} is a JSON array; a catalog is JSON Lines, one object a line",
-            hint=f"convert it: jq -c '.[]' {path} > {path.with_suffix('.jsonl')}",
-        )
+        lines = quote(str(path.with_suffix(".lines.jsonl")))
+        hint = f"convert it: jq -c '.[]' {quote(str(path))} > {lines}"
+        raise UsageError(f"{path} is a JSON array; a catalog is JSON Lines, one object a line", hint=hint)
+    for start, what, remedy in _OTHERS:
+        if head.startswith(start):
+            raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")
+    if b"\0" in head and not head.startswith((b"{", _BOM)):
+        raise UsageError(f"{path} is a binary file, not JSON Lines", hint="name a file of JSON objects, one a line")

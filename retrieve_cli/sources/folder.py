@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
@@ -18,7 +20,16 @@ KINDS = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
 _FRONT_MATTER = re.compile(
     r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}[ \t]+([^\s#].*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A name in a folder."""
+
+    path: str
+    folder: bool
+    hidden: bool
 
 
 class FolderSource:
@@ -32,10 +43,12 @@ class FolderSource:
         self.location = str(path.resolve())
         self.name = path.resolve().name
         self._name_weight = name_weight
-        if not path.is_dir():
-            what = "is a file" if path.is_file() else "does not exist"
-            hint = f"for a catalog: --catalog {path}" if path.is_file() else "check the path"
-            raise UsageError(f"{path} {what}; --docs-dir takes a folder", hint=hint)
+        try:
+            folder = stat.S_ISDIR(path.stat().st_mode)
+        except OSError as error:
+            raise UsageError(f"cannot read the folder {path}: {error.strerror}", hint="check the path") from error
+        if not folder:
+            raise UsageError(f"{path} is a file; --docs-dir takes a folder", hint=f"for a catalog: --catalog {path}")
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -43,7 +56,7 @@ class FolderSource:
 
     def read(self) -> Iterator[Record | Refused | Notice]:
         others: Counter[str] = Counter()
-        for item in self._walk(self.path, "", frozenset({os.path.realpath(self.path)})):
+        for item in self._walk():
             if not isinstance(item, str):
                 yield item
             elif (suffix := Path(item).suffix.lower()) in KINDS:
@@ -52,31 +65,47 @@ class FolderSource:
                 others[suffix or "no extension"] += 1
         if others:
             kinds = ", ".join(f"{suffix}: {count}" for suffix, count in others.most_common(8))
-            yield Notice(
-                self.name, f"{others.total()} files that are neither markdown nor text were left out ({kinds})"
-            )
+            yield Notice(self.name, f"{others.total()} files are neither markdown nor text and were left out ({kinds})")
 
-    def _walk(self, folder: Path, prefix: str, above: frozenset[str]) -> Iterator[str | Refused | Notice]:
-        """Paths of files relative to the source, in order; hidden folders and links that lead back are left out."""
+    def _walk(self) -> Iterator[str | Refused | Notice]:
+        """Paths of files relative to the source, in order of their parts. Each real folder is read once."""
+        seen = {os.path.realpath(self.path)}
+        waiting = self._entries("")
+        while waiting:
+            item = waiting.pop()
+            if not isinstance(item, _Entry):
+                yield item
+            elif item.hidden or not item.folder:
+                yield Notice(item.path, "hidden folder left out") if item.folder else item.path
+            elif (real := os.path.realpath(self.path / item.path)) in seen:
+                yield Notice(item.path, f"this link leads back to {real}, which is read already: left out")
+            else:
+                seen.add(real)
+                waiting += self._entries(item.path + "/")
+
+    def _entries(self, prefix: str) -> list[_Entry | Refused]:
+        """What a folder holds, last name first; what cannot even be looked at is refused, hidden files are not seen."""
+        found: list[_Entry | Refused] = []
         try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(self.path / prefix), key=lambda entry: entry.name, reverse=True)
         except OSError as error:
-            yield Refused(prefix or ".", 1, f"the folder cannot be read: {error.strerror}")
-            return
+            return [Refused(prefix or ".", 1, f"the folder cannot be read: {error.strerror}")]
         for entry in entries:
             path = prefix + entry.name
-            if not entry.is_dir():
-                if not entry.name.startswith("."):
-                    yield path
-            elif entry.name.startswith("."):
-                yield Notice(path, "hidden folder left out")
-            elif (real := os.path.realpath(entry.path)) in above:
-                yield Notice(path, f"this link leads back to {real}, which is being read already: left out")
-            else:
-                yield from self._walk(Path(entry.path), path + "/", above | {real})
+            try:
+                path.encode()
+                found.append(_Entry(path, folder=entry.is_dir(), hidden=entry.name.startswith(".")))
+            except UnicodeEncodeError:
+                found.append(Refused(_text(path), 1, "its name is not UTF-8; rename it"))
+            except OSError as error:
+                found.append(Refused(path, 1, f"it cannot be read: {error.strerror}"))
+        return [entry for entry in found if isinstance(entry, Refused) or entry.folder or not entry.hidden]
 
     def _file(self, path: str) -> Iterator[Record | Refused | Notice]:
         try:
+            if not (self.path / path).is_file() and (self.path / path).exists():
+                yield Refused(path, 1, "it is no regular file")
+                return
             text = (self.path / path).read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
@@ -97,8 +126,7 @@ class FolderSource:
             return Refused(path, 1, "it has no text")
         if not text[body:].strip():
             body = 0  # nothing but front matter: its title and description are what can be found
-        heading = _HEADING.search(text, body)
-        title = first(strings(matter.get("title"))) or (heading.group(1) if heading else "") or Path(path).stem
+        title = first(strings(matter.get("title"))) or _heading(text, body) or Path(path).stem
         folders = path.split("/")[:-1]
         return Record(
             id=path,
@@ -118,9 +146,16 @@ class FolderSource:
 
 
 _MOST_VALUES = 10_000
+_DEEPEST = 64
 _LARGEST = 2**53
 """Whole numbers beyond are not the same in every JSON reader; they are kept as strings."""
 _SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group"})
+
+
+def _heading(text: str, body: int) -> str:
+    """The first heading of a document, without its marks."""
+    found = _HEADING.search(text, body)
+    return found.group(1).strip().rstrip("#").rstrip() if found else ""
 
 
 def front_matter(text: str) -> tuple[dict[str, Json], int, str]:
@@ -133,27 +168,28 @@ def front_matter(text: str) -> tuple[dict[str, Json], int, str]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         value = yaml.load(match["yaml"], loader)  # noqa: S506  both are safe loaders
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         return {}, 0, f"its front matter is not valid YAML ({str(error).splitlines()[0]}): indexed as text"
     if value is not None and not isinstance(value, dict):
         return {}, 0, "its front matter is no mapping of keys to values: indexed as text"
     try:
-        return _plain(value or {}, iter(range(_MOST_VALUES))), match.end(), ""
-    except (StopIteration, RecursionError):
-        return {}, 0, f"its front matter unfolds to more than {_MOST_VALUES} values: indexed as text"
+        return _plain(value or {}, iter(range(_MOST_VALUES)), _DEEPEST), match.end(), ""
+    except StopIteration:
+        limits = f"{_MOST_VALUES} values or {_DEEPEST} levels"
+        return {}, 0, f"its front matter unfolds to more than {limits}: indexed as text"
 
 
-def _plain(value: Json, budget: Iterator[int]) -> Json:
+def _plain(value: Json, budget: Iterator[int], levels: int) -> Json:
     """YAML's dates, numbers and keys as JSON can hold them; takes one from the budget for each value.
 
     Raises:
-        StopIteration: there are more values than the budget has (a few lines of YAML can unfold to billions).
+        StopIteration: there are more values or levels than allowed (a few lines of YAML can unfold to billions).
     """
-    next(budget)
+    next(budget if levels else iter(()))
     if isinstance(value, dict):
-        return {_text(key): _plain(part, budget) for key, part in value.items()}
+        return {_text(key): _plain(part, budget, levels - 1) for key, part in value.items()}
     if isinstance(value, list | tuple | set):
-        return [_plain(part, budget) for part in value]
+        return [_plain(part, budget, levels - 1) for part in value]
     if value is None or isinstance(value, bool):
         return value
     small = isinstance(value, int) and abs(value) < _LARGEST

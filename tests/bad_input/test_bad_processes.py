@@ -1,0 +1,206 @@
+"""What needs a process: two writers, death in the middle, closed and full streams, full and read-only disks."""
+
+import fcntl
+import json
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bad_input.speech import command, environment, process, said, said_in_json, shell, unforeseen
+from samples import Program, write_catalog
+
+
+@pytest.fixture
+def long_build(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A build of another catalog into the same artifacts that is in the middle of reading it."""
+    large = tmp_path / "large.jsonl"
+    line = '{{"id": "l{0}", "name": "Large {0}", "description": "counts many things of kind {0}"}}\n'
+    large.write_text("".join(line.format(number) for number in range(60_000)))
+    words = command("build", "--catalog", large)
+    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    until = time.monotonic() + 10
+    while not any(Path("artifacts/generations").glob(".scratch-*/*")) and time.monotonic() < until:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    assert running.poll() is None
+    yield running
+    running.kill()
+    running.communicate()
+
+
+def test_a_second_build_is_turned_away_while_one_runs(
+    index: Path, catalog: Path, retrieve: Program, long_build: subprocess.Popen[bytes]
+) -> None:
+    sentence = said(retrieve("build", "--catalog", catalog), 7)
+    assert str(long_build.pid) in sentence
+    assert said_in_json(retrieve("build", "--catalog", catalog, "--json"), 7)["kind"] == "locked"
+    assert retrieve("query", "lungs", "-l").out.startswith("lungs")
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_build_that_is_ended_leaves_the_live_index_and_nothing_that_stops_the_next(
+    index: Path, catalog: Path, retrieve: Program, long_build: subprocess.Popen[bytes], blow: signal.Signals
+) -> None:
+    before = retrieve("query", "lungs", "--format", "trec").out
+    long_build.send_signal(blow)
+    _, err = long_build.communicate(timeout=10)
+    assert not unforeseen(err.decode())
+    assert retrieve("query", "lungs", "--format", "trec").out == before
+    assert retrieve("inspect", "verify").code == 0
+    assert retrieve("build", "--catalog", catalog).code == 0
+    assert not list(Path("artifacts/generations").glob(".scratch-*"))
+
+
+def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build: subprocess.Popen[bytes]) -> None:
+    long_build.send_signal(signal.SIGINT)
+    _, err = long_build.communicate(timeout=10)
+    assert long_build.returncode == 130
+    assert "error: interrupted" in err.decode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "retrieve query lungs | true", "retrieve query lungs --json | true", "retrieve query lungs 2>&1 | true",
+        "retrieve inspect status | true", "retrieve inspect records | head -1", "retrieve --help | true",
+        "retrieve query --help | true", "retrieve build --catalog tools.jsonl | true",
+        "retrieve query - --json < many | head -1", "retrieve query - < many | head -1",
+        "retrieve query - --format trec < many | head -1",
+    ],
+)  # fmt: skip
+def test_a_reader_that_has_seen_enough_ends_the_program_quietly(index: Path, line: str) -> None:
+    Path("many").write_text("lungs\n" * 400)
+    done = shell(line)
+    assert done.code == 0, done
+    assert "rror" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("retrieve query - <&-", 2), ("retrieve query - --json <&-", 2), ("retrieve query lungs <&-", 0),
+        ("retrieve query lungs >&-", (0, 1)), ("retrieve query lungs 2>&-", 0),
+        ("retrieve query lungs >&- 2>&-", (0, 1)),
+        ("retrieve build --catalog tools.jsonl 2>&-", 0), ("retrieve query '' 2>&-", 2),
+        ("retrieve --help >&-", (0, 1)),
+    ],
+)  # fmt: skip
+def test_a_stream_that_is_closed_is_no_accident(index: Path, line: str, code: int | tuple[int, ...]) -> None:
+    done = shell(line)
+    assert not unforeseen(done.out + done.err), done
+    assert done.code in (code if isinstance(code, tuple) else (code,)), done
+    assert "error:" not in done.out, "stdout carries data only"
+
+
+@pytest.mark.parametrize("words", ["query lungs", "query lungs --json", "inspect status", "--help"])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_an_output_that_cannot_be_written_is_an_error(index: Path, words: str) -> None:
+    done = shell(f"retrieve {words} > /dev/full")
+    assert done.code == 1
+    assert "No space left" in done.err
+    assert not unforeseen(done.err)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A disk of two megabytes of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    if (
+        mount is None
+        or subprocess.run([mount, "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True).returncode
+    ):
+        pytest.skip("mounting a small disk is not permitted here")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True, capture_output=True)
+
+
+def test_a_full_disk_ends_a_build_with_a_sentence_and_the_live_index_answers(
+    disk: Path, tmp_path: Path, catalog: Path, retrieve: Program
+) -> None:
+    assert retrieve("build", "--catalog", catalog, "--artifacts", disk / "a").code == 0
+    many = [{"id": str(number), "name": f"Many {number}"} for number in range(3000)]
+    write_catalog(tmp_path / "many.jsonl", many)
+    sentence = said(retrieve("build", "--catalog", tmp_path / "many.jsonl", "--artifacts", disk / "a"), 1)
+    assert "No space left" in sentence
+    assert not list((disk / "a" / "generations").glob(".scratch-*"))
+    assert retrieve("query", "lungs", "--artifacts", disk / "a", "-l").out.startswith("lungs")
+    assert retrieve("inspect", "verify", "--artifacts", disk / "a").code == 0
+
+
+def test_a_disk_without_a_byte_left_still_answers(disk: Path, catalog: Path, retrieve: Program) -> None:
+    assert retrieve("build", "--catalog", catalog, "--artifacts", disk / "a").code == 0
+    with (disk / "fill").open("wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    said(retrieve("build", "--catalog", catalog, "--artifacts", disk / "a"), 1)
+    assert retrieve("query", "lungs", "--artifacts", disk / "a", "-l").out.startswith("lungs")
+
+
+def test_a_disk_that_is_read_only_answers_and_does_not_build(disk: Path, catalog: Path, retrieve: Program) -> None:
+    assert retrieve("build", "--catalog", catalog, "--artifacts", disk / "a").code == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True, capture_output=True)
+    assert retrieve("query", "lungs", "--artifacts", disk / "a", "-l").out.startswith("lungs")
+    assert retrieve("inspect", "verify", "--artifacts", disk / "a").code == 0
+    assert "--artifacts" in said(retrieve("build", "--catalog", catalog, "--artifacts", disk / "a"), 1)
+
+
+def test_a_limit_on_the_size_of_files_ends_a_build_with_a_sentence(index: Path, tmp_path: Path) -> None:
+    write_catalog(tmp_path / "many.jsonl", [{"id": str(number), "name": f"Many {number}"} for number in range(500)])
+    done = shell("ulimit -f 20; retrieve build --catalog many.jsonl")
+    said(done, 1)
+    assert shell("retrieve query lungs -l").out.startswith("lungs")
+
+
+def test_a_lock_that_is_held_by_somebody_unknown_is_still_a_lock(index: Path, catalog: Path, retrieve: Program) -> None:
+    with (index / "lock").open("wb") as file:
+        file.write(b"\xff\xfe")
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        said(retrieve("build", "--catalog", catalog), 7)
+
+
+def test_a_working_folder_that_was_removed_is_a_sentence(tmp_path: Path) -> None:
+    place = tmp_path / "gone"
+    place.mkdir()
+    done = shell(f"cd {place}; rmdir {place}; retrieve query lungs")
+    assert done.code == 4
+    assert not unforeseen(done.err)
+
+
+@pytest.mark.parametrize("setting", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}], ids=str)
+def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
+    tmp_path: Path, monkeypatch, setting: dict[str, str]
+) -> None:
+    write_catalog(tmp_path / "tools.jsonl", [{"id": "é🧠", "name": "Émoji 🧠", "description": "עברית …"}])
+    for name, value in setting.items():
+        monkeypatch.setenv(name, value)
+    assert process("build", "--catalog", "tools.jsonl").code == 0
+    for format_ in ("text", "json", "csv", "md", "trec"):
+        done = process("query", "brain", "--format", format_)
+        assert not unforeseen(done.err), (format_, done.err)
+        assert done.code == 0
+    assert json.loads(process("query", "brain", "--json").out)["results"][0]["id"].endswith("#0")
+
+
+def test_one_of_many_builds_at_once_wins_and_the_index_is_whole(
+    tmp_path: Path, catalog: Path, retrieve: Program
+) -> None:
+    words = command("build", "--catalog", catalog)
+    running = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+               for _ in range(6)]  # fmt: skip
+    for one in running:
+        one.communicate(timeout=30)
+    codes = {one.returncode for one in running}
+    assert codes <= {0, 7}
+    assert 0 in codes
+    assert retrieve("inspect", "verify").code == 0
+    assert len(list(Path("artifacts/generations").iterdir())) == 1

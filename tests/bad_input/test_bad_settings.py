@@ -1,0 +1,113 @@
+"""Configuration that cannot be: one sentence with the file, the key and what it takes; nothing is built with it."""
+
+from pathlib import Path
+
+import pytest
+from bad_input.speech import said, said_in_json, unforeseen
+from samples import Program
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "- a\n- b", "hello", "[1", "a: [", "a\0b", b"\xff\xfe", "encoder: hashed", "encoder: [1]", "? [a]\n: b",
+        "1: {a: b}", "null: {a: b}", "enc: {kind: hashed}", "encoder: {knd: hashed}", "encoder: {kind: hashd}",
+        "search: {1: 2}", "search: {null: 2}", "search: {k: 0}", 'search: {k: "3"}', "search: {k: 1.5}",
+        "search: {k: true}", "search: {k: null}", "search: {k: [1]}", "search: {k: .nan}", "search: {k: 2001-99-99}",
+        "search: {k: " + "9" * 5000 + "}", "search: " + "[" * 3000 + "]" * 3000, "search: &a {k: *a}", "a: &a [*a]",
+        "search: {mode: [hybrid]}", "search: {mode: {a: b}}", "search: {mode: off}", "fusion: {dense_weight: -1}",
+        "fusion: {dense_weight: .nan}", "fusion: {dense_weight: .inf}", "fusion: {rrf_k: .inf}", "bm25: {k1: .nan}",
+        "bm25: {k1: .inf}", "build: {max_fail: .nan}", "build: {max_fail: 2}", "docs: {name_weight: .inf}",
+        "catalog: {fields: [a]}", "catalog: {fields: {a: x}}", "catalog: {fields: {a: {to: 5}}}",
+        "catalog: {fields: {a: {too: x}}}", "catalog: {fields: {a: {weight: -1}}}", "catalog: {fields: {a: .inf}}",
+        "catalog: {fields: {a: null}}", "encoder: {models_dir: 5}", 'encoder: {models_dir: "~nobody-of-that-name/x"}',
+        '!!python/object/apply:os.system ["touch canary"]',
+    ],
+    ids=lambda content: repr(content[:40]),
+)  # fmt: skip
+def test_a_configuration_that_cannot_be_is_a_usage_error(index: Path, retrieve: Program, content: str | bytes) -> None:
+    file = Path("odd.yaml")
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert "odd.yaml" in said(retrieve("query", "lungs", "--config", file), 2)
+    said_in_json(retrieve("query", "lungs", "--config", file, "--json"), 2)
+    assert not Path("canary").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["chunking: {overlap: 9999}", "chunking: {size: 8}", "chunking: {size: 99999999}",
+     "dense: {index: hnsw, hnsw_m: 99999999999999}", "dense: {index: hnsw, hnsw_ef_construction: 99999999999999}",
+     "catalog: {fields: {name: 1.0e+300}}", "bm25: {k1: 1.0e+308}"],
+)  # fmt: skip
+def test_a_size_without_sense_builds_an_index_or_is_a_usage_error(
+    catalog: Path, retrieve: Program, content: str
+) -> None:
+    Path("odd.yaml").write_text(content)
+    done = retrieve("build", "--catalog", catalog, "--config", "odd.yaml")
+    assert not unforeseen(done.err), done.err
+    if done.code:
+        said(done, 2)
+    else:
+        assert retrieve("query", "lungs").code == 0
+
+
+def test_a_breadth_of_search_without_sense_is_a_usage_error(catalog: Path, retrieve: Program) -> None:
+    Path("odd.yaml").write_text("dense: {index: hnsw, hnsw_ef_search: 99999999999999}")
+    done = retrieve("build", "--catalog", catalog, "--config", "odd.yaml")
+    assert not unforeseen(done.err)
+    if done.code == 0:
+        said(retrieve("query", "lungs", "--config", "odd.yaml"), 2)
+
+
+@pytest.mark.parametrize("place", [".", "missing.yaml", "/proc/self/mem", "", "x" * 5000, "odd.yaml/inside"])
+def test_a_place_without_a_configuration_is_a_usage_error(index: Path, retrieve: Program, place: str) -> None:
+    Path("odd.yaml").write_text("")
+    said(retrieve("query", "lungs", "--config", place), 2)
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "search:\n", "---\n", "{}"], ids=repr)
+def test_an_empty_configuration_is_the_default_one(index: Path, retrieve: Program, content: str) -> None:
+    Path("config.yaml").write_text(content)
+    assert retrieve("query", "lungs").code == 0
+
+
+@pytest.mark.parametrize("kind", ["folder", "broken link"])
+def test_a_config_yaml_here_that_cannot_be_read_is_not_passed_over_in_silence(
+    index: Path, retrieve: Program, kind: str
+) -> None:
+    if kind == "folder":
+        Path("config.yaml").mkdir()
+    else:
+        Path("config.yaml").symlink_to("nowhere.yaml")
+    done = retrieve("query", "lungs")
+    assert "config.yaml" in done.err
+    assert not unforeseen(done.err)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("RETRIEVE_SEARCH__K", "0"), ("RETRIEVE_SEARCH__K", "abc"), ("RETRIEVE_SEARCH__K", ""),
+        ("RETRIEVE_SEARCH__K", "[1"), ("RETRIEVE_SEARCH__K", "\udcff"), ("RETRIEVE_SEARCH__K", "9" * 5000),
+        ("RETRIEVE_SERCH__K", "3"), ("RETRIEVE_SEARCH__KK", "3"), ("RETRIEVE_SEARCH__MODE", "x"),
+        ("RETRIEVE___", "x"), ("RETRIEVE_SEARCH__", "x"), ("RETRIEVE_A__B__C", "x"), ("RETRIEVE_search__k", "0"),
+        ("RETRIEVE_CATALOG__FIELDS", "{a: b}"), ("RETRIEVE_BUILD__MAX_FAIL", "5%"),
+    ],
+)  # fmt: skip
+def test_an_environment_variable_that_cannot_be_is_named(
+    index: Path, retrieve: Program, monkeypatch, name: str, text: str
+) -> None:
+    monkeypatch.setenv(name, text)
+    assert name in said(retrieve("query", "lungs"), 2)
+
+
+def test_help_and_version_need_no_sound_configuration(retrieve: Program) -> None:
+    Path("config.yaml").write_text("- broken")
+    assert retrieve("--help").code == retrieve("query", "--help").code == retrieve("--version").code == 0
+
+
+def test_a_dimension_beyond_all_memory_is_a_sentence(catalog: Path, retrieve: Program) -> None:
+    Path("odd.yaml").write_text("encoder: {kind: hashed, dim: 99999999999999}")
+    done = retrieve("build", "--catalog", catalog, "--config", "odd.yaml")
+    assert done.code in (1, 2)
+    said(done, done.code)
