@@ -29,7 +29,7 @@ from retrieve_cli.contracts import (
     Unit,
 )
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.generation import BM25, DENSE, Generation
+from retrieve_cli.generation import BM25, CHUNKS, DENSE, RECORDS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -318,6 +318,8 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
         hint = "build again: retrieve build"
         raise IndexCorrupt(f"{DENSE} has vectors of {dense.dim} numbers; the recipe says {dim}", hint=hint)
     rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
+    generation.expect(RECORDS, rows["record"])
+    generation.expect(CHUNKS, rows["chunk"])
     for name, index in ((BM25, bm25), (DENSE, dense)):
         generation.expect(name, len(index))
         if len(index) != (wanted := rows.get(index.unit)):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from typing import ClassVar
+from unicodedata import category
 
 
 class Exit(IntEnum):
@@ -35,8 +36,8 @@ class Exit(IntEnum):
 
 
 def printable(text: str) -> str:
-    """Control characters as a visible placeholder: a catalog or a file name must not drive somebody's terminal."""
-    return "".join("\ufffd" if ord(char) < 32 or 127 <= ord(char) < 160 else char for char in text)
+    """Control characters and line ends as a placeholder: a catalog or a file name must not drive a terminal."""
+    return "".join("\ufffd" if category(char) in ("Cc", "Zl", "Zp") else char for char in text)
 
 
 class RetrieveError(Exception):

@@ -71,7 +71,7 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
         UsageError: there is no such chunk.
     """
     row = generation.chunks[generation.find_chunk(chunk_id)]
-    prefix = generation.manifest.recipe["encoder"]["passage_prefix"]
+    prefix = assemble.query_card(generation.manifest.recipe).passage_prefix
     analyzer = assemble.open_indexes(generation, settings).analyzer
     return {**row, "embedded": f"{prefix}{row['header']}{row['text']}", "terms": analyzer.terms(str(row["text"]))}
 

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,12 +43,14 @@ class Store:
         self.path = path
         self.generations = path / "generations"
         self.quarantine = path / "quarantine.jsonl"
+        hint = "name another folder: --artifacts DIR"
         try:
-            inside = next((part for part in (path, *path.parents) if os.path.lexists(part)), path)
-            if os.path.lexists(inside) and not inside.is_dir():
-                raise UsageError(f"{inside} is no folder to hold artifacts", hint="name another one: --artifacts DIR")
+            if not stat.S_ISDIR(path.stat().st_mode):
+                raise UsageError(f"{path} is a file, not a folder of artifacts", hint=hint)
+        except FileNotFoundError:
+            pass
         except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}", hint="name another folder: --artifacts DIR") from error
+            raise UsageError(f"{path} cannot hold artifacts: {error.strerror}", hint=hint) from error
 
     # ------------------------------------------------------------------------------------------- reading
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -36,11 +36,12 @@ class TableWriter:
 
 
 class Table:
-    """A JSONL file under its offsets, mapped into memory."""
+    """A JSONL file under its offsets, mapped into memory; every row has at least the given keys."""
 
-    def __init__(self, path: Path, offsets: Rows) -> None:
+    def __init__(self, path: Path, offsets: Rows, *, keys: Collection[str] = ()) -> None:
         """Raises: IndexCorrupt where the file is absent or its length is not what the offsets say."""
         self._path = path
+        self._keys = frozenset(keys)
         self._offsets = offsets
         try:
             size = path.stat().st_size
@@ -64,8 +65,10 @@ class Table:
             raise IndexCorrupt(
                 f"row {row} of {self._path} is damaged ({error})", hint="retrieve inspect verify"
             ) from error
-        if not isinstance(value, dict):
-            raise IndexCorrupt(f"row {row} of {self._path} is not an object", hint="retrieve inspect verify")
+        if not isinstance(value, dict) or not self._keys <= value.keys():
+            raise IndexCorrupt(
+                f"row {row} of {self._path} is not an object with the keys of its kind", hint="retrieve inspect verify"
+            )
         return value
 
     def __iter__(self) -> Iterator[dict[str, Json]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from retrieve_cli.generation import Generation
 
 app = typer.Typer(
     help="Look into the index: status, records, one record, one chunk, verify.",
@@ -31,7 +36,7 @@ def status(*, shared: Shared) -> None:
     """Show what the live generation is made of."""
     from retrieve_cli import inspection
 
-    _show(inspection.status(_generation(shared), shared.artifacts), shared)
+    _show(_look(shared, partial(inspection.status, artifacts=shared.artifacts)), shared)
 
 
 @app.command()
@@ -49,7 +54,7 @@ def records(
 
     if limit < 0:
         raise UsageError(f"--limit is {limit}; it takes a whole number from 0", hint="--limit 0 shows all of them")
-    found = inspection.records(_generation(shared), filters=filter_ or [], limit=limit)
+    found = _look(shared, partial(inspection.records, filters=filter_ or [], limit=limit))
     if shared.format == "jsonl":
         print(render.lines(found["records"]), end="")
     elif shared.format == "json":
@@ -65,7 +70,7 @@ def record(id_: Id, *, shared: Shared) -> None:
     """Show a record: its fields and weights, the text that was indexed, its chunks."""
     from retrieve_cli import inspection
 
-    _show(inspection.record(_generation(shared), id_), shared)
+    _show(_look(shared, partial(inspection.record, record_id=id_)), shared)
 
 
 @app.command()
@@ -74,7 +79,7 @@ def chunk(id_: Id, *, shared: Shared) -> None:
     """Show a chunk: where it stands, what was embedded, the terms that BM25 counts."""
     from retrieve_cli import inspection
 
-    _show(inspection.chunk(_generation(shared), id_, shared.settings()), shared)
+    _show(_look(shared, partial(inspection.chunk, chunk_id=id_, settings=shared.settings())), shared)
 
 
 @app.command()
@@ -89,12 +94,13 @@ def verify(*, shared: Shared) -> None:
         raise typer.Exit(Exit.INDEX_CORRUPT)
 
 
-def _generation(shared: Shared) -> Any:
+def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[str, Any]:
+    """What `look` sees in the live generation; damage that it meets is named."""
     from retrieve_cli.generation import Generation
 
     shared.settings()  # a configuration that is wrong is said, though these commands need none of it
     with shared.store.reading():
-        return Generation(*shared.store.open())
+        return look(Generation(*shared.store.open()))
 
 
 def _show(value: dict[str, Any], shared: Shared) -> None:

@@ -101,11 +101,15 @@ class Shared:
         """A rich console on stdout; as wide as the terminal, 120 columns where there is none."""
         from rich.console import Console
 
+        class Pipe(Console):
+            """Leaves a broken pipe to the one place that ends the program; rich itself would exit with 1."""
+
+            def on_broken_pipe(self) -> None:
+                raise BrokenPipeError
+
         terminal = {Color.always: True, Color.never: False, Color.auto: None}[self.color]
         width = None if sys.stdout.isatty() else 120
-        return Console(
-            force_terminal=terminal, no_color=self.color is Color.never or None, width=width, highlight=False
-        )
+        return Pipe(force_terminal=terminal, no_color=self.color is Color.never or None, width=width, highlight=False)
 
 
 def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
