@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 from array import array
 from collections.abc import Collection, Iterator
@@ -73,11 +72,3 @@ class Table:
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return (self[row] for row in range(len(self)))
-
-
-def digest_of_lines(lines: Iterator[bytes]) -> str:
-    """SHA-1 over lines in order, each followed by a newline; for digests of more values than fit in memory."""
-    running = hashlib.sha1(usedforsecurity=False)
-    for line in lines:
-        running.update(line + b"\n")
-    return running.hexdigest()

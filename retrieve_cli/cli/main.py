@@ -71,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return talk.error(Exit.ERROR, "memory", "out of memory", "the live index is as it was; try a smaller catalog")
     except OSError as error:
-        return talk.error(
-            Exit.ERROR, "system", f"{error.filename or 'system'}: {error.strerror}", "the live index is as it was"
-        )
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+        hint = "make room, or mend the rights, and run it again; the live index is as it was"
+        return talk.error(Exit.ERROR, "system", message, hint)
     except Exception as error:  # noqa: BLE001  the edge: nothing may reach the user as a traceback
         return _unforeseen(error, talk)
 

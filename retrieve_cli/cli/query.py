@@ -41,6 +41,7 @@ def query(
     answers = searcher.answer(
         queries, k=settings.search.k, mode=settings.search.mode, unit="chunk" if chunks else "record"
     )
+    shared.talk.detail(f"generation {searcher.generation.manifest.id}, {len(searcher.generation.chunks)} chunks")
     for notice in searcher.notices:
         shared.talk.say(f"note: {notice}")
     _print(answers, shared, ids=ids, explain=explain, timing=timing, batch=batch)

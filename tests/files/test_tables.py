@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.tables import Table, TableWriter, digest_of_lines
+from retrieve_cli.tables import Table, TableWriter
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -84,8 +83,3 @@ def test_a_row_that_is_no_object_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(IndexCorrupt, match="not an object"):
         Table(path, np.array([0, 4]))[0]
-
-
-def test_the_digest_of_lines_is_that_of_the_file_they_would_make() -> None:
-    assert digest_of_lines(iter([b"a", b"b"])) == hashlib.sha1(b"a\nb\n", usedforsecurity=False).hexdigest()
-    assert digest_of_lines(iter([b"ab"])) != digest_of_lines(iter([b"a", b"b"]))
