@@ -27,9 +27,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help appears in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(build.build)
-app.command()(query.query)
-app.add_typer(inspect.app, name="inspect")
+app.command(short_help="Build an index and make it the live one.")(build.build)
+app.command(short_help="Answer a question from the live index.")(query.query)
+app.add_typer(inspect.app, name="inspect", short_help="Look into the live index.")
 
 
 @app.callback(invoke_without_command=True)

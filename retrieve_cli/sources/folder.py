@@ -29,7 +29,6 @@ class _Entry:
 
     path: str
     folder: bool
-    hidden: bool
 
 
 class FolderSource:
@@ -59,13 +58,15 @@ class FolderSource:
         for item in self._walk():
             if not isinstance(item, str):
                 yield item
+            elif Path(item).name.startswith("."):
+                others["hidden"] += 1
             elif (suffix := Path(item).suffix.lower()) in KINDS:
                 yield from self._file(item)
             else:
                 others[suffix or "no extension"] += 1
         if others:
             kinds = ", ".join(f"{suffix}: {count}" for suffix, count in others.most_common(8))
-            yield Notice(self.name, f"{others.total()} files are neither markdown nor text and were left out ({kinds})")
+            yield Notice(self.name, f"{others.total()} files are no markdown or text, or hidden: left out ({kinds})")
 
     def _walk(self) -> Iterator[str | Refused | Notice]:
         """Paths of files relative to the source, in order of their parts. Each real folder is read once."""
@@ -75,8 +76,10 @@ class FolderSource:
             item = waiting.pop()
             if not isinstance(item, _Entry):
                 yield item
-            elif item.hidden or not item.folder:
-                yield Notice(item.path, "hidden folder left out") if item.folder else item.path
+            elif not item.folder:
+                yield item.path
+            elif Path(item.path).name.startswith("."):
+                yield Notice(item.path, "hidden folder left out")
             elif (real := os.path.realpath(self.path / item.path)) in seen:
                 yield Notice(item.path, f"this link leads back to {real}, which is read already: left out")
             else:
@@ -84,7 +87,7 @@ class FolderSource:
                 waiting += self._entries(item.path + "/")
 
     def _entries(self, prefix: str) -> list[_Entry | Refused]:
-        """What a folder holds, last name first; what cannot even be looked at is refused, hidden files are not seen."""
+        """What a folder holds, last name first; what cannot even be looked at is refused."""
         found: list[_Entry | Refused] = []
         try:
             entries = sorted(os.scandir(self.path / prefix), key=lambda entry: entry.name, reverse=True)
@@ -94,12 +97,12 @@ class FolderSource:
             path = prefix + entry.name
             try:
                 path.encode()
-                found.append(_Entry(path, folder=entry.is_dir(), hidden=entry.name.startswith(".")))
+                found.append(_Entry(path, folder=entry.is_dir()))
             except UnicodeEncodeError:
                 found.append(Refused(_text(path), 1, "its name is not UTF-8; rename it"))
             except OSError as error:
                 found.append(Refused(path, 1, f"it cannot be read: {error.strerror}"))
-        return [entry for entry in found if isinstance(entry, Refused) or entry.folder or not entry.hidden]
+        return found
 
     def _file(self, path: str) -> Iterator[Record | Refused | Notice]:
         try:

@@ -86,8 +86,10 @@ def test_files_of_other_kinds_are_counted_and_said(tmp_path: Path) -> None:
     (tmp_path / "x.md").write_text("text")
     (tmp_path / "y.png").write_bytes(b"")
     (tmp_path / "z").write_bytes(b"")
+    (tmp_path / ".hidden.md").write_text("text")
     notice = next(item for item in read(tmp_path) if isinstance(item, Notice))
-    assert "2 files" in notice.message
+    assert "3 files" in notice.message
+    assert "hidden: 1" in notice.message
     assert ".png: 1" in notice.message
 
 
