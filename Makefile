@@ -21,9 +21,7 @@ demo: $(READY)  ## Build the index of catalogs/ and ask it something
 	$(BIN)/retrieve query "segment lungs in CT"
 
 test: $(READY)  ## Run the tests; coverage below 85 % fails
-	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
-	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
 check: $(READY)  ## Lint, formatting and types

@@ -89,7 +89,7 @@ def process(*arguments: object, seconds: float = 20, given: bytes = b"", **more:
 def shell(line: str) -> Done:
     """A line of bash; `retrieve` stands for the program."""
     program = f'retrieve() {{ "{sys.executable}" -m retrieve_cli "$@"; }}; set -o pipefail; {line}'
-    done = subprocess.run(["bash", "-c", program], capture_output=True, timeout=20, env=environment())
+    done = subprocess.run(["bash", "-c", program], capture_output=True, timeout=60, env=environment())
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
