@@ -161,6 +161,8 @@ class OnnxEncoder:
         options = runtime.SessionOptions()
         # A product that is split among threads may be summed in another order: whole batches are spread instead.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
+        # Batches come in hundreds of shapes: an arena that grows whenever one does not fit has no bound.
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         options.log_severity_level = 3
         return runtime.InferenceSession(str(self._exported.graph), options, providers=["CPUExecutionProvider"])
 
