@@ -68,20 +68,21 @@ class Searcher:
             results = [self._results(ranking, k, legs) for ranking in rankings]
         done = time.perf_counter()
         timings = self._timings(encoded - begun, done - encoded, len(queries))
+        silent = [self._silent(query, legs) for query in queries]
         return [
             Answer(
                 query=ranking.query,
                 results=found,
                 unit=unit,
-                strategies_used=tuple(legs),
-                strategies_skipped={**_reasons(skipped), **self._silent(ranking.query, legs)},
+                strategies_used=tuple(leg for leg in legs if leg not in mute),
+                strategies_skipped={**_reasons(skipped), **mute},
                 fusion_method=method,
                 pipeline=str(stage),
                 generation=self.generation.manifest.id,
                 timings_ms=timings,
                 matches=partial(_matches, self._indexes.analyzer, ranking.query.text),
             )
-            for ranking, found in zip(rankings, results, strict=True)
+            for ranking, found, mute in zip(rankings, results, silent, strict=True)
         ]
 
     def _encode(self, texts: Sequence[str]) -> Mapping[str, Unavailable]:

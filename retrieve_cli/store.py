@@ -185,10 +185,9 @@ class Store:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder to write a generation into; whatever is not published is removed."""
-        import tempfile
-
+        folder = self.generations / f"{_SCRATCH}{os.getpid()}-{time.time_ns()}"
         try:
-            folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self.generations))
+            folder.mkdir()  # with the rights that the umask gives: who may read the index need not be who built it
         except OSError as error:
             raise _unwritable(self.generations, error) from error
         try:

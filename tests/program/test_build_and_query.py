@@ -125,6 +125,7 @@ def test_a_batch_gives_the_same_answers_as_single_queries(index: Path, retrieve:
 def test_a_query_of_stop_words_only_is_answered_by_the_dense_leg_and_says_so(index: Path, retrieve: Program) -> None:
     answer = retrieve("query", "what is it for", "--json").json
     assert "stop words" in answer["strategies_skipped"]["bm25"]
+    assert answer["strategies_used"] == ["dense"]
     assert answer["results"]
 
 

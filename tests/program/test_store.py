@@ -30,6 +30,12 @@ def test_nothing_is_left_of_the_scratch_folder(index: Path) -> None:
     assert [path.name for path in (index / "generations").iterdir()] == [live(index).name]
 
 
+def test_the_umask_decides_who_may_read_a_generation(index: Path) -> None:
+    umask = os.umask(0)
+    os.umask(umask)
+    assert live(index).stat().st_mode & 0o777 == 0o777 & ~umask
+
+
 def test_a_reader_keeps_its_generation_while_another_is_published(
     index: Path, catalog: Path, retrieve: Program
 ) -> None:
