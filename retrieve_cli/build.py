@@ -1,60 +1,73 @@
-"""The way in: sources -> Record -> chunking -> Chunk -> encoder and indexes -> store. Reads top to bottom.
+"""The way in: sources -> Item -> Record -> chunking -> Chunk -> vectors and indexes -> store. Reads top to bottom.
 
-One record is in memory at a time; texts wait for the encoder in batches, vectors go to a file as they come. Nothing
-is published before everything is written, and nothing at all where too much of a source was refused.
+`build` reads everything anew; `sync` (sync.py) hands in the live generation, whose rows are taken over where the item
+they were read from is the same. Both end in the same bytes. One record is in memory at a time; texts wait for the
+encoder in batches, vectors go to the cache as they come. Nothing is published before everything is written, and
+nothing at all where too much of a source was refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from retrieve_cli import __version__
-from retrieve_cli.assemble import Parts
-from retrieve_cli.contracts import Encoder, Json, Record, Refused, Source
-from retrieve_cli.errors import UsageError
-from retrieve_cli.generation import BM25, DENSE, GenerationWriter
-from retrieve_cli.manifest import SourceEntry
+from retrieve_cli import __version__, vectors
+from retrieve_cli.assemble.parts import Parts
+from retrieve_cli.changes import Changes
+from retrieve_cli.contracts import Encoder, Item, Json, Notice, Record, Refused, Source
+from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.generation import BM25, DENSE, Generation, GenerationWriter
+from retrieve_cli.manifest import SourceEntry, sha1
 from retrieve_cli.store import Store
+from retrieve_cli.vectors import VectorCache, as_keys
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
+    from retrieve_cli.reuse import Reuse
 
 BATCH = 2048
 """Chunks that wait for the encoder: enough to sort by length, few enough to keep memory flat."""
-
 
 Status = Literal["published", "unchanged", "partial", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a build did."""
+    """What a build or a sync did."""
 
     status: Status
     generation: str | None
     """The generation that is live now."""
     records: int
     chunks: int
-    refused: list[Refused]
-    seconds: float
+    embedded: int = 0
+    """Texts that went through the encoder; the others were in the cache."""
+    changes: Changes = field(default_factory=Changes)
+    """Against the generation that was live before."""
+    quarantined: int = 0
+    refused: Sequence[Refused] = ()
+    """What was refused just now; a sync with nothing to do has read nothing."""
+    seconds: float = 0.0
 
     def to_json(self) -> dict[str, Json]:
         return {
             "status": self.status,
             "generation": self.generation,
+            **self.changes.counts,
             "records": self.records,
             "chunks": self.chunks,
-            "quarantined": len(self.refused),
+            "embedded": self.embedded,
+            "quarantined": self.quarantined,
             "seconds": self.seconds,
         }
 
     def sentence(self) -> str:
         """The same for people."""
-        size = f"{self.records} records, {self.chunks} chunks, {self.seconds:.1f} s"
+        size = f"{self.records} records, {self.chunks} chunks, {self.embedded} embedded, {self.seconds:.1f} s"
         if self.status == "failed":
             still = f"generation {self.generation} stays live" if self.generation else "there is no index yet"
             return f"nothing published, too much was refused (--max-fail allows more): {still} ({size})"
@@ -72,135 +85,233 @@ class Progress(Protocol):
         """Something the user should know."""
 
 
-def build(source: Source, parts: Parts, store: Store, *, max_fail: float, progress: Progress) -> Report:
-    """Builds a generation from `source` and makes it live.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When not to publish, how long to wait for another writer, and how many generations stay."""
+
+    max_fail: float
+    """Largest share of a source's items that may be refused."""
+    max_shrink: float = 1.0
+    """Largest share of its records that a source may lose at once."""
+    keep: int = 3
+    wait: float = 0.0
+    """Seconds."""
+
+
+def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
+    """Builds a generation from everything that the sources have and makes it live.
 
     Raises:
-        UsageError: the source has no record at all.
-        Locked, Unavailable, RetrieveError: from the store and the encoder.
+        UsageError: the sources have no record at all.
+        SourceFailed, Locked, Unavailable, RetrieveError: from the sources, the store and the encoder.
+    """
+    with store.writer(wait=limits.wait, say=progress.say):
+        for source in sources:
+            source.fetch()
+        return apply(sources, parts, store, limits=limits, progress=progress, before=contents_before(store))
+
+
+def contents_before(store: Store) -> dict[str, bytes]:
+    """SHA-1 of the content of every live record by its id; nothing where there is no index that can be read."""
+    try:
+        return Generation(*store.open()).contents_by_id()
+    except RetrieveError:
+        return {}
+
+
+def apply(
+    sources: Sequence[Source],
+    parts: Parts,
+    store: Store,
+    *,
+    limits: Limits,
+    progress: Progress,
+    before: Mapping[str, bytes],
+    reuse: Reuse | None = None,
+) -> Report:
+    """Writes a generation and makes it live; takes rows from `reuse` where they are still right.
+
+    The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
-    with store.writer(), store.scratch() as scratch, closing(_Intake(scratch, parts, progress)) as intake:
-        intake.take(source)
-        records, refused = intake.records, len(intake.refused)
-        if not records and not refused:
-            raise UsageError(f"{source.location} has no records", hint="nothing was built; name a source that has some")
-        store.write_quarantine(intake.refused)
+    cache = VectorCache(store.cache, parts.encoder.card)
+    with store.scratch() as scratch, closing(Intake(scratch, parts, cache, progress, reuse=reuse)) as intake:
+        intake.take_all(sources)
+        records, refused, live = intake.records, intake.refused, store.live()
+        store.write_quarantine(refused)
+        changes = Changes.between(before, intake.contents())
         status: Status = "failed"
-        generation = store.live()
-        if refused <= max_fail * (records + refused):
-            rows = intake.write()
-            entry = SourceEntry(source.kind, source.name, intake.digest, records, refused)
-            built = {"version": __version__, "sources": [{"kind": source.kind, "location": source.location}]}
-            published = store.publish(scratch, recipe=parts.recipe, sources=[entry], rows=rows, built=built)
-            status = "partial" if refused else "unchanged" if published == generation else "published"
-            generation = published
-    seconds = round(time.monotonic() - begun, 3)
-    return Report(status, generation, records, intake.chunks, intake.refused, seconds)
+        if len(refused) <= limits.max_fail * (records + len(refused)):
+            manifest = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=intake.write())
+            built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
+            published = store.publish(scratch, manifest, built)
+            status = "partial" if refused else "unchanged" if published == live else "published"
+            live = published
+            _tidy(store, limits.keep, progress)
+    return Report(
+        status=status,
+        generation=live,
+        records=records,
+        chunks=intake.chunks,
+        embedded=intake.embedding.done,
+        changes=changes,
+        quarantined=len(refused),
+        refused=refused,
+        seconds=round(time.monotonic() - begun, 3),
+    )
 
 
-class _Intake:
-    """Takes records in, one at a time, and leaves the artifacts of a generation in the scratch folder."""
+def _tidy(store: Store, keep: int, progress: Progress) -> None:
+    """Removes old generations, and vectors that none of those that are left needs."""
+    for generation in store.prune(keep):
+        progress.say(f"generation {generation} removed: the last {keep} are kept (store.keep)")
+    needed = []
+    for kept in store.kept():
+        with suppress(RetrieveError):
+            texts = Generation(*store.open(kept.manifest.id)).texts
+            needed.append((kept.manifest.recipe["encoder"], as_keys(texts)))
+    vectors.prune(store.cache, needed)
 
-    def __init__(self, scratch: Path, parts: Parts, progress: Progress) -> None:
+
+def trace(item: Item | Refused | Notice) -> bytes:
+    """What an item adds to the digest of its source: all that decides what a build makes of it."""
+    if isinstance(item, Item):
+        return item.digest + item.line.to_bytes(8)
+    return bytes.fromhex(sha1([item.source, item.line, item.reason])) if isinstance(item, Refused) else b""
+
+
+class Intake:
+    """Takes items in, one at a time, and leaves the artifacts of a generation in the scratch folder."""
+
+    def __init__(
+        self, scratch: Path, parts: Parts, cache: VectorCache, progress: Progress, *, reuse: Reuse | None = None
+    ) -> None:
         self._scratch = scratch
         self._parts = parts
+        self._cache = cache
+        self._reuse = reuse
         self._progress = progress
         self._tables = GenerationWriter(scratch)
-        self._vectors = VectorFile(scratch / ".vectors", parts.encoder)
         self._seen: dict[str, str] = {}
+        self.embedding = _Embedding(cache, parts.encoder)
         self.refused: list[Refused] = []
-        self.chunks = 0
+        self.entries: list[SourceEntry] = []
+        self.origins: list[dict[str, Json]] = []
+        if reuse:
+            reuse.begin(parts, cache)
 
     @property
     def records(self) -> int:
-        return len(self._seen)
+        return len(self._tables)
 
     @property
-    def digest(self) -> str:
-        return self._tables.digest
+    def chunks(self) -> int:
+        return len(self._tables.texts)
 
-    def take(self, source: Source) -> None:
-        """Reads the source to its end."""
-        for item in source.read():
-            if isinstance(item, Record):
-                self._record(item)
+    def contents(self) -> dict[str, bytes]:
+        """SHA-1 of the content of every record by its id."""
+        return self._tables.contents()
+
+    def take_all(self, sources: Sequence[Source]) -> None:
+        """Reads all sources to their end; every text then has its vector in the cache.
+
+        Raises:
+            UsageError: there is nothing in them.
+        """
+        for source in sources:
+            self._take(source)
+        self.embedding.flush()
+        if not self.records and not self.refused:
+            names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
+            raise UsageError(f"{names} has no records", hint="nothing was built; name a source that has some")
+
+    def _take(self, source: Source) -> None:
+        first, refused = self.records, len(self.refused)
+        stamp = source.stamp()
+        read = hashlib.sha1(usedforsecurity=False)
+        for item in source.scan():
+            read.update(trace(item))
+            if isinstance(item, Item):
+                self._item(source, item)
             elif isinstance(item, Refused):
                 self.refused.append(item)
             else:
                 self._progress.say(f"{item.source}: {item.message}")
-            self._progress.step(self.records, self._vectors.encoded)
-        self._vectors.flush()
-        self._progress.step(self.records, self._vectors.encoded)
-        if truncated := self._parts.encoder.truncated:
-            self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
+            self._progress.step(self.records, self.embedding.done)
+        counts = (self.records - first, len(self.refused) - refused)
+        self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
+        self.origins.append({"origin": dict(source.origin), "digest": read.hexdigest(), "stamp": stamp})
 
     def write(self) -> dict[str, int]:
         """Writes the indexes and offsets; returns the rows of each file."""
+        if truncated := self._parts.encoder.truncated:
+            self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
         rows = self._tables.finish()
-        rows[DENSE] = self._parts.write_dense(self._vectors.read(), self._scratch / DENSE)
+        keys = as_keys(self._tables.texts)
+        dim = self._parts.encoder.card.dim
+        blocks = self._cache.gather(keys)
+        rows[DENSE] = self._parts.write_dense(blocks, self._scratch / DENSE, rows=len(keys), dim=dim)
         rows[BM25] = self._parts.text_index.write(self._scratch / BM25)
-        self._vectors.remove()
         return rows
 
     def close(self) -> None:
         """Closes the files, finished or not."""
         self._tables.close()
-        self._vectors.close()
 
-    def _record(self, record: Record) -> None:
+    def _item(self, source: Source, item: Item) -> None:
+        row = self._reuse.row(source, item) if self._reuse else None
+        if self._reuse and row is not None and (name := self._reuse.name(row)) not in self._seen:
+            self._seen[name] = f"{item.source}:{item.line}"
+            self._tables.keep(self._reuse.generation, row, line=item.line)
+            self._reuse.keep(row, self._parts.text_index, self.embedding.add)
+            return
+        for piece in item.read():
+            if isinstance(piece, Record):
+                self._record(source, item, piece)
+            elif isinstance(piece, Refused):
+                self.refused.append(piece)
+            else:
+                self._progress.say(f"{piece.source}: {piece.message}")
+
+    def _record(self, source: Source, item: Item, record: Record) -> None:
         if (first := self._seen.get(record.id)) is not None:
             self._refuse(record, f"its id {record.id!r} is taken by {first}")
             return
-        chunks = list(self._parts.chunker_for(record).chunk(record))
+        chunks = list(self._parts.chunkers[source.kind].chunk(record))
         if not chunks:
             self._refuse(record, "it has no text to chunk")
             return
-        self._seen[record.id] = f"{record.source}:{record.line}"
-        self._tables.append(record, chunks)
+        self._seen[record.id] = f"{item.source}:{item.line}"
+        keys = self._tables.append(record, chunks, item.digest)
         for fields in self._parts.text_rows(record, chunks):
             self._parts.text_index.add(fields)
-        for chunk in chunks:
-            self._vectors.add(chunk.embedded)
-        self.chunks += len(chunks)
+        for key, chunk in zip(keys, chunks, strict=True):
+            self.embedding.add(key, chunk.embedded)
 
     def _refuse(self, record: Record, reason: str) -> None:
         self.refused.append(Refused(record.source, record.line, reason, record.text[:200]))
 
 
-class VectorFile:
-    """Texts to vectors in a file: encoded in batches, appended as they come, mapped at the end."""
+@dataclass(slots=True)
+class _Embedding:
+    """Texts to vectors in the cache: those that are not there yet, encoded and put down in batches."""
 
-    def __init__(self, path: Path, encoder: Encoder) -> None:
-        self._path = path
-        self._encoder = encoder
-        self._file = path.open("wb")
-        self._waiting: list[str] = []
-        self.encoded = 0
+    _cache: VectorCache
+    _encoder: Encoder
+    _waiting: dict[bytes, str] = field(default_factory=dict)
+    done: int = 0
 
-    def add(self, text: str) -> None:
-        self._waiting.append(text)
+    def add(self, key: bytes, text: str) -> None:
+        """Sees to it that the text has a vector, at the latest by the next `flush`."""
+        if key in self._waiting or key in self._cache:
+            return
+        self._waiting[key] = text
         if len(self._waiting) >= BATCH:
             self.flush()
 
     def flush(self) -> None:
         """Encodes what waits."""
         if self._waiting:
-            vectors = self._encoder.encode_passages(self._waiting)
-            self._file.write(vectors.astype("<f4").tobytes())
-            self.encoded += len(self._waiting)
-            self._waiting = []
-
-    def close(self) -> None:
-        self._file.close()
-
-    def read(self) -> Vectors:
-        """All vectors, (n, dim) float32, mapped; none can be added any more."""
-        import numpy as np
-
-        self.close()
-        shape = (self.encoded, self._encoder.card.dim)
-        return np.memmap(self._path, np.float32, "r", shape=shape) if self.encoded else np.empty(shape, np.float32)
-
-    def remove(self) -> None:
-        self._path.unlink()
+            self._cache.append(list(self._waiting), self._encoder.encode_passages(list(self._waiting.values())))
+            self.done += len(self._waiting)
+            self._waiting = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import UnionType
@@ -37,6 +37,48 @@ class FieldSetting:
 
     to: str
     weight: float = _bounded(1.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSetting:
+    """One entry of `sources.list`: where records come from. Which keys it takes depends on its kind."""
+
+    kind: Literal["catalog", "docs", "http", "sparql"]
+    name: str = ""
+    path: Path | None = None
+    url: str | None = None
+    query: Path | None = None
+    graph: str | None = None
+    page_size: int | None = _bounded(None, 1)
+    id_prefix: str = ""
+    sha1: str = "auto"
+    token_env: str | None = None
+    user_env: str | None = None
+    password_env: str | None = None
+    timeout_s: float = _bounded(30.0, 0.1)
+    retries: int = _bounded(4, 0, 100)
+    max_mb: float = _bounded(2048.0, 0.001)
+
+
+_NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("url", "query")}
+"""Keys without which an entry of its kind names nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesSettings:
+    auto_sync: bool = False
+    list: Sequence[SourceSetting] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSettings:
+    max_shrink: float = _bounded(0.5, 0, 1)
+    wait: float = _bounded(30.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    keep: int = _bounded(3, 1, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +159,12 @@ class FusionSettings:
 class Settings:
     """All that can be configured, by section."""
 
+    sources: SourcesSettings = field(default_factory=SourcesSettings)
     catalog: CatalogSettings = field(default_factory=CatalogSettings)
     docs: DocsSettings = field(default_factory=DocsSettings)
     build: BuildSettings = field(default_factory=BuildSettings)
+    sync: SyncSettings = field(default_factory=SyncSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
     chunking: ChunkingSettings = field(default_factory=ChunkingSettings)
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     bm25: Bm25Settings = field(default_factory=Bm25Settings)
@@ -188,11 +233,12 @@ def _overlay(settings: Settings, value: Mapping[str, Json], *, where: str, folde
             raise unknown(f"section `{name}` in {where}", str(name), sections)
         if keys is None:
             continue
-        if not isinstance(keys, dict):
+        named = {"list": keys} if name == "sources" and isinstance(keys, list) else keys
+        if not isinstance(named, dict):
             raise UsageError(
                 f"section `{name}` in {where} is no mapping of keys to values", hint=f"write `{name}:` and keys below"
             )
-        sections[name] = _section(sections[name], keys, f"{name}.", where, folder)
+        sections[name] = _section(sections[name], named, f"{name}.", where, folder)
     return replace(settings, **sections)
 
 
@@ -212,18 +258,30 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, float], key: str, folder
     if isinstance(kind, UnionType):
         inner = next(part for part in get_args(kind) if part is not type(None))
         return None if value is None else _value(inner, value, bounds, key, folder)
-    if get_origin(kind) is Literal:
-        if value is False:  # YAML reads a bare `off`, `no` as false
-            value = "none"
-        if value not in get_args(kind):
-            raise unknown(f"value {value!r} of {key}", str(value), get_args(kind))
-        return value
+    origin = get_origin(kind)
+    if origin is Literal:
+        return _choice(value, get_args(kind), key)
+    if origin is Mapping:
+        return _field_settings(value, key)
+    if origin is Sequence:
+        return _source_settings(value, key, folder)
     if kind is Path and isinstance(value, str):
         return _path(value, folder, key)
+    return _plain(kind, value, bounds, key)
+
+
+def _choice(value: Json, choices: Sequence[str], key: str) -> Json:
+    if value is False:  # YAML reads a bare `off`, `no` as false
+        value = "none"
+    if value not in choices:
+        raise unknown(f"value {value!r} of {key}", str(value), choices)
+    return value
+
+
+def _plain(kind: Any, value: Any, bounds: Mapping[str, float], key: str) -> Json:
+    """A string, a truth value, or a number within its bounds."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
         value = float(value)
-    if get_origin(kind) is Mapping:
-        return _field_settings(value, key)
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
         raise UsageError(f"{key} takes {_TYPES[kind]}, not {value!r}", hint="see the comments in config.yaml")
     low, high = bounds.get("low"), bounds.get("high")
@@ -249,6 +307,37 @@ def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
         inner = entry if isinstance(entry, dict) else {"weight": entry}
         settings[str(name)] = _section(FieldSetting(to=str(name)), inner, f"catalog.fields.{name}.", key, Path())
     return settings
+
+
+def _source_settings(value: Json, key: str, folder: Path) -> list[SourceSetting]:
+    """`sources.list`: one mapping a source, each under a name of its own."""
+    if not isinstance(value, list):
+        hint = "for example: - {kind: catalog, path: tools.jsonl}"
+        raise UsageError(f"{key} is no list of sources", hint=hint)
+    settings = [source_setting(entry, f"entry {at} of {key}", folder) for at, entry in enumerate(value, 1)]
+    names = [setting.name for setting in settings]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two sources of {key} are called {name!r}", hint="give each a `name:` of its own")
+    return settings
+
+
+def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
+    """A source as configuration or manifest have it; without a name it is called after its place.
+
+    Raises:
+        UsageError: a key is unknown or missing.
+    """
+    kinds = tuple(_NEEDED)
+    if not isinstance(entry, dict) or entry.get("kind") not in kinds:
+        given = entry.get("kind") if isinstance(entry, dict) else entry
+        raise unknown(f"kind {given!r} of {where}", str(given), kinds)
+    setting: SourceSetting = _section(SourceSetting(entry["kind"]), entry, "", where, folder)
+    for key in _NEEDED[setting.kind]:
+        if not getattr(setting, key):
+            raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")
+    place = setting.path.absolute().name if setting.path else str(setting.url).rstrip("/").rpartition("/")[2]
+    return replace(setting, name=setting.name or place or setting.kind)
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:

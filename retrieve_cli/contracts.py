@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Json = Any
 """A value that JSON can hold."""
 
+Freshness = Literal["fresh", "changed", "deleted"]
+"""Whether a hit still says what its source says."""
+
+SourceKind = Literal["catalog", "docs"]
+
 Unit = Literal["record", "chunk"]
 """What one row of an index stands for, or what one hit of a ranking is."""
 
@@ -117,22 +122,50 @@ class Chunk:
         return self.header + self.text
 
 
-class Source(Protocol):
-    """Reads records one at a time; never holds more than one of them in memory."""
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line of a catalog or one file of a folder, before it is read into a record."""
 
-    kind: str
-    """`catalog` or `docs`."""
+    digest: bytes
+    """SHA-1, 20 bytes, of all that shapes its record besides the line it stands in and the card of its source."""
+    source: str
+    """The file it stands in, as records and refusals call it."""
+    line: int
+    read: Callable[[], Iterable[Record | Refused | Notice]]
+
+
+class Source(Protocol):
+    """Goes through what it has, one item at a time; never holds more than one of them in memory."""
+
+    kind: SourceKind
+    """Decides how its records are cut and counted."""
     name: str
     """What the manifest calls it."""
-    location: str
-    """Where to read it again: an absolute path."""
 
     @property
     def card(self) -> Mapping[str, Json]:
         """What shapes the records besides the files themselves (field weights); part of the recipe."""
 
-    def read(self) -> Iterator[Record | Refused | Notice]:
-        """Every record of the source, in its order, and a `Refused` in place of each one that cannot be used."""
+    @property
+    def origin(self) -> Mapping[str, Json]:
+        """Where to find it again, as a `sources:` entry of the configuration; paths absolute, secrets not in it."""
+
+    def fetch(self) -> None:
+        """Brings here what is kept elsewhere; a source on this machine has nothing to do.
+
+        Raises:
+            SourceFailed: it does not answer, or not with records.
+        """
+
+    def stamp(self) -> list[int] | None:
+        """Marks of the file it reads that change with it, for a look that costs nothing; None where there are many."""
+
+    def scan(self) -> Iterator[Item | Refused | Notice]:
+        """Every item in order, and a `Refused` in place of each one that cannot even be looked at.
+
+        Raises:
+            UsageError: it cannot be read at all.
+        """
 
 
 class Tokenizer(Protocol):
@@ -290,6 +323,7 @@ class Result:
     hit: Hit
     record: Mapping[str, Json]
     chunk: Mapping[str, Json]
+    freshness: Freshness = "fresh"
 
 
 @dataclass(frozen=True, slots=True)

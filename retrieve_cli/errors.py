@@ -1,6 +1,7 @@
 """Every failure that a user can act on.
 
     RetrieveError               1   anything that is none of the following
+    ├── SourceFailed            1   a source could not be read, or not be believed: nothing was published
     ├── UsageError              2   an unknown flag, key or value; a file that is not what the command takes
     ├── IndexMissing            4   no index there yet
     ├── IndexCorrupt            5   the index is damaged or its parts disagree
@@ -33,6 +34,7 @@ class Exit(IntEnum):
     GATE_FAILED = 9
     STALE = 10
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 def printable(text: str) -> str:
@@ -57,6 +59,12 @@ class UsageError(RetrieveError):
 
     code = Exit.USAGE
     kind = "usage"
+
+
+class SourceFailed(RetrieveError):
+    """A source does not answer, answers something else, or lost too much at once. The live index is as it was."""
+
+    kind = "source_failed"
 
 
 class IndexMissing(RetrieveError):

@@ -2,7 +2,8 @@
 
 records.jsonl   one line a record: what a hit shows of it
 chunks.jsonl    one line a chunk: its text, span, section
-offsets.pkl     where each line starts, each record's first chunk, the record ids
+offsets.pkl     where each line starts, each record's first chunk; by record its id, the SHA-1 of its content and of
+                what it was read from, its line there; by chunk the SHA-1 of the text that was embedded
 dense.faiss     one row a chunk
 bm25.pkl        one row a record or a chunk
 """
@@ -18,11 +19,15 @@ from typing import TYPE_CHECKING
 from retrieve_cli import pickles
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.manifest import Manifest, sha1
-from retrieve_cli.tables import Table, TableWriter
+from retrieve_cli.manifest import Manifest, sha1, text_key
+from retrieve_cli.tables import Table, TableWriter, encoded
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from retrieve_cli.contracts import Rows
+    from retrieve_cli.lock import Hold
 
 RECORDS, CHUNKS, OFFSETS, DENSE, BM25 = "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"
 
@@ -36,31 +41,71 @@ _DESCRIPTION = 4000
 """Characters of a description kept for display; the whole of it is in the chunks."""
 
 
+DIGEST = 20
+"""Bytes of a SHA-1."""
+
+
 class GenerationWriter:
-    """Writes the tables of a generation as records and their chunks come."""
+    """Writes the tables of a generation as records and their chunks come, anew or from an older generation."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._records = TableWriter(folder / RECORDS)
         self._chunks = TableWriter(folder / CHUNKS)
         self._starts = array("q", [0])
+        self._lines = array("q")
         self._ids: list[bytes] = []
-        self._digests: list[tuple[str, str]] = []
+        self._contents: list[bytes] = []
+        self._origins: list[bytes] = []
+        self._texts: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
     @property
-    def digest(self) -> str:
-        """SHA-1 of the records' ids and digests in the order of the ids, whatever order they came in."""
-        return sha1(sorted(self._digests))
+    def texts(self) -> list[bytes]:
+        """By chunk, the SHA-1 of the text that is embedded."""
+        return self._texts
 
-    def append(self, record: Record, chunks: Sequence[Chunk]) -> None:
-        """Writes a record and its chunks, of which there is at least one."""
+    def contents(self, first: int = 0) -> dict[str, bytes]:
+        """SHA-1 of their content by id, of the records from row `first` on."""
+        return {name.decode(): digest for name, digest in zip(self._ids[first:], self._contents[first:], strict=True)}
+
+    def digest(self, first: int = 0) -> str:
+        """SHA-1 of ids and contents of the records from row `first` on, whatever order they came in."""
+        return sha1(sorted([name, digest.hex()] for name, digest in self.contents(first).items()))
+
+    def append(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> list[bytes]:
+        """Writes a record, whose `origin` is the SHA-1 of what it was read from, and its chunks: at least one.
+
+        Returns the SHA-1 of each chunk's embedded text.
+        """
         row = _record_row(record)
         self._records.append(row)
         for chunk in chunks:
             self._chunks.append(_chunk_row(record, chunk))
-        self._starts.append(self._starts[-1] + len(chunks))
-        self._ids.append(record.id.encode())
-        self._digests.append((record.id, row["sha1"]))
+        texts = [text_key(chunk.embedded) for chunk in chunks]
+        self._texts += texts
+        self._close_record(record.id.encode(), bytes.fromhex(row["sha1"]), origin, record.line, len(chunks))
+        return texts
+
+    def keep(self, old: Generation, row: int, *, line: int) -> None:
+        """Writes a record of an older generation again, which now stands in another line perhaps."""
+        shift = line - int(old.lines[row])
+        self._records.copy(_moved(old.records, row, shift, _RECORD_LINES))
+        first, end = int(old.starts[row]), int(old.starts[row + 1])
+        for chunk in range(first, end):
+            self._chunks.copy(_moved(old.chunks, chunk, shift, _CHUNK_LINES))
+        self._texts += [old.texts[chunk].tobytes() for chunk in range(first, end)]
+        content, origin = old.contents[row].tobytes(), old.origins[row].tobytes()
+        self._close_record(old.record_id(row).encode(), content, origin, line, end - first)
+
+    def _close_record(self, name: bytes, content: bytes, origin: bytes, line: int, chunks: int) -> None:
+        self._ids.append(name)
+        self._contents.append(content)
+        self._origins.append(origin)
+        self._lines.append(line)
+        self._starts.append(self._starts[-1] + chunks)
 
     def close(self) -> None:
         """Closes the tables, finished or not."""
@@ -78,18 +123,47 @@ class GenerationWriter:
             "starts": np.array(self._starts, np.int64),
             "ids": np.frombuffer(b"".join(self._ids), np.uint8),
             "id_ends": np.cumsum([0, *map(len, self._ids)], dtype=np.int64),
+            "lines": np.array(self._lines, np.int64),
+            "contents": _digests(self._contents),
+            "origins": _digests(self._origins),
+            "texts": _digests(self._texts),
         }
         pickles.dump(offsets, self._folder / OFFSETS)
         return {RECORDS: len(self._ids), CHUNKS: self._starts[-1]}
 
 
+_RECORD_LINES = ("line",)
+_CHUNK_LINES = ("start_line", "end_line")
+"""Keys of a row that hold a line of the source."""
+
+
+def _moved(table: Table, row: int, shift: int, keys: Sequence[str]) -> bytes:
+    """A row as it is written, its lines moved by `shift`."""
+    if not shift:
+        return table.raw(row)
+    value = table[row]
+    return encoded({**value, **{key: value[key] + shift for key in keys}})
+
+
+def _digests(digests: Sequence[bytes]) -> NDArray[np.uint8]:
+    """(n, 20) bytes."""
+    import numpy as np
+
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST)
+
+
 class Generation:
     """The tables of a generation, mapped into memory."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        """Raises: IndexCorrupt where a table is damaged or the tables disagree."""
+    def __init__(self, folder: Path, manifest: Manifest, hold: Hold | None = None) -> None:
+        """`hold` keeps the folder from being removed as long as this object lives.
+
+        Raises:
+            IndexCorrupt: a table is damaged, or the tables disagree.
+        """
         self.folder = folder
         self.manifest = manifest
+        self._hold = hold
         offsets = pickles.load(folder / OFFSETS)
         try:
             self.records = Table(folder / RECORDS, offsets["records"], keys=_RECORD_KEYS)
@@ -97,13 +171,20 @@ class Generation:
             self.starts: Rows = offsets["starts"]
             self._ids: bytes = offsets["ids"].tobytes()
             self._id_ends: Rows = offsets["id_ends"]
+            self.lines: Rows = offsets["lines"]
+            self.contents: NDArray[np.uint8] = offsets["contents"]
+            self.origins: NDArray[np.uint8] = offsets["origins"]
+            self.texts: NDArray[np.uint8] = offsets["texts"]
+            by_record = (self.lines.shape, self.contents.shape, self.origins.shape)
         except (KeyError, TypeError, AttributeError) as error:
             raise IndexCorrupt(
                 f"{folder / OFFSETS} is incomplete ({error!r})", hint="retrieve inspect verify"
             ) from error
         records, chunks = len(self.records), len(self.chunks)
         if (
-            len(self.starts) != records + 1
+            by_record != ((records,), (records, DIGEST), (records, DIGEST))
+            or self.texts.shape != (chunks, DIGEST)
+            or len(self.starts) != records + 1
             or len(self._id_ends) != records + 1
             or not _rises(self.starts, chunks, 1)
             or not _rises(self._id_ends, len(self._ids), 0)
@@ -128,6 +209,14 @@ class Generation:
 
         record = int(np.searchsorted(self.starts, row, side="right")) - 1
         return f"{self.record_id(record)}#{row - int(self.starts[record])}"
+
+    def contents_by_id(self) -> dict[str, bytes]:
+        """SHA-1 of the content of every record."""
+        return {self.record_id(row): digest.tobytes() for row, digest in enumerate(self.contents)}
+
+    def rows_by_origin(self) -> dict[bytes, int]:
+        """The row of each record by the SHA-1 of what it was read from."""
+        return {origin.tobytes(): row for row, origin in enumerate(self.origins)}
 
     def find_record(self, record_id: str) -> int:
         """The row of a record.
@@ -174,9 +263,13 @@ def _rises(ends: Rows, last: int, least: int) -> bool:
     return bool(ends[0] == 0 and ends[-1] == last and (not len(steps) or steps.min() >= least))
 
 
-def _record_row(record: Record) -> dict[str, Json]:
-    """A record as it is kept; its whole text is in its chunks. The digest covers its content, not where it stood."""
-    content = {
+def content_digest(record: Record) -> bytes:
+    """SHA-1 of what a record says, wherever it stands."""
+    return bytes.fromhex(sha1([_content(record), record.text, [field.text for field in record.fields]]))
+
+
+def _content(record: Record) -> dict[str, Json]:
+    return {
         "id": record.id,
         "name": record.name,
         "description": record.description,
@@ -189,9 +282,12 @@ def _record_row(record: Record) -> dict[str, Json]:
         "fields": {field.name: field.weight for field in record.fields},
         "kind": record.kind,
     }
-    digest = sha1([content, record.text, [field.text for field in record.fields]])
-    description = record.description[:_DESCRIPTION]
-    return {**content, "description": description, "source": record.source, "line": record.line, "sha1": digest}
+
+
+def _record_row(record: Record) -> dict[str, Json]:
+    """A record as it is kept; its whole text is in its chunks."""
+    place = {"source": record.source, "line": record.line, "sha1": content_digest(record).hex()}
+    return {**_content(record), "description": record.description[:_DESCRIPTION], **place}
 
 
 def _chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:

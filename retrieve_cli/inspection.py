@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from retrieve_cli import assemble
+from retrieve_cli.assemble import encoders, pipelines
 from retrieve_cli.config import Settings, unknown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
@@ -71,8 +71,8 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
         UsageError: there is no such chunk.
     """
     row = generation.chunks[generation.find_chunk(chunk_id)]
-    prefix = assemble.query_card(generation.manifest.recipe).passage_prefix
-    analyzer = assemble.open_indexes(generation, settings).analyzer
+    prefix = encoders.query_card(generation.manifest.recipe).passage_prefix
+    analyzer = pipelines.open_indexes(generation, settings).analyzer
     return {**row, "embedded": f"{prefix}{row['header']}{row['text']}", "terms": analyzer.terms(str(row["text"]))}
 
 
@@ -85,7 +85,7 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
     manifest, faults = store.verify()
     if not faults:
         try:
-            assemble.open_indexes(Generation(*store.open()), settings)
+            pipelines.open_indexes(Generation(*store.open()), settings)
         except IndexCorrupt as error:
             faults["generation"] = error.message
     files = {name: faults.get(name, "sound") for name in manifest.files}

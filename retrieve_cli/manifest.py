@@ -17,7 +17,7 @@ from typing import NoReturn
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 ID_LENGTH = 12
 
 
@@ -30,6 +30,11 @@ def canonical(value: Json) -> bytes:
 def sha1(value: Json) -> str:
     """SHA-1 of the canonical JSON of `value`, 40 hex digits."""
     return hashlib.sha1(canonical(value), usedforsecurity=False).hexdigest()
+
+
+def text_key(text: str) -> bytes:
+    """The 20 bytes of the SHA-1 of a text, under which its vector is cached."""
+    return hashlib.sha1(canonical(text), usedforsecurity=False).digest()
 
 
 def sha1_file(path: Path) -> str:
@@ -79,6 +84,12 @@ class Manifest:
     @property
     def id(self) -> str:
         return sha1(self._identity())[:ID_LENGTH]
+
+    @property
+    def sequence(self) -> int:
+        """Which publication of its folder this was, from 1; 0 where that is not known."""
+        number = self.built.get("sequence")
+        return number if isinstance(number, int) else 0
 
     def _identity(self) -> dict[str, Json]:
         value = asdict(self)

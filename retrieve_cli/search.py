@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
-from retrieve_cli import assemble
+from retrieve_cli.assemble import encoders, pipelines
 from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Answer, Hit, Query, Ranking, Result, Unit
 from retrieve_cli.errors import Unavailable, UsageError
@@ -33,7 +33,7 @@ class Searcher:
         self._settings = settings
         with store.reading():
             self.generation = Generation(*store.open())
-            self._indexes = assemble.open_indexes(self.generation, settings)
+            self._indexes = pipelines.open_indexes(self.generation, settings)
         self._opened = time.perf_counter() - begun
         self._vectors: dict[str, Vectors] = {}
         self.notices: list[str] = []
@@ -60,7 +60,7 @@ class Searcher:
             raise skipped[mode]
         encoded = time.perf_counter()
         legs = [leg for leg in LEGS[mode] if leg not in skipped]
-        stage, method = assemble.pipeline(
+        stage, method = pipelines.pipeline(
             self.generation, self._indexes, self._settings, legs=legs, unit=unit, k=k, encode=self._vectors_of
         )
         with self._store.reading():
@@ -132,7 +132,7 @@ class Searcher:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return assemble.encoder_to_query(self._settings, self.generation.manifest.recipe)
+        return encoders.encoder_to_query(self._settings, self.generation.manifest.recipe)
 
 
 def _reasons(skipped: Mapping[str, Unavailable]) -> dict[str, str]:

@@ -1,8 +1,10 @@
-"""The artifacts folder: generations, the one-line `current`, the writer's lock.
+"""The artifacts folder: generations, and the one-line `current` that names the live one.
 
     artifacts/current                     the live generation's id
     artifacts/generations/<id>/           immutable once named; manifest.json is written last
     artifacts/generations/.scratch-*/     a build under way, or what a killed one left behind
+    artifacts/cache/                      vectors by the SHA-1 of their text, see vectors.py
+    artifacts/sources/                    what was fetched from sources elsewhere
     artifacts/quarantine.jsonl            what the last build refused
     artifacts/lock                        who is writing
 
@@ -12,27 +14,37 @@ which is replaced in one step. A crash at any moment leaves the live generation 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import shutil
 import stat
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from retrieve_cli.contracts import Refused
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, Locked, RetrieveError, UsageError
+from retrieve_cli import durable, lock
+from retrieve_cli.contracts import Json, Refused
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
 from retrieve_cli.manifest import FileEntry, Manifest, SourceEntry, sha1_file
 
 MANIFEST = "manifest.json"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
 _SCRATCH = ".scratch-"
 _ID = re.compile(r"[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A generation that is on the disk."""
+
+    manifest: Manifest
+    live: bool
+    in_use: bool
+    """Whether a reader holds it now."""
+    bytes: int
 
 
 class Store:
@@ -43,6 +55,9 @@ class Store:
         self.path = path
         self.generations = path / "generations"
         self.quarantine = path / "quarantine.jsonl"
+        self.cache = path / "cache"
+        self.fetched = path / "sources"
+        self.lock = path / "lock"
         hint = "name another folder: --artifacts DIR"
         try:
             if not stat.S_ISDIR(path.stat().st_mode):
@@ -77,51 +92,60 @@ class Store:
         return live
 
     def live(self) -> str | None:
-        """What `current` says, whether or not it can be served; None where it says nothing."""
+        """The id that `current` names, whether or not it can be served; None where it names none."""
         try:
-            return (self.path / "current").read_text("ascii").strip() or None
+            live = (self.path / "current").read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
+        return live if _ID.fullmatch(live) else None
 
-    def open(self) -> tuple[Path, Manifest]:
-        """The live generation's folder and manifest; every file it lists is there, in its full size.
+    def open(self, generation: str | None = None) -> tuple[Path, Manifest, lock.Hold | None]:
+        """The folder and manifest of the live generation or the one named, every file there in its full size.
+
+        The hold keeps the generation from being removed; a publication meanwhile is no trouble to its holder.
 
         Raises:
             IndexMissing: nothing was built here yet.
             IndexCorrupt: the generation is gone, incomplete, damaged, or from another schema.
+            UsageError: there is no generation of the name given.
         """
-        live = self.current()
-        if live is None:
-            raise IndexMissing(f"there is no index in {self.path} yet", hint=_BUILD)
-        folder = self.generations / live
-        if not folder.is_dir():
-            raise IndexCorrupt(f"{self.path}/current names generation {live}, which is not there", hint=_BUILD)
-        manifest = Manifest.read(folder / MANIFEST)
-        if manifest.id != live:
-            raise IndexCorrupt(f"{folder} holds generation {manifest.id}, not {live}", hint=_BUILD)
-        for name, entry in manifest.files.items():
-            fault = _size_fault(folder / name, entry)
-            if fault:
-                raise IndexCorrupt(fault, hint="see what else is damaged: retrieve inspect verify; then retrieve build")
-        return folder, manifest
+        while True:
+            name = self._known(generation) if generation else self._live()
+            hold = lock.share(self.generations / name)
+            try:
+                folder, manifest = self._checked(name)
+            except IndexCorrupt:
+                # Between reading `current` and taking hold, writers may have gone on and removed what it named.
+                if generation or self.live() == name:
+                    raise
+                continue
+            if hold is not None:
+                return folder, manifest, hold
+            time.sleep(0.001)  # somebody asks just now whether it is in use, or is about to remove it
 
-    def verify(self) -> tuple[Manifest, dict[str, str]]:
-        """Reads every byte of the live generation against its manifest; the faults by file name, empty where sound.
+    def verify(self, generation: str | None = None) -> tuple[Manifest, dict[str, str]]:
+        """Reads every byte of a generation, the live one by default; its faults by file name, empty where sound.
 
         Raises:
             IndexMissing, IndexCorrupt: there is no manifest to hold the files to.
         """
-        live = self.current()
-        if live is None:
-            raise IndexMissing(f"there is no index in {self.path} yet", hint=_BUILD)
-        folder = self.generations / live
+        folder = self.generations / (generation or self._live())
         manifest = Manifest.read(folder / MANIFEST)
-        faults: dict[str, str] = {}
-        for name, entry in manifest.files.items():
-            fault = _size_fault(folder / name, entry) or _digest_fault(folder / name, entry)
-            if fault:
-                faults[name] = fault
-        return manifest, faults
+        return manifest, faults(folder, manifest)
+
+    def kept(self) -> list[Kept]:
+        """The generations on the disk whose manifest can be read, in the order of their publication."""
+        live = self.live()
+        found = []
+        for name in self._ids():
+            folder = self.generations / name
+            try:
+                manifest = Manifest.read(folder / MANIFEST)
+                size = sum(path.stat().st_size for path in folder.iterdir())
+                found.append(Kept(manifest, manifest.id == live, lock.in_use(folder), size))
+            except (IndexCorrupt, OSError):
+                continue
+        return sorted(found, key=lambda kept: (kept.manifest.sequence, kept.manifest.id))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -141,51 +165,65 @@ class Store:
             hint = "build the index again: retrieve build"
             raise IndexCorrupt(next(iter(faults.values())), hint=hint) from error
 
+    def _live(self) -> str:
+        live = self.current()
+        if live is None:
+            raise IndexMissing(f"there is no index in {self.path} yet", hint=_BUILD)
+        return live
+
+    def _checked(self, name: str) -> tuple[Path, Manifest]:
+        folder = self.generations / name
+        if not folder.is_dir():
+            raise IndexCorrupt(f"{self.path}/current names generation {name}, which is not there", hint=_BUILD)
+        manifest = Manifest.read(folder / MANIFEST)
+        if manifest.id != name:
+            raise IndexCorrupt(f"{folder} holds generation {manifest.id}, not {name}", hint=_BUILD)
+        for file, entry in manifest.files.items():
+            fault = _size_fault(folder / file, entry)
+            if fault:
+                raise IndexCorrupt(fault, hint="see what else is damaged: retrieve inspect verify; then retrieve build")
+        return folder, manifest
+
+    def _known(self, generation: str) -> str:
+        """The one generation whose id begins with what was given."""
+        ids = self._ids()
+        found = [name for name in ids if name.startswith(generation)]
+        if len(found) != 1:
+            what = "no generation" if not found else f"more than one generation ({', '.join(found)})"
+            hint = "list them: retrieve inspect history"
+            raise UsageError(f"there is {what} {generation!r} in {self.path}", hint=hint)
+        return found[0]
+
     def _ids(self) -> list[str]:
-        """Complete generations, oldest first."""
+        """Complete generations, sound or not."""
         if not self.generations.is_dir():
             return []
-        found = [folder for folder in self.generations.iterdir() if (folder / MANIFEST).is_file()]
-        return [folder.name for folder in sorted(found, key=lambda folder: folder.stat().st_mtime_ns)
-                if not folder.name.startswith(".")]  # fmt: skip
+        found = (folder for folder in self.generations.iterdir() if _ID.fullmatch(folder.name))
+        return sorted(folder.name for folder in found if (folder / MANIFEST).is_file())
 
     # ------------------------------------------------------------------------------------------- writing
 
     @contextmanager
-    def writer(self) -> Iterator[None]:
+    def writer(self, *, wait: float = 0.0, say: Callable[[str], None] = lambda _: None) -> Iterator[None]:
         """Holds the folder for one writer; readers are never blocked. A dead holder's lock is free.
 
         Raises:
-            Locked: another process writes here.
+            Locked: another process still writes here after `wait` seconds.
             RetrieveError: the folder cannot be written.
         """
-        try:
-            self.generations.mkdir(parents=True, exist_ok=True)
-            file = (self.path / "lock").open("a+", encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
-        with file:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                raise Locked(
-                    f"another writer holds {self.path}: {file.read().strip()}", hint="wait for it to end"
-                ) from None
-            file.truncate(0)
-            holder = {"pid": os.getpid(), "host": os.uname().nodename, "start": _now(), "command": sys.argv}
-            file.write(json.dumps(holder))
-            file.flush()
+                self.generations.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(lock.writing(self.lock, wait=wait, say=say))
+            except OSError as error:
+                raise _unwritable(self.path, error) from error
             self._sweep()
-            try:
-                yield
-            finally:
-                file.truncate(0)
+            yield
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder to write a generation into; whatever is not published is removed."""
-        folder = self.generations / f"{_SCRATCH}{os.getpid()}-{time.time_ns()}"
+        folder = self._scratch_name()
         try:
             folder.mkdir()  # with the rights that the umask gives: who may read the index need not be who built it
         except OSError as error:
@@ -195,45 +233,95 @@ class Store:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(
-        self,
-        scratch: Path,
-        *,
-        recipe: Mapping[str, object],
-        sources: Sequence[SourceEntry],
-        rows: Mapping[str, int],
-        built: Mapping[str, object],
-    ) -> str:
-        """Seals the files of `scratch` under a manifest, makes them the live generation, and returns its id.
-
-        `rows` gives the number of rows of each file that has rows.
-        """
+    def seal(
+        self, scratch: Path, *, recipe: Mapping[str, object], sources: Sequence[SourceEntry], rows: Mapping[str, int]
+    ) -> Manifest:
+        """The manifest of the files in `scratch`, which are on the disk then. `rows` counts those that have rows."""
         names = sorted(path.name for path in scratch.iterdir())
         for name in names:
-            _sync(scratch / name)
+            durable.sync(scratch / name)
         files = {
             name: FileEntry(sha1_file(scratch / name), (scratch / name).stat().st_size, rows.get(name))
             for name in names
         }
-        manifest = Manifest(recipe=recipe, sources=tuple(sources), files=files, built={"at": _now(), **built})
+        return Manifest(recipe=recipe, sources=tuple(sources), files=files)
+
+    def publish(self, scratch: Path, manifest: Manifest, built: Mapping[str, object]) -> str:
+        """Makes sealed files the live generation, with the circumstances in `built`, and returns its id."""
+        if manifest.id == self.live():
+            built = {**built, **self._when(manifest.id)}
+        manifest = replace(manifest, built={"at": _now(), "sequence": self._next(), **built})
         folder = self.generations / manifest.id
-        if not self._sound(folder):
-            _write_synced(scratch / MANIFEST, json.dumps(manifest.to_json(), indent=1, sort_keys=True) + "\n")
-            _sync(scratch)
+        if self._sound(folder):
+            self.note(manifest)
+        else:
+            _write(scratch / MANIFEST, manifest)
             self._set_aside(folder)
             scratch.rename(folder)
-            _sync(self.generations)
+            durable.sync(self.generations)
         self._point_at(manifest.id)
         return manifest.id
+
+    def note(self, manifest: Manifest) -> None:
+        """Writes anew what a generation's manifest says of the circumstances; what decides its id stays the same."""
+        _write(self.generations / manifest.id / MANIFEST, manifest)
+
+    def roll_back(self, generation: str | None = None) -> str:
+        """Makes an older generation live, the one published before the live one by default; returns its id.
+
+        Raises:
+            UsageError: there is none, or none of that name.
+            IndexCorrupt: it is damaged; the live one stays.
+        """
+        name = self._known(generation) if generation else self._before()
+        manifest, found = self.verify(name)
+        if found:
+            hint = "choose another one: retrieve inspect history"
+            raise IndexCorrupt(f"generation {name} is damaged: {next(iter(found.values()))}", hint=hint)
+        self._point_at(manifest.id)
+        return manifest.id
+
+    def prune(self, keep: int) -> list[str]:
+        """Removes what was published longer ago than the last `keep` generations, except the live one and those that
+        a reader holds; returns their ids."""
+        removed = []
+        for kept in self.kept()[: -keep or None]:
+            folder = self.generations / kept.manifest.id
+            with lock.alone(folder) as mine:
+                if mine and not kept.live:
+                    going = folder.rename(self._scratch_name())
+                    shutil.rmtree(going, ignore_errors=True)
+                    removed.append(kept.manifest.id)
+        return removed
 
     def write_quarantine(self, refused: Sequence[Refused]) -> None:
         """Replaces the list of what the last build refused."""
         lines = (json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in refused)
-        _replace(self.quarantine, "".join(lines))
+        durable.replace(self.quarantine, "".join(lines))
 
     def _point_at(self, generation: str) -> None:
-        _replace(self.path / "current", generation + "\n")
-        _sync(self.path)
+        durable.replace(self.path / "current", generation + "\n")
+
+    def _next(self) -> int:
+        """The number of the publication that comes: later ones are higher, whatever the clock says."""
+        return 1 + max((kept.manifest.sequence for kept in self.kept()), default=0)
+
+    def _when(self, generation: str) -> dict[str, Json]:
+        """When and as which publication a generation became what it is."""
+        try:
+            built = Manifest.read(self.generations / generation / MANIFEST).built
+        except IndexCorrupt:
+            return {}
+        return {key: built[key] for key in ("at", "sequence", "changes") if key in built}
+
+    def _before(self) -> str:
+        """The generation that was published before the live one."""
+        kept = self.kept()
+        live = next((at for at, each in enumerate(kept) if each.live), len(kept))
+        if live == 0:
+            hint = "list what there is: retrieve inspect history"
+            raise UsageError("there is no older generation to go back to", hint=hint)
+        return kept[live - 1].manifest.id
 
     def _sound(self, folder: Path) -> bool:
         """Whether a generation of that name is there already, whole to the last bit."""
@@ -243,20 +331,34 @@ class Store:
             manifest = Manifest.read(folder / MANIFEST)
         except IndexCorrupt:
             return False
-        return not any(
-            _size_fault(folder / name, entry) or _digest_fault(folder / name, entry)
-            for name, entry in manifest.files.items()
-        )
+        return not faults(folder, manifest)
 
     def _set_aside(self, folder: Path) -> None:
         """Moves a damaged generation out of the way of its sound successor; nothing is deleted."""
         if folder.exists():
             folder.rename(folder.with_name(f"{folder.name}.damaged-{time.time_ns()}"))
 
+    def _scratch_name(self) -> Path:
+        return self.generations / f"{_SCRATCH}{os.getpid()}-{time.time_ns()}"
+
     def _sweep(self) -> None:
         """Removes scratch folders of writers that died; only the holder of the lock may."""
         for folder in self.generations.glob(_SCRATCH + "*"):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None) -> dict[str, str]:
+    """What is wrong with the files of a generation, every byte read, or with those of them that are named."""
+    found = {}
+    for name in manifest.files if names is None else names:
+        entry = manifest.files[name]
+        if fault := _size_fault(folder / name, entry) or _digest_fault(folder / name, entry):
+            found[name] = fault
+    return found
+
+
+def _write(path: Path, manifest: Manifest) -> None:
+    durable.replace(path, json.dumps(manifest.to_json(), indent=1, sort_keys=True) + "\n")
 
 
 def _size_fault(path: Path, entry: FileEntry) -> str:
@@ -273,28 +375,6 @@ def _digest_fault(path: Path, entry: FileEntry) -> str:
     except OSError as error:
         return f"{path} cannot be read ({error.strerror})"
     return "" if digest == entry.sha1 else f"{path} has SHA-1 {digest}; the manifest says {entry.sha1}"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Puts `text` in the file's place in one step."""
-    new = path.with_name(f".{path.name}.new")
-    _write_synced(new, text)
-    new.replace(path)
-
-
-def _write_synced(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _now() -> str:

@@ -24,14 +24,22 @@ class TableWriter:
 
     def append(self, row: Json) -> None:
         """Writes one row as a line of UTF-8 JSON."""
-        import orjson
+        self.copy(encoded(row))
 
-        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+    def copy(self, line: bytes) -> None:
+        """Writes one row that is encoded already."""
         self._file.write(line)
         self.offsets.append(self.offsets[-1] + len(line))
 
     def close(self) -> None:
         self._file.close()
+
+
+def encoded(row: Json) -> bytes:
+    """A row as a line of UTF-8 JSON."""
+    import orjson
+
+    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class Table:
@@ -57,9 +65,8 @@ class Table:
     def __getitem__(self, row: int) -> dict[str, Json]:
         import orjson
 
-        line = self._map[int(self._offsets[row]) : int(self._offsets[row + 1])]
         try:
-            value = orjson.loads(line)
+            value = orjson.loads(self.raw(row))
         except ValueError as error:
             raise IndexCorrupt(
                 f"row {row} of {self._path} is damaged ({error})", hint="retrieve inspect verify"
@@ -69,6 +76,10 @@ class Table:
                 f"row {row} of {self._path} is not an object with the keys of its kind", hint="retrieve inspect verify"
             )
         return value
+
+    def raw(self, row: int) -> bytes:
+        """The row's line as it stands in the file."""
+        return self._map[int(self._offsets[row]) : int(self._offsets[row + 1])]
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return (self[row] for row in range(len(self)))

@@ -1,12 +1,14 @@
 """What tests build on: a small catalog, the places of the test collections, a finished run of the program."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from retrieve_cli.contracts import Item, Notice, Record, Refused, Source
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
@@ -82,3 +84,9 @@ def collection(name: str) -> Path:
     if not folder.is_dir():
         pytest.skip(f"the test collection {name} is not at {folder}")
     return folder
+
+
+def pieces(source: Source) -> Iterator[Record | Refused | Notice]:
+    """Everything that a source has, read."""
+    for item in source.scan():
+        yield from item.read() if isinstance(item, Item) else (item,)

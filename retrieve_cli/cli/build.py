@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from retrieve_cli.build import Report
 
 
 @shared("text", "json")
@@ -26,28 +30,40 @@ def build(
     shared: Shared,
 ) -> None:
     """Build the index of a catalog or a folder of documents, and make it the live one."""
-    from retrieve_cli import assemble
-    from retrieve_cli.build import build as run
+    from retrieve_cli.assemble.parts import parts_for
+    from retrieve_cli.assemble.sources import sources_of
+    from retrieve_cli.build import Limits, build as run
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.render import dump
+    from retrieve_cli.config import SourceSetting
 
     settings = shared.settings("build", max_fail=max_fail)
-    if catalog is not None and docs_dir is None:
-        source = assemble.catalog_source(catalog, settings)
-    elif docs_dir is not None and catalog is None:
-        source = assemble.folder_source(docs_dir, settings)
-    else:
+    if catalog is not None and docs_dir is not None:
         raise UsageError(
-            "name one source: --catalog FILE or --docs-dir DIR", hint="retrieve build --catalog tools.jsonl"
+            "--catalog and --docs-dir name one source each", hint="list both under `sources:` in config.yaml"
         )
-    parts = assemble.build_parts(source, settings)
+    given: Sequence[SourceSetting] = settings.sources.list
+    if path := catalog or docs_dir:
+        given = [SourceSetting("catalog" if catalog else "docs", path=path)]
+    if not given:
+        hint = "retrieve build --catalog tools.jsonl"
+        raise UsageError("name a source: --catalog FILE or --docs-dir DIR, or `sources:` in config.yaml", hint=hint)
+    sources = sources_of(given, settings, fetched=shared.store.fetched)
+    parts = parts_for(sources, settings)
+    limits = Limits(max_fail=settings.build.max_fail, keep=settings.store.keep)
     with progress_for(shared.talk, sys.stderr) as progress:
         progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")
-        report = run(source, parts, shared.store, max_fail=settings.build.max_fail, progress=progress)
+        report = run(sources, parts, shared.store, limits=limits, progress=progress)
+    finish(report, shared)
+
+
+def finish(report: Report, shared: Shared) -> None:
+    """Prints what was done, and names what was refused; ends with the code for that."""
+    from retrieve_cli.render import dump
+
     print(dump(report.to_json()) if shared.format == "json" else report.sentence())
     for item in report.refused[:5]:
         shared.talk.say(f"refused {item.source}:{item.line}: {item.reason}")
-    if report.refused:
-        read = report.records + len(report.refused)
-        shared.talk.say(f"refused {len(report.refused)} of {read} records, listed in {shared.store.quarantine}")
+    if report.quarantined:
+        read = report.records + report.quarantined
+        shared.talk.say(f"refused {report.quarantined} of {read} records, listed in {shared.store.quarantine}")
         raise typer.Exit(Exit.PARTIAL)

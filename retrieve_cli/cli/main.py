@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import typer
 from typer.main import get_command
 
-from retrieve_cli.cli import build, inspect, query
+from retrieve_cli.cli import build, inspect, query, sync
 from retrieve_cli.cli.options import Talk, nearest
 from retrieve_cli.errors import Exit, RetrieveError
 
@@ -28,6 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(short_help="Build an index and make it the live one.")(build.build)
+app.command(short_help="Bring the live index up to its sources.")(sync.sync)
 app.command(short_help="Answer a question from the live index.")(query.query)
 app.add_typer(inspect.app, name="inspect", short_help="Look into the live index.")
 
@@ -46,11 +50,43 @@ def root(
         print(context.get_help())
 
 
+class Terminated(BaseException):
+    """Somebody asked this process to end (SIGTERM): it cleans up as after an interruption."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     talk = Talk.of(given)
     _open_streams()
+    try:
+        with _terminable():
+            return _run(given, talk)
+    except KeyboardInterrupt:
+        return talk.error(Exit.INTERRUPTED, "interrupted", "interrupted", "the live index is as it was")
+    except Terminated:
+        return talk.error(Exit.TERMINATED, "terminated", "terminated", "the live index is as it was")
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Makes SIGTERM an exception in this context, so that scratch folders are removed and locks let go."""
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(given: list[str], talk: Talk) -> int:
+    """The command, its failures as sentences and exit codes."""
     try:
         # Not `.main()`: typer's own would turn a broken pipe and an interruption into exits without a word.
         command = get_command(app)
@@ -66,8 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has seen enough (`| head`). Python would complain again when it closes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
-    except KeyboardInterrupt:
-        return talk.error(Exit.INTERRUPTED, "interrupted", "interrupted", "the live index is as it was")
     except MemoryError:
         return talk.error(Exit.ERROR, "memory", "out of memory", "the live index is as it was; try a smaller catalog")
     except OSError as error:

@@ -90,7 +90,11 @@ class Shared:
 
     def settings(self, section: str = "", **flags: object) -> Settings:
         """The configuration with the flags that were given laid over keys of `section`."""
-        settings = load(self.config)
+        return self.over(load(self.config), section, **flags)
+
+    @staticmethod
+    def over(settings: Settings, section: str, **flags: object) -> Settings:
+        """`settings` with the flags that were given laid over keys of `section`."""
         for key, value in flags.items():
             if value is not None:
                 flag = f"-{key}" if len(key) == 1 else f"--{key.replace('_', '-')}"

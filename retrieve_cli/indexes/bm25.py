@@ -13,6 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -69,15 +70,29 @@ def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: f
 
 
 class Postings:
-    """Weighted term frequencies of rows, gathered one row at a time, and what BM25 needs to know of them."""
+    """Weighted term frequencies of rows, gathered one row at a time, and what BM25 needs to know of them.
+
+    A row is analysed anew (`add`) or taken over from the file of an older index (`keep`).
+    """
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
+        self._old: Mapping[str, Json] = _NONE
         self._vocabulary: dict[str, int] = {}
         self._terms = array("i")
         self._frequencies = array("f")
         self._sizes = array("i")
         self._lengths = array("d")
+        self._origins = array("q")
+        """By row, the row of the older index it is taken from, or -1."""
+
+    def reuse(self, stored: Mapping[str, Json]) -> None:
+        """Takes what a writer of this module stored as the older index, whose analyzer was the same."""
+        self._old = stored
+
+    def keep(self, row: int) -> None:
+        """Appends a row of the older index."""
+        self._origins.append(row)
 
     def add(self, fields: Iterable[Field]) -> None:
         """Appends a row made of weighted fields; a field of weight 0 is left out."""
@@ -91,22 +106,79 @@ class Postings:
             self._frequencies.append(frequency)
         self._sizes.append(len(counts))
         self._lengths.append(sum(counts.values()))
+        self._origins.append(-1)
 
     def columns(self) -> dict[str, Json]:
-        """By term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n)."""
-        vocabulary = sorted(self._vocabulary)
-        position = np.empty(len(vocabulary), np.int32)
-        position[[self._vocabulary[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
-        terms = position[np.frombuffer(self._terms, np.int32)] if self._terms else np.empty(0, np.int32)
-        order = np.argsort(terms, kind="stable")
-        rows = np.repeat(np.arange(len(self._sizes), dtype=np.int32), np.frombuffer(self._sizes, np.int32))
+        """By term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n).
+
+        The same rows give the same columns, whichever of them were kept.
+        """
+        origins = np.frombuffer(self._origins, np.int64) if self._origins else np.empty(0, np.int64)
+        fresh = np.flatnonzero(origins < 0)
+        kept = np.flatnonzero(origins >= 0)
+        lengths = np.empty(len(origins), np.float64)
+        lengths[fresh] = self._lengths
+        lengths[kept] = self._old["lengths"][origins[kept]]
+        moved = np.full(len(self._old["lengths"]), -1, np.int64)
+        moved[origins[kept]] = kept
+        rows = moved[self._old["rows"]]
+        still = rows >= 0
+        old_terms = np.repeat(np.arange(len(self._old["starts"]) - 1), np.diff(self._old["starts"]))[still]
+        old_words = vocabulary_of(self._old)
+        used = [old_words[term] for term in np.unique(old_terms)]
+        vocabulary = sorted({*self._vocabulary, *used})
+        position = {term: at for at, term in enumerate(vocabulary)}
+        terms = np.concatenate(
+            [
+                _places(old_words, position)[old_terms],
+                _places(self._vocabulary, position)[np.frombuffer(self._terms, np.int32) if self._terms else _NOBODY],
+            ]
+        )
+        rows = np.concatenate([rows[still], np.repeat(fresh, np.array(self._sizes, np.int64))])
+        frequencies = np.concatenate([self._old["frequencies"][still], np.array(self._frequencies, np.float32)])
+        # Both parts are in order by themselves, and a stable sort of such a sequence costs little more than a merge.
+        order = np.argsort(terms * len(origins) + rows, kind="stable")
         return {
             "vocabulary": vocabulary,
             "starts": np.searchsorted(terms[order], np.arange(len(vocabulary) + 1)).astype(np.int64),
-            "rows": rows[order],
-            "frequencies": np.frombuffer(self._frequencies, np.float32)[order],
-            "lengths": np.array(self._lengths, np.float64),
+            "rows": rows[order].astype(np.int32),
+            "frequencies": frequencies[order],
+            "lengths": lengths,
         }
+
+
+_NOBODY = np.empty(0, np.int64)
+_NONE: Mapping[str, Json] = {
+    "terms": np.empty(0, np.uint8),
+    "term_ends": np.zeros(1, np.int64),
+    "starts": np.zeros(1, np.int64),
+    "rows": np.empty(0, np.int32),
+    "frequencies": np.empty(0, np.float32),
+    "lengths": np.empty(0, np.float64),
+}
+"""An index of no rows."""
+
+
+def _places(terms: Iterable[str], position: Mapping[str, int]) -> Rows:
+    """Where each term stands in the vocabulary; 0 for those that are no longer in it, which nothing refers to."""
+    return np.array([position.get(term, 0) for term in terms], np.int64)
+
+
+def stored_columns(columns: Mapping[str, Json]) -> dict[str, Json]:
+    """The columns as files keep them: the vocabulary as one stretch of UTF-8 and where each term ends."""
+    words = [term.encode() for term in columns["vocabulary"]]
+    return {
+        "length": len(columns["lengths"]),
+        "terms": np.frombuffer(b"".join(words), np.uint8),
+        "term_ends": np.cumsum([0, *map(len, words)], dtype=np.int64),
+        **{name: columns[name] for name in ("starts", "rows", "frequencies", "lengths")},
+    }
+
+
+def vocabulary_of(stored: Mapping[str, Json]) -> list[str]:
+    """The terms of stored columns, in order."""
+    text, ends = stored["terms"].tobytes(), stored["term_ends"].tolist()
+    return [text[start:end].decode() for start, end in pairwise(ends)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,29 +203,18 @@ def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
     return (np.repeat(weights, counts) * shares).astype(np.float32)
 
 
-class Bm25Writer:
+class Bm25Writer(Postings):
     """Fills and writes `bm25.pkl`: rows of weighted fields in, impacts out."""
 
     def __init__(self, *, analyzer: Analyzer, unit: Unit, formula: Formula) -> None:
-        self._postings = Postings(analyzer)
+        super().__init__(analyzer)
         self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
         self._formula = formula
-        self.add = self._postings.add
 
     def write(self, path: Path) -> int:
-        """Writes the impacts of all rows added; returns the number of rows."""
-        columns = self._postings.columns()
-        vocabulary = [term.encode() for term in columns["vocabulary"]]
-        stored = {
-            **self._head,
-            "length": len(columns["lengths"]),
-            "terms": np.frombuffer(b"".join(vocabulary), np.uint8),
-            "term_ends": np.cumsum([0, *map(len, vocabulary)], dtype=np.int64),
-            "starts": columns["starts"],
-            "rows": columns["rows"],
-            "impacts": impacts(columns, self._formula),
-        }
-        pickles.dump(stored, path)
+        """Writes the impacts of all rows; returns the number of rows."""
+        columns = self.columns()
+        pickles.dump({**self._head, **stored_columns(columns), "impacts": impacts(columns, self._formula)}, path)
         return len(columns["lengths"])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 _FLAT_HEADER = struct.Struct("<4siqqq?iQ")
 """faiss write_index of an IndexFlatIP: "IxFI", d, ntotal, two unused, is_trained, metric, number of floats."""
 _FLAT = b"IxFI"
+_UNUSED = 1 << 20
+_TRAINED = True
+_INNER_PRODUCT = 0
 _BLOCK = 1024
 """Rows multiplied at a time. The vectors start at byte 45, unaligned, so NumPy copies each block; a block that stays
 in the cache makes that copy free, where the whole matrix would cost five times the product."""
-_ADDED_AT_ONCE = 65_536
 _SAMPLE = 4096
 """Rows from which an approximate index estimates how a query's scores are spread."""
 
@@ -47,23 +49,27 @@ class Parameters:
         return {"kind": "flat"} if self.kind == "flat" else asdict(self)
 
 
-def write(vectors: Vectors, path: Path, *, parameters: Parameters) -> int:
-    """Writes a faiss inner-product index over (n, dim) float32 vectors; returns n.
+def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, parameters: Parameters) -> int:
+    """Writes a faiss inner-product index over the rows of `blocks`, each (m, dim) float32; returns their number.
+
+    A flat file is its header and the vectors: it is written without faiss, to the same bytes.
 
     Raises:
-        Unavailable: faiss is not installed.
+        Unavailable: a graph is asked for and faiss is not installed.
     """
-    faiss: Any = _faiss()
-    dim = vectors.shape[1]
     if parameters.kind == "hnsw":
+        faiss: Any = _faiss()
         index = faiss.IndexHNSWFlat(dim, parameters.hnsw_m, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = parameters.hnsw_ef_construction
-    else:
-        index = faiss.IndexFlatIP(dim)
-    for start in range(0, len(vectors), _ADDED_AT_ONCE):
-        index.add(np.ascontiguousarray(vectors[start : start + _ADDED_AT_ONCE]))
-    faiss.write_index(index, str(path))
-    return int(index.ntotal)
+        for block in blocks:
+            index.add(np.ascontiguousarray(block))
+        faiss.write_index(index, str(path))
+        return int(index.ntotal)
+    with path.open("wb") as file:
+        file.write(_FLAT_HEADER.pack(_FLAT, dim, rows, _UNUSED, _UNUSED, _TRAINED, _INNER_PRODUCT, rows * dim))
+        for block in blocks:
+            file.write(np.ascontiguousarray(block, "<f4").data)
+    return rows
 
 
 def _faiss() -> Any:
@@ -113,6 +119,10 @@ class FlatIndex:
     def dim(self) -> int:
         return int(self._vectors.shape[1])
 
+    def vectors(self, rows: Rows) -> Vectors:
+        """The vectors of rows, (n, dim) float32."""
+        return self._vectors[rows]
+
     def search(self, queries: Sequence[Vectors], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
         """The best rows by inner product. One product a query: its scores then do not depend on the batch."""
         found = []
@@ -123,7 +133,7 @@ class FlatIndex:
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The inner product with each of `rows`, or the best one in each group of rows."""
-        return score_rows(self._vectors.__getitem__, query, rows, starts)
+        return score_rows(self.vectors, query, rows, starts)
 
     def _scores(self, query: Vectors) -> Vectors:
         scores = np.empty(len(self._vectors), np.float32)
@@ -161,9 +171,10 @@ class HnswIndex:
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The exact inner product with each of `rows`, or the best one in each group of rows."""
-        return score_rows(self._vectors, query, rows, starts)
+        return score_rows(self.vectors, query, rows, starts)
 
-    def _vectors(self, rows: Rows) -> Vectors:
+    def vectors(self, rows: Rows) -> Vectors:
+        """The vectors of rows, (n, dim) float32."""
         return np.asarray(self._index.reconstruct_batch(rows), np.float32)
 
     def _search(self, query: Vectors, depth: int, starts: Rows | None) -> Candidates:

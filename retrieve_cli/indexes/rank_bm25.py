@@ -15,32 +15,23 @@ from retrieve_cli import pickles
 from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.indexes.analyzer import Analyzer
-from retrieve_cli.indexes.bm25 import Postings, TermIndex
+from retrieve_cli.indexes.bm25 import Postings, TermIndex, stored_columns, vocabulary_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
 
-class RankBm25Writer:
+class RankBm25Writer(Postings):
     """Fills and writes `bm25.pkl`: a term stands as often as its weighted frequency, rounded, says."""
 
     def __init__(self, *, analyzer: Analyzer, unit: Unit, k1: float, b: float) -> None:
-        self._postings = Postings(analyzer)
+        super().__init__(analyzer)
         self._head = {"backend": "rank_bm25", "unit": unit, "analyzer": dict(analyzer.card), "k1": k1, "b": b}
-        self.add = self._postings.add
 
     def write(self, path: Path) -> int:
-        """Writes the terms of all rows added; returns the number of rows."""
-        columns = self._postings.columns()
-        stored = {
-            **self._head,
-            "length": len(columns["lengths"]),
-            "vocabulary": columns["vocabulary"],
-            "starts": columns["starts"],
-            "rows": columns["rows"],
-            "counts": np.rint(columns["frequencies"]).astype(np.int32),
-        }
-        pickles.dump(stored, path)
+        """Writes the terms of all rows; returns the number of rows."""
+        columns = self.columns()
+        pickles.dump({**self._head, **stored_columns(columns)}, path)
         return len(columns["lengths"])
 
 
@@ -57,9 +48,10 @@ class RankBm25Index(TermIndex):
             self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
             self._length: int = stored["length"]
             rows: list[list[str]] = [[] for _ in range(self._length)]
-            terms = np.repeat(np.arange(len(stored["vocabulary"])), np.diff(stored["starts"]))
-            for row, term, count in zip(stored["rows"], terms, stored["counts"], strict=True):
-                rows[row].extend([stored["vocabulary"][term]] * int(count))
+            vocabulary = vocabulary_of(stored)
+            terms = np.repeat(np.arange(len(vocabulary)), np.diff(stored["starts"]))
+            for row, term, count in zip(stored["rows"], terms, np.rint(stored["frequencies"]), strict=True):
+                rows[row].extend([vocabulary[term]] * int(count))
             self._engine: Any = BM25Okapi(rows, k1=stored["k1"], b=stored["b"]) if any(rows) else None
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error

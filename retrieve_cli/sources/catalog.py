@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 
-from retrieve_cli.contracts import Json, Notice, Record, Refused
+from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
+from retrieve_cli.sources.digests import file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, record_from
 
 _DEEPEST = 64
@@ -28,33 +31,47 @@ _EXCERPT = 200
 class CatalogSource:
     """One record a line, in any of the known spellings, BEIR corpora among them."""
 
-    kind = "catalog"
+    kind: SourceKind = "catalog"
 
-    def __init__(self, path: Path, fields: FieldMap) -> None:
+    def __init__(self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "") -> None:
         """Raises: UsageError where `path` is no file of JSON Lines."""
         self.path = path
-        self.location = str(path.resolve())
-        self.name = path.name
+        self.name = name or path.name
         self._fields = fields
+        self._id_prefix = id_prefix
+        self._digest = line_digest(self.name, id_prefix)
         _check(path)
 
     @property
     def card(self) -> Mapping[str, Json]:
-        known = {name: list(paths) for name, paths in self._fields.spellings.items()}
-        return {"kind": self.kind, "spellings": known, "weights": list(self._fields.weights.items())}
+        return self._fields.card
 
-    def read(self) -> Iterator[Record | Refused | Notice]:
+    @property
+    def origin(self) -> Mapping[str, Json]:
+        return {"kind": self.kind, "name": self.name, "path": str(self.path.resolve()), "id_prefix": self._id_prefix}
+
+    def fetch(self) -> None:
+        """Nothing: it is here."""
+
+    def stamp(self) -> list[int]:
+        """Size, time of change, and inode change time in nanoseconds."""
+        return file_stamp(self.path)
+
+    def scan(self) -> Iterator[Item | Refused | Notice]:
         """Raises: UsageError where the file cannot be read."""
         try:
             with self.path.open("rb") as file:
                 for number, raw in enumerate(file, 1):
                     line = raw.removeprefix(_BOM) if number == 1 else raw
                     if line.strip():
-                        yield self._parse(line, number)
+                        yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
         except OSError as error:
             raise UsageError(
                 f"cannot read {self.path}: {error.strerror}", hint="check the path and its rights"
             ) from error
+
+    def _read(self, line: bytes, number: int) -> tuple[Record | Refused]:
+        return (self._parse(line, number),)
 
     def _parse(self, line: bytes, number: int) -> Record | Refused:
         import orjson
@@ -68,7 +85,9 @@ class CatalogSource:
         if not isinstance(item, dict):
             return self._refuse(line, number, f"it is a JSON {type(item).__name__}, not an object")
         record = record_from(item, self._fields, source=self.name, line=number)
-        return self._refuse(line, number, record) if isinstance(record, str) else record
+        if isinstance(record, str):
+            return self._refuse(line, number, record)
+        return replace(record, id=self._id_prefix + record.id) if self._id_prefix else record
 
     def _refuse(self, line: bytes, number: int, reason: str) -> Refused:
         return Refused(self.name, number, reason, line[:_EXCERPT].decode("utf-8", "replace").rstrip("\n"))

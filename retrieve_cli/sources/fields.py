@@ -63,6 +63,16 @@ class FieldMap:
     spellings: Mapping[str, tuple[str, ...]]
     weights: Mapping[str, float]
 
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """What of it shapes the records; part of the recipe."""
+        known = {name: list(paths) for name, paths in self.spellings.items()}
+        return {
+            "kind": "catalog",
+            "spellings": known,
+            "weights": [[name, weight] for name, weight in self.weights.items()],
+        }
+
     @classmethod
     def of(cls, configured: Mapping[str, tuple[str, float]]) -> FieldMap:
         """The known spellings and weights with those of config.yaml laid over them.

@@ -8,11 +8,13 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from pathlib import Path
 
-from retrieve_cli.contracts import Field, Json, Notice, Record, Refused
+from retrieve_cli.contracts import Field, Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
+from retrieve_cli.sources.digests import file_digest
 from retrieve_cli.sources.fields import first, strings
 
 KINDS = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
@@ -34,14 +36,14 @@ class _Entry:
 class FolderSource:
     """Every `.md`, `.markdown` and `.txt` file; the id is its path, the group its first folder or its own word."""
 
-    kind = "docs"
+    kind: SourceKind = "docs"
 
-    def __init__(self, path: Path, *, name_weight: float) -> None:
+    def __init__(self, path: Path, *, name_weight: float, name: str = "", id_prefix: str = "") -> None:
         """Raises: UsageError where `path` is no folder."""
         self.path = path
-        self.location = str(path.resolve())
-        self.name = path.resolve().name
+        self.name = name or path.resolve().name
         self._name_weight = name_weight
+        self._id_prefix = id_prefix
         try:
             folder = stat.S_ISDIR(path.stat().st_mode)
         except OSError as error:
@@ -53,7 +55,17 @@ class FolderSource:
     def card(self) -> Mapping[str, Json]:
         return {"kind": self.kind, "extensions": sorted(KINDS), "name_weight": self._name_weight}
 
-    def read(self) -> Iterator[Record | Refused | Notice]:
+    @property
+    def origin(self) -> Mapping[str, Json]:
+        return {"kind": self.kind, "name": self.name, "path": str(self.path.resolve()), "id_prefix": self._id_prefix}
+
+    def fetch(self) -> None:
+        """Nothing: it is here."""
+
+    def stamp(self) -> None:
+        """None: a hit's own file is looked at instead."""
+
+    def scan(self) -> Iterator[Item | Refused | Notice]:
         others: Counter[str] = Counter()
         for item in self._walk():
             if not isinstance(item, str):
@@ -61,7 +73,7 @@ class FolderSource:
             elif Path(item).name.startswith("."):
                 others["hidden"] += 1
             elif (suffix := Path(item).suffix.lower()) in KINDS:
-                yield from self._file(item)
+                yield self._file(item)
             else:
                 others[suffix or "no extension"] += 1
         if others:
@@ -104,20 +116,23 @@ class FolderSource:
                 found.append(Refused(path, 1, f"it cannot be read: {error.strerror}"))
         return found
 
-    def _file(self, path: str) -> Iterator[Record | Refused | Notice]:
+    def _file(self, path: str) -> Item | Refused:
         try:
             if not (self.path / path).is_file() and (self.path / path).exists():
-                yield Refused(path, 1, "it is no regular file")
-                return
-            text = (self.path / path).read_bytes().decode("utf-8")
+                return Refused(path, 1, "it is no regular file")
+            content = (self.path / path).read_bytes()
+        except OSError as error:
+            return Refused(path, 1, f"it cannot be read: {error.strerror}")
+        return Item(file_digest(path, self._id_prefix, content), path, 1, partial(self._read, path, content))
+
+    def _read(self, path: str, content: bytes) -> Iterator[Record | Refused | Notice]:
+        try:
+            text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            byte = error.object[error.start]
+            byte = content[error.start]
             yield Refused(
                 path, 1, f"it is not UTF-8 (byte 0x{byte:02x} at position {error.start}); convert it with iconv"
             )
-            return
-        except OSError as error:
-            yield Refused(path, 1, f"it cannot be read: {error.strerror}")
             return
         matter, body, complaint = front_matter(text)
         if complaint:
@@ -132,7 +147,7 @@ class FolderSource:
         title = first(strings(matter.get("title"))) or _heading(text, body) or Path(path).stem
         folders = path.split("/")[:-1]
         return Record(
-            id=path,
+            id=self._id_prefix + path,
             name=title,
             text=text,
             kind="markdown" if KINDS[Path(path).suffix.lower()] == "markdown" else "text",

@@ -209,7 +209,7 @@ def test_rows_of_something_else_are_refused(index: Path, retrieve: Program, name
 @pytest.mark.parametrize(
     "change",
     [
-        {"schema_version": 2}, {"schema_version": "1"}, {"schema_version": None}, {"files": [1]}, {"files": {}},
+        {"schema_version": 1}, {"schema_version": "1"}, {"schema_version": None}, {"files": [1]}, {"files": {}},
         {"files": {"a": "b"}}, {"sources": None}, {"recipe": {}}, {"generation": "000000000000"},
     ],
     ids=str,
@@ -235,7 +235,7 @@ def test_a_manifest_of_something_else_is_refused(index: Path, catalog: Path, ret
 @pytest.mark.parametrize(
     "change",
     [
-        lambda value: value.update(schema_version=2),
+        lambda value: value.update(schema_version=3),
         lambda value: value.update(recipe={}),
         lambda value: value.update(recipe=[]),
         lambda value: value["recipe"].update(encoder={"a": 1}),

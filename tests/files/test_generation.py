@@ -14,6 +14,7 @@ from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.generation import CHUNKS, OFFSETS, RECORDS, Generation, GenerationWriter
 from retrieve_cli.manifest import Manifest
 
+ORIGIN = bytes(20)
 EMPTY = Manifest(recipe={}, sources=(), files={})
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -39,7 +40,7 @@ def record(name: str, text: str = "lungs in CT") -> Record:
 def write(folder: Path, chunks: dict[str, int]) -> Generation:
     writer = GenerationWriter(folder)
     for name, count in chunks.items():
-        writer.append(record(name), [Chunk(name, at, f"text {at}", at, at + 6, 1, 1) for at in range(count)])
+        writer.append(record(name), [Chunk(name, at, f"text {at}", at, at + 6, 1, 1) for at in range(count)], ORIGIN)
     assert writer.finish() == {RECORDS: len(chunks), CHUNKS: sum(chunks.values())}
     return Generation(folder, EMPTY)
 
@@ -76,9 +77,9 @@ def test_the_digest_of_the_records_does_not_depend_on_their_order_but_on_their_c
     def digest(*records: Record) -> str:
         writer = GenerationWriter(tmp_path)
         for each in records:
-            writer.append(each, [Chunk(each.id, 0, "t", 0, 1, 1, 1)])
+            writer.append(each, [Chunk(each.id, 0, "t", 0, 1, 1, 1)], ORIGIN)
         writer.finish()
-        return writer.digest
+        return writer.digest()
 
     assert digest(record("a"), record("b")) == digest(record("b"), record("a"))
     assert digest(record("a"), record("b")) != digest(record("a"), record("b", "other text"))

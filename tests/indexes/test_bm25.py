@@ -270,7 +270,7 @@ def test_the_rank_bm25_backend_opens_an_index_without_a_term(rows: list[list[Fie
     assert (len(index), len(found.rows)) == (len(rows), 0)
 
 
-@pytest.mark.parametrize("part", ["unit", "analyzer", "length", "vocabulary", "starts", "rows", "counts", "k1"])
+@pytest.mark.parametrize("part", ["unit", "analyzer", "length", "terms", "starts", "rows", "frequencies", "k1"])
 def test_a_rank_bm25_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
     build_rank_bm25(tmp_path, plain(["lung"]))
     stored = {name: value for name, value in pickles.load(tmp_path / "rank.pkl").items() if name != part}

@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.indexes.dense import FlatIndex, HnswIndex, Parameters, open_index, write
+from retrieve_cli.indexes import dense
+from retrieve_cli.indexes.dense import FlatIndex, HnswIndex, Parameters, open_index
 
 faiss = pytest.importorskip("faiss")
 
@@ -35,6 +36,12 @@ def clustered(count: int, *, seed: int = 0) -> Any:
     centres = unit_vectors(40, seed=99)[generator.integers(0, 40, count)]
     vectors = centres + 0.2 * generator.standard_normal((count, DIM)).astype(np.float32)
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def write(vectors: Any, path: Path, *, parameters: Parameters) -> int:
+    """In blocks, as a build does."""
+    blocks = (vectors[start : start + 1000] for start in range(0, len(vectors), 1000))
+    return dense.write(blocks, path, rows=len(vectors), dim=vectors.shape[1], parameters=parameters)
 
 
 def build(folder: Path, vectors: Any, parameters: Parameters = FLAT, *, ef_search: int = 64) -> Any:

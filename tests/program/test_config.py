@@ -117,6 +117,11 @@ QUERY_KEYS = {
 """Keys that change the answer from one and the same index."""
 
 ELSEWHERE = {
+    "sources.auto_sync": "tests/sync",
+    "sources.list": "tests/sync",
+    "sync.max_shrink": "tests/sync",
+    "sync.wait": "tests/sync",
+    "store.keep": "tests/sync",
     "docs.name_weight": "test_a_title_weighs_in_documents",
     "build.max_fail": "test_the_share_that_may_fail",
     "search.depth": "test_depth_limits_what_a_leg_is_asked_for",

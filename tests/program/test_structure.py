@@ -12,15 +12,15 @@ import retrieve_cli
 
 PACKAGE = Path(retrieve_cli.__file__).parent
 FLOORS = [
-    {"contracts", "errors", "manifest", "pickles", "tables"},
-    {"config", "store", "generation", "sources", "chunking", "encoders", "indexes", "stages"},
+    {"contracts", "errors", "manifest", "changes", "durable", "pickles", "tables"},
+    {"config", "lock", "store", "generation", "vectors", "sources", "chunking", "encoders", "indexes", "stages"},
     {"assemble", "render"},
-    {"build", "search", "inspection"},
+    {"build", "reuse", "sync", "search", "inspection"},
     {"cli"},
     {"__main__"},
 ]
 FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
-SEE_SETTINGS = {"config", "cli", "build", "search", "assemble", "inspection"}
+SEE_SETTINGS = {"config", "cli", "build", "sync", "search", "assemble", "inspection"}
 HEAVY = ("torch", "transformers", "spacy", "sentence_transformers", "onnxruntime", "faiss", "scipy", "pydantic")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from samples import DATA, collection, write_catalog
+from samples import DATA, collection, pieces, write_catalog
 
 from retrieve_cli.contracts import Record, Refused
 from retrieve_cli.errors import UsageError
@@ -22,7 +22,7 @@ def record(item: dict, fields: FieldMap = KNOWN) -> Record:
 
 
 def read(path: Path) -> list:
-    return list(CatalogSource(path, KNOWN).read())
+    return list(pieces(CatalogSource(path, KNOWN)))
 
 
 def text_of(made: Record, field: str) -> str:
@@ -161,7 +161,7 @@ def test_any_object_gives_a_record_or_a_reason(item: dict) -> None:
 
 def test_a_catalog_is_read_record_by_record(tmp_path: Path) -> None:
     path = write_catalog(tmp_path / "c.jsonl", [{"id": str(number), "name": "n"} for number in range(3)])
-    reading = CatalogSource(path, KNOWN).read()
+    reading = pieces(CatalogSource(path, KNOWN))
     assert next(reading).id == "0"
     with path.open("a") as file:
         file.write(json.dumps({"id": "late", "name": "n"}) + "\n")

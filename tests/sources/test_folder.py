@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from samples import collection
+from samples import collection, pieces
 
 from retrieve_cli.contracts import Notice, Record, Refused
 from retrieve_cli.errors import UsageError
@@ -11,7 +11,7 @@ from retrieve_cli.sources.folder import FolderSource, front_matter
 
 
 def read(folder: Path) -> list:
-    return list(FolderSource(folder, name_weight=2.0).read())
+    return list(pieces(FolderSource(folder, name_weight=2.0)))
 
 
 def records(folder: Path) -> dict[str, Record]:

@@ -1,0 +1,119 @@
+"""The encoder of a build, by the configuration; the encoder of a query, by the card that the index was built with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.config import Settings
+from retrieve_cli.contracts import Encoder, Json, ModelCard
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+
+if TYPE_CHECKING:
+    from retrieve_cli.encoders.devices import Device
+
+
+def encoder_to_build(settings: Settings) -> Encoder:
+    """The encoder that the configuration asks for.
+
+    Raises:
+        Unavailable: its model is not on this machine, or a GPU is required and there is none.
+        UsageError: the model's folder is no sentence-transformers model.
+    """
+    chosen = settings.encoder
+    if chosen.kind == "hashed":
+        return _hashed(chosen.dim)
+    return _transformer(settings, chosen.model, chosen.query_prefix, chosen.passage_prefix, device=chosen.device)
+
+
+def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
+    """The encoder that an index was built with, by its card in the recipe; the configuration says where models lie.
+
+    Raises:
+        Unavailable: the model is not on this machine.
+        IndexCorrupt: models of that name are there, and none is the one that the index was built with.
+    """
+    card = query_card(recipe)
+    if card.family == "hashed":
+        return _hashed(card.dim)
+    # A GPU takes seconds to wake; one short text is done on the CPU before that. It is used where it is asked for.
+    device: Device = "cuda" if settings.encoder.device == "cuda" else "cpu"
+    found: list[str] = []
+    missing: Unavailable | None = None
+    for model in dict.fromkeys((settings.encoder.model, card.name)):
+        try:
+            encoder = _transformer(settings, model, card.query_prefix, card.passage_prefix, device=device)
+        except Unavailable as error:
+            missing = error
+            continue
+        if encoder.card.revision == card.revision:
+            return encoder
+        found.append(f"{encoder.card.name} at {encoder.card.revision[:12]}")
+    if missing is not None:
+        raise missing
+    raise IndexCorrupt(
+        f"the index was built with {card.name} at revision {card.revision[:12]}; here is {', '.join(found)}",
+        hint="build the index again: retrieve build; or set encoder.model to the model it was built with",
+    )
+
+
+def query_card(recipe: Mapping[str, Json]) -> ModelCard:
+    """The card of the encoder that an index was built with.
+
+    Raises:
+        IndexCorrupt: the recipe has none, or not a whole one.
+    """
+    try:
+        card = ModelCard(**recipe["encoder"])
+        if not isinstance(card.dim, int) or card.family not in ("hashed", "transformer"):
+            raise TypeError(f"dim {card.dim!r}, family {card.family!r}")
+    except (KeyError, TypeError) as error:
+        hint = "build again: retrieve build"
+        raise IndexCorrupt(f"the recipe has no whole encoder card ({error})", hint=hint) from error
+    return card
+
+
+def _hashed(dim: int) -> Encoder:
+    from retrieve_cli.encoders.hashed import HashedEncoder
+
+    return HashedEncoder(dim=dim)
+
+
+def _transformer(
+    settings: Settings, model: str, query_prefix: str | None, passage_prefix: str | None, *, device: Device
+) -> Encoder:
+    from retrieve_cli.encoders.devices import choose
+    from retrieve_cli.encoders.folder import read_folder
+    from retrieve_cli.encoders.locate import locate
+
+    chosen = settings.encoder
+    place = locate(model, chosen.models_dir, download=chosen.download)
+    folder = read_folder(place.path, name=place.name)
+    prefixes: dict[str, Any] = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
+    choice = choose(device, chosen.kind)
+    if choice.kind == "onnx":
+        from retrieve_cli.encoders.onnx import OnnxEncoder
+
+        try:
+            return OnnxEncoder(folder, cache_dir=_cache_dir(settings), **prefixes)
+        except Unavailable:
+            if chosen.kind == "onnx":
+                raise  # asked for by name; `auto` goes on to torch, which runs every family, and names itself
+    from retrieve_cli.encoders.torch import TorchEncoder
+
+    return TorchEncoder(
+        folder,
+        cache_dir=_cache_dir(settings),
+        device=choice.device,
+        precision=chosen.precision,
+        batch_size=chosen.batch_size,
+        **prefixes,
+    )
+
+
+def _cache_dir(settings: Settings) -> Path:
+    """Where exported models are kept: the configured folder, or the user's cache."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return settings.encoder.cache_dir or base / "retrieve" / "models"

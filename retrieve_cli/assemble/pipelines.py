@@ -1,0 +1,118 @@
+"""A generation's indexes, opened, and the stages that answer from them.
+
+What an index was built with is read from its recipe, never from today's configuration: an index answers as it was
+made. The configuration decides what is not part of an answer's meaning: how deep the legs are asked, how they are
+fused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.assemble.encoders import query_card
+from retrieve_cli.config import Settings
+from retrieve_cli.contracts import Index, Stage, Unit
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.generation import BM25, CHUNKS, DENSE, RECORDS, Generation
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.indexes.analyzer import Analyzer
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """The indexes of a generation, opened."""
+
+    bm25: Index
+    analyzer: Analyzer
+    """How the BM25 index reads text; also what marks the matched words of a hit."""
+    dense: Index
+
+
+def open_indexes(generation: Generation, settings: Settings) -> Indexes:
+    """Maps the indexes into memory.
+
+    Raises:
+        IndexCorrupt: one is damaged, or they disagree about their rows.
+    """
+    from retrieve_cli import pickles
+    from retrieve_cli.indexes import dense as dense_index
+
+    stored = pickles.load(generation.folder / BM25)
+    backend = stored.get("backend") if isinstance(stored, dict) else None
+    bm25: Any
+    if backend == "impacts":
+        from retrieve_cli.indexes.bm25 import Bm25Index
+
+        bm25 = Bm25Index(stored)
+    elif backend == "rank_bm25":
+        from retrieve_cli.indexes.rank_bm25 import RankBm25Index
+
+        bm25 = RankBm25Index(stored)
+    else:
+        raise IndexCorrupt(f"{BM25} is from an unknown engine {backend!r}", hint="build again: retrieve build")
+    dense = dense_index.open_index(generation.folder / DENSE, hnsw_ef_search=settings.dense.hnsw_ef_search)
+    if dense.dim != (dim := query_card(generation.manifest.recipe).dim):
+        hint = "build again: retrieve build"
+        raise IndexCorrupt(f"{DENSE} has vectors of {dense.dim} numbers; the recipe says {dim}", hint=hint)
+    rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
+    generation.expect(RECORDS, rows["record"])
+    generation.expect(CHUNKS, rows["chunk"])
+    for name, index in ((BM25, bm25), (DENSE, dense)):
+        generation.expect(name, len(index))
+        if len(index) != (wanted := rows.get(index.unit)):
+            hint = "build again: retrieve build"
+            raise IndexCorrupt(f"{name} has {len(index)} rows for {wanted} {index.unit}s", hint=hint)
+    return Indexes(bm25=bm25, analyzer=bm25.analyzer, dense=dense)
+
+
+def stored_vectors(generation: Generation, rows: Rows) -> Vectors:
+    """The vectors of chunk rows, (n, dim) float32.
+
+    Raises:
+        IndexCorrupt: the dense index is damaged.
+    """
+    from retrieve_cli.indexes import dense as dense_index
+
+    return dense_index.open_index(generation.folder / DENSE, hnsw_ef_search=1).vectors(rows)
+
+
+def pipeline(
+    generation: Generation,
+    indexes: Indexes,
+    settings: Settings,
+    *,
+    legs: Sequence[str],
+    unit: Unit,
+    k: int,
+    encode: Callable[[Sequence[str]], Sequence[Vectors]],
+) -> tuple[Stage, str]:
+    """The stage that ranks by the named legs, and the fusion formula. `encode` gives the vectors of query texts."""
+    from retrieve_cli.stages.fuse import Fuse
+    from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
+
+    shared: dict[str, Any] = {
+        "layout": Layout(generation.starts, generation.chunk_id),
+        "unit": unit,
+        "depth": max(settings.search.depth, k),
+    }
+    known = {
+        "bm25": lambda: Leg(name="bm25", index=indexes.bm25, prepare=lambda texts: texts, **shared),
+        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=encode, **shared),
+    }
+    chosen = [known[name]() for name in legs]
+    if len(chosen) == 1:
+        return Retrieve(chosen[0]), "none"
+    fusion = settings.fusion
+    weights = {"bm25": fusion.bm25_weight, "dense": fusion.dense_weight}
+    fuse = Fuse(
+        chosen,
+        weights=[weights[name] for name in legs],
+        method=fusion.method,
+        normalization=fusion.normalization,
+        rrf_k=fusion.rrf_k,
+    )
+    return fuse, fuse.method

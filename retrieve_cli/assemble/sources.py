@@ -1,0 +1,95 @@
+"""Where records come from: sources by their entries in the configuration, on the command line, or in a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from retrieve_cli.config import Settings, SourceSetting, source_setting
+from retrieve_cli.contracts import Json, Source
+from retrieve_cli.errors import UsageError
+from retrieve_cli.manifest import Manifest
+
+
+def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched: Path) -> list[Source]:
+    """The sources, in order. What comes from elsewhere is kept in the folder `fetched`.
+
+    Raises:
+        UsageError: one of them is not what its kind takes.
+    """
+    return [_source(entry, settings, fetched) for entry in entries]
+
+
+def entries_of(manifest: Manifest) -> list[SourceSetting]:
+    """The sources that a generation was built from.
+
+    Raises:
+        UsageError: the manifest does not say.
+    """
+    try:
+        origins = [source["origin"] for source in manifest.built["sources"]]
+    except (KeyError, TypeError):
+        origins = []
+    if not origins:
+        hint = "name it: retrieve build --catalog FILE (or --docs-dir DIR), or list it under `sources:` in config.yaml"
+        raise UsageError(f"generation {manifest.id} does not say what it was built from", hint=hint)
+    return [source_setting(origin, f"generation {manifest.id}", Path()) for origin in origins]
+
+
+def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
+    names: dict[str, Any] = {"name": entry.name, "id_prefix": entry.id_prefix}
+    if entry.kind == "docs":
+        from retrieve_cli.sources.folder import FolderSource
+
+        return FolderSource(_path(entry), name_weight=settings.docs.name_weight, **names)
+    from retrieve_cli.sources.fields import FieldMap
+
+    field_map = FieldMap.of({key: (field.to, field.weight) for key, field in settings.catalog.fields.items()})
+    if entry.kind == "catalog":
+        from retrieve_cli.sources.catalog import CatalogSource
+
+        return CatalogSource(_path(entry), field_map, **names)
+    from retrieve_cli.sources.remote import RemoteSource
+
+    return RemoteSource(_fetcher(entry), fetched / f"{entry.name}.jsonl", field_map, origin=_origin(entry), **names)
+
+
+def _path(entry: SourceSetting) -> Path:
+    if entry.path is None:
+        raise UsageError(f"source {entry.name!r} has no `path`", hint="name the file or folder it is read from")
+    return entry.path
+
+
+def _fetcher(entry: SourceSetting) -> Any:
+    """What brings a catalog here that is kept elsewhere."""
+    shared: dict[str, Any] = {
+        "timeout_s": entry.timeout_s,
+        "retries": entry.retries,
+        "max_bytes": int(entry.max_mb * 2**20),
+        **{key: getattr(entry, key) for key in ("token_env", "user_env", "password_env")},
+    }
+    if entry.kind == "http":
+        from retrieve_cli.sources.http import HttpFetcher
+
+        return HttpFetcher(str(entry.url), sha1=entry.sha1, **shared)
+    from retrieve_cli.sources.sparql import SparqlFetcher
+
+    return SparqlFetcher(str(entry.url), _query(entry), graph=entry.graph, page_size=entry.page_size, **shared)
+
+
+def _query(entry: SourceSetting) -> str:
+    try:
+        return Path(str(entry.query)).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        hint = f"`query` of source {entry.name!r} names a file with the SPARQL query"
+        raise UsageError(f"cannot read the query {entry.query}: {error}", hint=hint) from error
+
+
+def _origin(entry: SourceSetting) -> Mapping[str, Json]:
+    """The keys of an entry that say something, as JSON."""
+    default = asdict(SourceSetting(entry.kind))
+    given = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    said = {key: value for key, value in given.items() if key == "kind" or value != default[key]}
+    return {key: str(value.absolute()) if isinstance(value, Path) else value for key, value in said.items()}

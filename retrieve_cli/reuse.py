@@ -1,0 +1,84 @@
+"""What of the live generation a sync may take over: rows of records whose source and recipe are as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from retrieve_cli import pickles
+from retrieve_cli.assemble.parts import Parts, TextIndex
+from retrieve_cli.assemble.pipelines import stored_vectors
+from retrieve_cli.contracts import Item, Json, Source
+from retrieve_cli.generation import BM25, DENSE, Generation
+from retrieve_cli.store import faults
+from retrieve_cli.vectors import VectorCache, as_keys
+
+_BLOCK = 16_384
+
+
+class Reuse:
+    """A generation whose files are sound, as the older state of the one being written."""
+
+    def __init__(self, generation: Generation, recipe: Mapping[str, Json]) -> None:
+        """`recipe` is that of the generation being written."""
+        self.generation = generation
+        self.kinds = reusable(generation.manifest.recipe, recipe)
+        """Kinds of sources whose rows are still right."""
+        self._unit = recipe["bm25"]["unit"]
+        self._lacking: frozenset[int] = frozenset()
+
+    def begin(self, parts: Parts, cache: VectorCache) -> None:
+        """Opens what rows are taken from, and sees to it that the cache has their vectors."""
+        if not self.kinds:
+            return
+        parts.text_index.reuse(pickles.load(self.generation.folder / BM25))
+        keys = as_keys(self.generation.texts)
+        lacking = cache.lacks(keys)
+        if len(lacking) and not faults(self.generation.folder, self.generation.manifest, [DENSE]):
+            missing = lacking[np.unique(keys[lacking], return_index=True)[1]]
+            for start in range(0, len(missing), _BLOCK):
+                rows = missing[start : start + _BLOCK]
+                digests = [self.generation.texts[row].tobytes() for row in rows]
+                cache.append(digests, stored_vectors(self.generation, rows))
+            lacking = cache.lacks(keys)
+        self._lacking = frozenset(lacking.tolist())
+
+    def row(self, source: Source, item: Item) -> int | None:
+        """The row of the record that was read from an item like this."""
+        return self._rows.get(item.digest) if source.kind in self.kinds else None
+
+    def name(self, row: int) -> str:
+        """The id of that record."""
+        return self.generation.record_id(row)
+
+    def keep(self, row: int, text_index: TextIndex, embed: Callable[[bytes, str], None]) -> None:
+        """Takes over a record's rows of the text index; embeds its chunks where their vectors are lost."""
+        first, end = int(self.generation.starts[row]), int(self.generation.starts[row + 1])
+        for old in (row,) if self._unit == "record" else range(first, end):
+            text_index.keep(old)
+        for chunk in self._lacking.intersection(range(first, end)) if self._lacking else ():
+            stored = self.generation.chunks[chunk]
+            embed(self.generation.texts[chunk].tobytes(), f"{stored['header']}{stored['text']}")
+
+    @cached_property
+    def _rows(self) -> dict[bytes, int]:
+        return self.generation.rows_by_origin()
+
+
+def reusable(before: Mapping[str, Json], after: Mapping[str, Json]) -> frozenset[str]:
+    """The kinds of sources whose records would come out the same: same fields, same chunks, same tokens, same terms."""
+
+    def same(*path: str) -> bool:
+        old: Json = before
+        new: Json = after
+        for key in path:
+            old, new = old.get(key), new.get(key)
+            if old is None or new is None:
+                return False
+        return bool(old == new)
+
+    if not (same("encoder") and same("bm25", "unit") and same("bm25", "analyzer")):
+        return frozenset()
+    return frozenset(kind for kind in after["sources"] if same("sources", kind) and same("chunking", kind))
