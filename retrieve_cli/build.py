@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from retrieve_cli import __version__, vectors
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.changes import Changes
-from retrieve_cli.contracts import Encoder, Item, Json, Notice, Record, Refused, Source
+from retrieve_cli.contracts import Encoder, Item, Json, Record, Refused, Source
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.generation import BM25, DENSE, Generation, GenerationWriter
-from retrieve_cli.manifest import SourceEntry, sha1
+from retrieve_cli.manifest import SourceEntry, trace
 from retrieve_cli.store import Store
 from retrieve_cli.vectors import VectorCache, as_keys
 
@@ -147,7 +147,8 @@ def apply(
             published = store.publish(scratch, manifest, built)
             status = "partial" if refused else "unchanged" if published == live else "published"
             live = published
-            _tidy(store, limits.keep, progress)
+            prune(store, limits.keep, progress)
+            prune_cache(store)
     return Report(
         status=status,
         generation=live,
@@ -161,23 +162,22 @@ def apply(
     )
 
 
-def _tidy(store: Store, keep: int, progress: Progress) -> None:
-    """Removes old generations, and vectors that none of those that are left needs."""
-    for generation in store.prune(keep):
+def prune(store: Store, keep: int, progress: Progress) -> int:
+    """Removes generations beyond the last `keep`; returns how many."""
+    removed = store.prune(keep)
+    for generation in removed:
         progress.say(f"generation {generation} removed: the last {keep} are kept (store.keep)")
+    return len(removed)
+
+
+def prune_cache(store: Store) -> None:
+    """Removes vectors that none of the generations on the disk needs."""
     needed = []
     for kept in store.kept():
         with suppress(RetrieveError):
             texts = Generation(*store.open(kept.manifest.id)).texts
             needed.append((kept.manifest.recipe["encoder"], as_keys(texts)))
     vectors.prune(store.cache, needed)
-
-
-def trace(item: Item | Refused | Notice) -> bytes:
-    """What an item adds to the digest of its source: all that decides what a build makes of it."""
-    if isinstance(item, Item):
-        return item.digest + item.line.to_bytes(8)
-    return bytes.fromhex(sha1([item.source, item.line, item.reason])) if isinstance(item, Refused) else b""
 
 
 class Intake:

@@ -9,11 +9,15 @@ from pathlib import Path
 def replace(path: Path, text: str) -> None:
     """Puts `text` in the file's place in one step: a reader sees the old or the new one, never a half."""
     new = path.with_name(f".{path.name}.new")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
     sync(path.parent)
 
 

@@ -109,8 +109,10 @@ class GenerationWriter:
 
     def close(self) -> None:
         """Closes the tables, finished or not."""
-        self._records.close()
-        self._chunks.close()
+        try:
+            self._records.close()
+        finally:
+            self._chunks.close()
 
     def finish(self) -> dict[str, int]:
         """Closes the tables and writes their offsets; returns the rows of each table."""

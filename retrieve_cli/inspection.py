@@ -10,7 +10,7 @@ from retrieve_cli.assemble import encoders, pipelines
 from retrieve_cli.config import Settings, unknown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.generation import Generation
+from retrieve_cli.generation import CHUNKS, RECORDS, Generation
 from retrieve_cli.store import Store
 
 
@@ -90,6 +90,26 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
             faults["generation"] = error.message
     files = {name: faults.get(name, "sound") for name in manifest.files}
     return {"generation": manifest.id, "ok": not faults, "files": files, "faults": faults}
+
+
+def history(store: Store) -> list[dict[str, Json]]:
+    """The generations on the disk, newest publication first."""
+    return [
+        {
+            "generation": kept.manifest.id,
+            "live": kept.live,
+            "in_use": kept.in_use,
+            "at": kept.manifest.built.get("at"),
+            "sequence": kept.manifest.sequence,
+            "records": kept.manifest.files[RECORDS].rows,
+            "chunks": kept.manifest.files[CHUNKS].rows,
+            "quarantined": sum(source.refused for source in kept.manifest.sources),
+            "changes": changes if isinstance(changes := kept.manifest.built.get("changes"), dict) else {},
+            "bytes": kept.bytes,
+        }
+        for kept in reversed(store.kept())
+        if {RECORDS, CHUNKS} <= kept.manifest.files.keys()
+    ]
 
 
 def flat(row: Mapping[str, Json]) -> dict[str, list[str]]:

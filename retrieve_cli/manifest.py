@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from retrieve_cli.contracts import Json
+from retrieve_cli.contracts import Item, Json, Notice, Refused
 from retrieve_cli.errors import IndexCorrupt
 
 SCHEMA_VERSION = 2
@@ -35,6 +35,13 @@ def sha1(value: Json) -> str:
 def text_key(text: str) -> bytes:
     """The 20 bytes of the SHA-1 of a text, under which its vector is cached."""
     return hashlib.sha1(canonical(text), usedforsecurity=False).digest()
+
+
+def trace(item: Item | Refused | Notice) -> bytes:
+    """What an item adds to the digest of its source: all that decides what a build makes of it."""
+    if isinstance(item, Item):
+        return item.digest + item.line.to_bytes(8)
+    return bytes.fromhex(sha1([item.source, item.line, item.reason])) if isinstance(item, Refused) else b""
 
 
 def sha1_file(path: Path) -> str:

@@ -75,6 +75,7 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
             "chunk_index": chunk["index"],
             **{key: chunk[key] for key in ("start_line", "end_line", "start", "end")},
         },
+        "freshness": result.freshness,
         "source_scores": {evidence.leg: _evidence_json(evidence) for evidence in result.hit.evidence},
     }
 
@@ -250,6 +251,8 @@ def _table(answer: Answer) -> Table:
     for rank, result in enumerate(answer.results, 1):
         name = Text(printable(str(result.record["name"])), style="bold")
         name.append("\n" + printable(_result_id(answer, result)), style="dim")
+        if result.freshness != "fresh":
+            name.append(f"\n{result.freshness} since the build", style="red")
         if result.chunk["section"]:
             name.append("\n" + printable(str(result.chunk["section"])), style="italic")
         table.add_row(str(rank), name, f"{result.hit.score:.3f}", Text(why(result)), _marked(answer, result))
@@ -290,6 +293,24 @@ def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
         table.add_column(column, overflow="fold")
     for row in rows:
         cells = (row["id"], row["name"], row["group"] or "", f"{row['source']}:{row['line']}")
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    console.print(table)
+
+
+def print_history(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
+    """A table of generations: which is live, when each was published, what it has and what it changed."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("generation", "", "published", "records", "chunks", "changes", "MiB"):
+        table.add_column(column, justify="right" if column in ("records", "chunks", "MiB") else "left")
+    for row in rows:
+        state = ", ".join(word for word, holds in (("live", row["live"]), ("in use", row["in_use"])) if holds)
+        changes = ", ".join(f"{count} {what}" for what, count in row["changes"].items() if count and what != "kept")
+        size = f"{row['bytes'] / 2**20:.1f}"
+        cells = (row["generation"], state, row["at"], row["records"], row["chunks"], changes, size)
         table.add_row(*(Text(printable(str(cell))) for cell in cells))
     console.print(table)
 

@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from retrieve_cli.assemble import encoders, pipelines
+from retrieve_cli.assemble import encoders, pipelines, sources
 from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Answer, Hit, Query, Ranking, Result, Unit
 from retrieve_cli.errors import Unavailable, UsageError
@@ -18,21 +19,26 @@ from retrieve_cli.store import Store
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder, Vectors
     from retrieve_cli.indexes.analyzer import Analyzer
+    from retrieve_cli.sources.freshness import Watched
 
 Mode = Literal["hybrid", "dense", "bm25"]
 LEGS: Mapping[Mode, tuple[str, ...]] = {"hybrid": ("bm25", "dense"), "dense": ("dense",), "bm25": ("bm25",)}
 
 
 class Searcher:
-    """The live generation, opened for as many queries as one likes."""
+    """A generation, opened for as many queries as one likes."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        """Raises: IndexMissing, IndexCorrupt where there is nothing sound to search."""
+    def __init__(self, store: Store, settings: Settings, generation: str | None = None) -> None:
+        """Opens the live generation, or the one named.
+
+        Raises:
+            IndexMissing, IndexCorrupt: there is nothing sound to search.
+        """
         begun = time.perf_counter()
         self._store = store
         self._settings = settings
         with store.reading():
-            self.generation = Generation(*store.open())
+            self.generation = Generation(*store.open(generation))
             self._indexes = pipelines.open_indexes(self.generation, settings)
         self._opened = time.perf_counter() - begun
         self._vectors: dict[str, Vectors] = {}
@@ -66,6 +72,9 @@ class Searcher:
         with self._store.reading():
             rankings = stage([Ranking(query) for query in queries])
             results = [self._results(ranking, k, legs) for ranking in rankings]
+            watched = self._watched()
+            results = [tuple(self._looked_at(result, watched) for result in found) for found in results]
+        self._say_stale(results)
         done = time.perf_counter()
         timings = self._timings(encoded - begun, done - encoded, len(queries))
         silent = [self._silent(query, legs) for query in queries]
@@ -124,6 +133,28 @@ class Searcher:
         shared = [len(terms.intersection(self._indexes.analyzer.terms(text))) for text in texts]
         row = first + shared.index(max(shared))
         return replace(hit, row=row, id=self.generation.chunk_id(row))
+
+    def _looked_at(self, result: Result, watched: Sequence[tuple[int, Watched]]) -> Result:
+        """The result with what a look at its source says."""
+        row = result.hit.record
+        for end, source in watched:
+            if row < end:
+                origin = self.generation.origins[row].tobytes()
+                return replace(result, freshness=source.freshness(result.record, origin))
+        return result
+
+    def _say_stale(self, results: Sequence[Sequence[Result]]) -> None:
+        states = [result.freshness for found in results for result in found]
+        if changed := len(states) - states.count("fresh"):
+            gone = states.count("deleted")
+            what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
+            self.notices.append(f"the sources of {what} have changed since the build: retrieve sync")
+
+    def _watched(self) -> list[tuple[int, Watched]]:
+        """The sources, each with the row behind its last record."""
+        watched = sources.watched_of(self.generation.manifest, fetched=self._store.fetched)
+        ends = accumulate(records for records, _ in watched)
+        return [(end, source) for end, (_, source) in zip(ends, watched, strict=True)]
 
     def _timings(self, encode: float, search: float, queries: int) -> dict[str, float]:
         each = 1000.0 / max(queries, 1)

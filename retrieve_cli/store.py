@@ -14,6 +14,7 @@ which is replaced in one step. A crash at any moment leaves the live generation 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -33,6 +34,7 @@ from retrieve_cli.manifest import FileEntry, Manifest, SourceEntry, sha1_file
 MANIFEST = "manifest.json"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
 _SCRATCH = ".scratch-"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -79,7 +81,7 @@ class Store:
             live = (self.path / "current").read_text("ascii").strip()
         except FileNotFoundError:
             others = self._ids()
-            if others:
+            if others and not lock.holder(self.lock):  # a first build may die, or be, between its last two steps
                 raise IndexCorrupt(
                     f"{self.path}/current is missing, though there are generations ({', '.join(others)})",
                     hint=f"build again: retrieve build; or name one: echo {others[-1]} > {self.path}/current",
@@ -146,6 +148,18 @@ class Store:
             except (IndexCorrupt, OSError):
                 continue
         return sorted(found, key=lambda kept: (kept.manifest.sequence, kept.manifest.id))
+
+    def before(self, generation: str | None) -> str:
+        """The generation that was published before the one given; before none of them, the newest.
+
+        Raises:
+            UsageError: there is none.
+        """
+        ids = [kept.manifest.id for kept in self.kept()]
+        older = ids[: ids.index(generation)] if generation in ids else ids
+        if not older:
+            raise UsageError("there is no older generation", hint="list what there is: retrieve inspect history")
+        return older[-1]
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -230,6 +244,11 @@ class Store:
             raise _unwritable(self.generations, error) from error
         try:
             yield folder
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            hint = "make room there and run it again; the live index is as it was"
+            raise RetrieveError(f"cannot write to {self.path}: {error.strerror}", hint=hint) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -273,7 +292,7 @@ class Store:
             UsageError: there is none, or none of that name.
             IndexCorrupt: it is damaged; the live one stays.
         """
-        name = self._known(generation) if generation else self._before()
+        name = self._known(generation) if generation else self.before(self.live())
         manifest, found = self.verify(name)
         if found:
             hint = "choose another one: retrieve inspect history"
@@ -313,15 +332,6 @@ class Store:
         except IndexCorrupt:
             return {}
         return {key: built[key] for key in ("at", "sequence", "changes") if key in built}
-
-    def _before(self) -> str:
-        """The generation that was published before the live one."""
-        kept = self.kept()
-        live = next((at for at, each in enumerate(kept) if each.live), len(kept))
-        if live == 0:
-            hint = "list what there is: retrieve inspect history"
-            raise UsageError("there is no older generation to go back to", hint=hint)
-        return kept[live - 1].manifest.id
 
     def _sound(self, folder: Path) -> bool:
         """Whether a generation of that name is there already, whole to the last bit."""

@@ -16,13 +16,13 @@ from functools import cached_property
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of
-from retrieve_cli.build import Intake, Limits, Progress, Report, apply, contents_before, trace
+from retrieve_cli.build import Intake, Limits, Progress, Report, apply, contents_before, prune, prune_cache
 from retrieve_cli.changes import Changes, recipe_changes
 from retrieve_cli.config import Settings, SourceSetting
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, SourceFailed
 from retrieve_cli.generation import Generation, content_digest
-from retrieve_cli.manifest import Manifest, sha1
+from retrieve_cli.manifest import Manifest, sha1, trace
 from retrieve_cli.reuse import Reuse
 from retrieve_cli.store import Store
 from retrieve_cli.vectors import VectorCache
@@ -88,7 +88,7 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
         return settings.sources.list
     try:
         manifest = store.open()[1]
-    except IndexCorrupt as error:
+    except (IndexCorrupt, IndexMissing) as error:
         kept = store.kept()
         if not kept:
             raise
@@ -140,6 +140,8 @@ class Sync:
         plan = self.plan()
         if not plan.needed and self._live:
             self._note(self._live.manifest)
+            if prune(self._store, self._limits.keep, self._progress):  # what a sync that was killed left undone
+                prune_cache(self._store)
             report = self._unchanged(self._live, plan)
         else:
             for sentence in plan.sentences():
@@ -188,7 +190,8 @@ class Sync:
         try:
             _, found = self._store.verify()
             if not found:
-                return Generation(*self._store.open())
+                folder, manifest, _ = self._store.open()
+                return Generation(folder, manifest)  # not held: nobody but this writer could remove it
             fault = next(iter(found.values()))
         except IndexMissing:
             return None

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config import Settings, SourceSetting, source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import UsageError
 from retrieve_cli.manifest import Manifest
+
+if TYPE_CHECKING:
+    from retrieve_cli.sources.freshness import Watched
 
 
 def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched: Path) -> list[Source]:
@@ -36,6 +39,28 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
         hint = "name it: retrieve build --catalog FILE (or --docs-dir DIR), or list it under `sources:` in config.yaml"
         raise UsageError(f"generation {manifest.id} does not say what it was built from", hint=hint)
     return [source_setting(origin, f"generation {manifest.id}", Path()) for origin in origins]
+
+
+def watched_of(manifest: Manifest, *, fetched: Path) -> list[tuple[int, Watched]]:
+    """The sources of a generation as they look now, each behind its number of records; none where it names none."""
+    from retrieve_cli.sources.freshness import WatchedCatalog, WatchedFolder
+
+    try:
+        paths = manifest.recipe["sources"].get("catalog", {}).get("spellings", {}).get("id", [])
+        found: list[tuple[int, Watched]] = []
+        for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
+            origin = built["origin"]
+            path = Path(origin["path"]) if "path" in origin else fetched / f"{entry.name}.jsonl"
+            prefix = origin.get("id_prefix", "")
+            watched: Watched
+            if entry.kind == "docs":
+                watched = WatchedFolder(path, prefix)
+            else:
+                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], built["digest"], paths)
+            found.append((entry.records, watched))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return []
+    return found
 
 
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:

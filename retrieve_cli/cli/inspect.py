@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.contracts import Query
 from retrieve_cli.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.generation import Generation
 
 app = typer.Typer(
-    help="Look into the index: status, records, one record, one chunk, verify.",
+    help="Look into the index: status, records, one record, one chunk, verify, history, diff.",
     rich_markup_mode=None,
 )
 
 
 @app.callback(invoke_without_command=True)
 def inspect(context: typer.Context) -> None:
-    """Look into the index: status, records, one record, one chunk, verify."""
+    """Look into the index: status, records, one record, one chunk, verify, history, diff."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -92,6 +94,51 @@ def verify(*, shared: Shared) -> None:
     _show(report, shared)
     if not report["ok"]:
         raise typer.Exit(Exit.INDEX_CORRUPT)
+
+
+@app.command()
+@shared("text", "json")
+def history(*, shared: Shared) -> None:
+    """List the generations that are kept, newest first: any of them can be made live by sync --rollback ID."""
+    from retrieve_cli import inspection, render
+
+    shared.settings()
+    found = inspection.history(shared.store)
+    if shared.format == "json":
+        print(render.dump(found))
+    else:
+        render.print_history(found, shared.console())
+
+
+@app.command()
+@shared("text", "json")
+def diff(
+    old: Annotated[str | None, typer.Argument(metavar="[A]", help="A generation; by default the one before B.")] = None,
+    new: Annotated[str | None, typer.Argument(metavar="[B]", help="Another; by default the live one.")] = None,
+    gold: Annotated[
+        Path | None, typer.Option("--gold", metavar="FILE", help="Ask both the queries of this gold file.")
+    ] = None,
+    query: Annotated[
+        list[str] | None, typer.Option("--query", metavar="TEXT", help="Ask both this; repeatable.")
+    ] = None,
+    *,
+    shared: Shared,
+) -> None:
+    """Show what B has differently from A: records, recipe, and how the top ten of queries moved."""
+    from retrieve_cli.cli.query import read_queries
+    from retrieve_cli.comparison import compare
+
+    queries = [Query(text, str(number)) for number, text in enumerate(query or (), 1)]
+    if gold is not None:
+        queries += read_queries(_lines(gold), str(gold))
+    _show(compare(shared.store, shared.settings(), old, new, queries), shared)
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its rights") from error
 
 
 def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.sync import sync_first
 from retrieve_cli.contracts import Answer, Query
 from retrieve_cli.errors import Exit, UsageError
 
@@ -27,6 +28,9 @@ def query(
     ids: Annotated[bool, typer.Option("--list", "-l", help="Print ids only, one a line.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show how each score came about.")] = False,
     timing: Annotated[bool, typer.Option("--timing", help="Show where the time went.")] = False,
+    strict_fresh: Annotated[
+        bool, typer.Option("--strict-fresh", help="Exit with 10 where a hit's source has changed since the build.")
+    ] = False,
     exit_status: Annotated[bool, typer.Option("--exit-status", help="Exit with 3 where nothing was found.")] = False,
     *,
     shared: Shared,
@@ -36,7 +40,9 @@ def query(
 
     settings = shared.settings("search", k=k, mode=mode)
     batch = text == ["-"]
-    queries = list(_from_stdin(_stdin())) if batch else [Query(_sound(" ".join(text or ())), "1")]
+    queries = list(read_queries(_stdin(), "stdin")) if batch else [Query(_sound(" ".join(text or ())), "1")]
+    if settings.sources.auto_sync:
+        sync_first(shared, settings)
     searcher = Searcher(shared.store, settings)
     answers = searcher.answer(
         queries, k=settings.search.k, mode=settings.search.mode, unit="chunk" if chunks else "record"
@@ -45,6 +51,8 @@ def query(
     for notice in searcher.notices:
         shared.talk.say(f"note: {notice}")
     _print(answers, shared, ids=ids, explain=explain, timing=timing, batch=batch)
+    if strict_fresh and any(result.freshness != "fresh" for answer in answers for result in answer.results):
+        raise typer.Exit(Exit.STALE)
     if exit_status and not any(answer.results for answer in answers):
         raise typer.Exit(Exit.NO_RESULT)
 
@@ -67,28 +75,32 @@ def _stdin() -> Iterable[bytes]:
     return sys.stdin.buffer
 
 
-def _from_stdin(lines: Iterable[bytes]) -> Iterator[Query]:
-    """A query a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number."""
+def read_queries(lines: Iterable[bytes], where: str) -> Iterator[Query]:
+    """A query a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number.
+
+    Raises:
+        UsageError: a line is neither; names it.
+    """
     for number, raw in enumerate(lines, 1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:
-            raise UsageError(f"line {number} of stdin is not UTF-8", hint="convert it with iconv") from error
+            raise UsageError(f"line {number} of {where} is not UTF-8", hint="convert it with iconv") from error
         if line.startswith("{"):
-            yield _from_json(line, number)
+            yield _from_json(line, number, where)
         elif line:
             yield Query(line, str(number))
 
 
-def _from_json(line: str, number: int) -> Query:
+def _from_json(line: str, number: int, where: str) -> Query:
     hint = 'a line is plain text or {"id": "q1", "query": "…"}'
     try:
         item = jsonlib.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"line {number} of stdin is not JSON ({error})", hint=hint) from error
+        raise UsageError(f"line {number} of {where} is not JSON ({error})", hint=hint) from error
     text = item.get("query", item.get("text"))
     if not isinstance(text, str):
-        raise UsageError(f"line {number} of stdin has no query", hint=hint)
+        raise UsageError(f"line {number} of {where} has no query", hint=hint)
     return Query(_sound(text), _sound(str(item.get("id", item.get("_id", "")))) or str(number))
 
 

@@ -134,6 +134,17 @@ def prepare(shared: Shared, settings: Settings, progress: Progress, *, fetched: 
     return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress)
 
 
+def sync_first(shared: Shared, settings: Settings) -> None:
+    """Syncs on the way to an answer (`sources.auto_sync`); where that fails, the live index answers and says why."""
+    from retrieve_cli.cli.progress import progress_for
+
+    try:
+        with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
+            prepare(shared, settings, progress).run()
+    except RetrieveError as error:
+        shared.talk.say(f"note: the sources were not synced first: {error.message}")
+
+
 def _quiet_by_default(talk: Talk) -> Talk:
     """Off a terminal a sync says nothing on its way, unless asked to: cron would mail it."""
     return talk if sys.stderr.isatty() or talk.verbose else replace(talk, quiet=True)
@@ -144,11 +155,11 @@ def _summary_of_failure(shared: Shared) -> Iterator[None]:
     """Who reads the summary gets one on a failure too."""
     try:
         yield
-    except RetrieveError as error:
+    except (RetrieveError, OSError) as error:
         if shared.format == "json":
             from retrieve_cli.changes import Changes
             from retrieve_cli.render import dump
 
             nothing = {**Changes().counts, "quarantined": 0, "seconds": 0.0}
-            print(dump({"status": "failed", "generation": shared.store.live(), **nothing, "error": error.message}))
+            print(dump({"status": "failed", "generation": shared.store.live(), **nothing, "error": str(error)}))
         raise

@@ -11,7 +11,7 @@ from shlex import quote
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.digests import file_stamp, line_digest
+from retrieve_cli.sources.digests import BOM, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, record_from
 
 _DEEPEST = 64
@@ -23,7 +23,6 @@ _OTHERS = (
     (b"\xfe\xff", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
 )
 """How files that are no catalog begin, what they are, and how to make a catalog of them."""
-_BOM = b"\xef\xbb\xbf"
 _EXCERPT = 200
 """Characters of a refused line that are kept for people to recognise it."""
 
@@ -62,7 +61,7 @@ class CatalogSource:
         try:
             with self.path.open("rb") as file:
                 for number, raw in enumerate(file, 1):
-                    line = raw.removeprefix(_BOM) if number == 1 else raw
+                    line = raw.removeprefix(BOM) if number == 1 else raw
                     if line.strip():
                         yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
         except OSError as error:
@@ -140,5 +139,5 @@ def _check(path: Path) -> None:
     for start, what, remedy in _OTHERS:
         if head.startswith(start):
             raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")
-    if b"\0" in head and not head.startswith((b"{", _BOM)):
+    if b"\0" in head and not head.startswith((b"{", BOM)):
         raise UsageError(f"{path} is a binary file, not JSON Lines", hint="name a file of JSON objects, one a line")

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from retrieve_cli.manifest import canonical
 
+BOM = b"\xef\xbb\xbf"
+"""What some programs put before the first line; no part of it."""
+
 
 def line_digest(name: str, id_prefix: str) -> Callable[[bytes], bytes]:
     """SHA-1 of a line of the catalog of that name, white space around it left out."""

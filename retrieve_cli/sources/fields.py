@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrieve_cli.contracts import Field, Json, Record
@@ -101,7 +101,7 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     if not any(char.isalnum() for char in text):
         return "it has no text: none of " + ", ".join(fields.weights) + " holds a word"
     return Record(
-        id=first(values["id"]) or sha1(item)[:12],
+        id=first(values["id"]) or _own_id(item),
         name=first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80],
         text=text,
         kind="catalog",
@@ -116,6 +116,15 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         supporting_data=_supporting_data(values),
         metadata=_metadata(item, fields),
     )
+
+
+def id_of(item: Mapping[str, Json], paths: Sequence[str]) -> str:
+    """The id of a catalog's object, which may stand at any of the paths, or comes from its content."""
+    return first(_gather(item, "id", paths)) or _own_id(item)
+
+
+def _own_id(item: Mapping[str, Json]) -> str:
+    return sha1(item)[:12]
 
 
 def compose(pieces: Iterable[Field]) -> str:
@@ -154,7 +163,7 @@ def first(texts: list[str]) -> str:
     return texts[0] if texts else ""
 
 
-def _gather(item: Mapping[str, Json], name: str, paths: tuple[str, ...]) -> list[str]:
+def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[str]:
     found: list[str] = []
     for path in paths:
         found += strings(item[path] if path in item else _at(item, path))

@@ -1,0 +1,43 @@
+"""An index that is synced, and whole processes of the program."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from samples import Program, write_catalog
+from sync.state import Start, records
+
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("RETRIEVE_")}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A catalog of sixty tools, in version 0."""
+    return write_catalog(tmp_path / "tools.jsonl", records(0))
+
+
+@pytest.fixture
+def artifacts(source: Path, retrieve: Program) -> Path:
+    """The index of that catalog, at the default place."""
+    assert retrieve("build", "--catalog", source).code == 0
+    return Path("artifacts").resolve()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """Starts the program, or a script, as a process of its own, with the hashed encoder."""
+
+    def begin(*arguments: object, script: str = "") -> subprocess.Popen[str]:
+        program = ["-c", script] if script else ["-m", "retrieve_cli"]
+        return subprocess.Popen(
+            [sys.executable, *program, *map(str, arguments)],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, "RETRIEVE_ENCODER__KIND": "hashed"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return begin

@@ -1,0 +1,38 @@
+"""Catalogs in versions, and what an artifacts folder says."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def records(version: int, count: int = 60) -> list[dict[str, Any]]:
+    """A catalog every record of which names its version, so that a mixture shows."""
+    return [
+        {
+            "id": f"t{number}",
+            "name": f"tool {number}",
+            "description": f"segment lungs version{version} word{number % 7}",
+        }
+        for number in range(count)
+    ]
+
+
+def live(artifacts: Path) -> str:
+    """The id that `current` names."""
+    return (artifacts / "current").read_text().strip()
+
+
+def versions(answer: Any) -> set[str]:
+    """The versions that the hits of an answer name: one, unless generations were mixed."""
+    return {word for hit in answer["results"] for word in hit["content"].split() if word.startswith("version")}
+
+
+def summary(process: "subprocess.Popen[str]") -> dict[str, Any]:
+    """What a process printed as JSON, once it has ended."""
+    out, err = process.communicate(timeout=120)
+    assert out, err
+    return dict(json.loads(out))

@@ -1,0 +1,161 @@
+"""Two writers at once, thirty readers during twenty publications: nobody fails, nobody sees a mixture."""
+
+import gc
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from samples import Program, write_catalog
+from sync.state import Start, live, records, summary, versions
+
+from retrieve_cli.config import Settings
+from retrieve_cli.contracts import Query
+from retrieve_cli.search import Searcher
+from retrieve_cli.store import Store
+
+READER = """
+import sys
+from pathlib import Path
+from retrieve_cli.config import Settings
+from retrieve_cli.contracts import Query
+from retrieve_cli.search import Searcher
+from retrieve_cli.store import Store
+
+print("ready", flush=True)
+artifacts, stop, reads, seen, kept = Path(sys.argv[1]), Path(sys.argv[2]), 0, set(), None
+while not stop.exists() or reads < 3:
+    store = Store(artifacts)
+    searcher = Searcher(store, Settings())
+    if kept is None:
+        kept = searcher
+    for each in (searcher, kept):  # one that is new, and one that stays open all the time
+        [answer] = each.answer([Query("segment lungs word3")], k=10, mode="hybrid")
+        found = {w for r in answer.results for w in r.chunk["text"].split() if w.startswith("version")}
+        assert len(found) == 1 and len(answer.results) == 10, (answer.generation, found)
+        assert answer.generation == each.generation.manifest.id
+    assert kept.generation.folder.is_dir(), "a generation in use was removed"
+    seen.add(searcher.generation.manifest.id)
+    reads += 1
+print(reads, len(seen))
+"""
+
+
+def test_thirty_readers_during_twenty_publications(
+    artifacts: Path, source: Path, retrieve: Program, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    stop = tmp_path / "stop"
+    readers = [start(artifacts, stop, script=READER) for _ in range(30)]
+    for reader in readers:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "ready\n"
+    for version in range(1, 21):
+        write_catalog(source, records(version))
+        assert retrieve("sync", "--json").json["status"] == "published"
+    stop.touch()
+    reads, seen = 0, 0
+    for reader in readers:
+        out, err = reader.communicate(timeout=240)
+        assert reader.returncode == 0, err
+        reads, seen = reads + int(out.split()[0]), max(seen, int(out.split()[1]))
+    assert reads >= 90
+    assert seen > 1
+    assert retrieve("sync").code == 0
+    assert [kept.manifest.id for kept in Store(artifacts).kept()] == [live(artifacts)]
+
+
+def test_two_syncs_at_once_take_turns(artifacts: Path, source: Path, retrieve: Program, start: Start) -> None:
+    for version in range(1, 4):
+        write_catalog(source, records(version))
+        both = [start("sync", "--json"), start("sync", "--json")]
+        done = [summary(process) for process in both]
+        assert [process.returncode for process in both] == [0, 0]
+        assert sorted(each["status"] for each in done) == ["published", "unchanged"]
+        assert {each["generation"] for each in done} == {live(artifacts)}
+        assert retrieve("inspect", "verify").code == 0
+
+
+def test_who_will_not_wait_is_told_who_writes(artifacts: Path, retrieve: Program) -> None:
+    with Store(artifacts).writer():
+        at_once = retrieve("sync", "--no-wait", "--json")
+        after = retrieve("sync", "--wait", "0.2")
+        built = retrieve("build", "--catalog", "tools.jsonl")
+        looked = retrieve("sync", "--dry-run")
+    assert (at_once.code, after.code, built.code, looked.code) == (7, 7, 7, 0)
+    assert at_once.json["status"] == "failed"
+    assert "pid" in after.err
+    assert retrieve("sync", "--no-wait").code == 0
+
+
+def test_who_waits_goes_on_when_the_other_ends(artifacts: Path, source: Path, retrieve: Program) -> None:
+    write_catalog(source, records(1))
+    inside, leave = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with Store(artifacts).writer():
+            inside.set()
+            leave.wait(60)
+
+    other = threading.Thread(target=write)
+    other.start()
+    inside.wait(60)
+    threading.Timer(0.3, leave.set).start()
+    assert retrieve("sync", "--wait", "60", "--json").json["status"] == "published"
+    other.join()
+
+
+def test_the_lock_of_a_dead_writer_is_free(artifacts: Path, source: Path, retrieve: Program, start: Start) -> None:
+    script = """
+import sys, time
+from pathlib import Path
+from retrieve_cli.store import Store
+with Store(Path(sys.argv[1])).writer():
+    print("holding", flush=True)
+    time.sleep(600)
+"""
+    holder = start(artifacts, script=script)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "holding\n"
+    assert retrieve("sync", "--no-wait").code == 7
+    holder.kill()
+    holder.communicate()
+    assert str(holder.pid) in (artifacts / "lock").read_text()
+    write_catalog(source, records(1))
+    assert retrieve("sync", "--no-wait").code == 0
+    assert (artifacts / "lock").read_text() == ""
+
+
+def test_a_generation_that_somebody_reads_is_not_removed(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    searcher = Searcher(Store(artifacts), Settings())
+    first = live(artifacts)
+    for version in (1, 2):
+        write_catalog(source, records(version))
+        gc.collect()  # the syncs before ran in this process
+        assert retrieve("sync").code == 0
+    history = {each["generation"]: each for each in retrieve("inspect", "history", "--json").json}
+    assert set(history) == {first, live(artifacts)}
+    assert (history[first]["in_use"], history[first]["live"]) == (True, False)
+    [answer] = searcher.answer([Query("segment lungs")], k=10, mode="hybrid")
+    assert answer.generation == first
+    del searcher, answer
+    gc.collect()
+    assert retrieve("sync").code == 0
+    assert [each["generation"] for each in retrieve("inspect", "history", "--json").json] == [live(artifacts)]
+
+
+def test_a_generation_removed_under_its_reader(artifacts: Path, source: Path, retrieve: Program) -> None:
+    searcher = Searcher(Store(artifacts), Settings())
+    shutil.rmtree(artifacts / "generations" / live(artifacts))
+    [answer] = searcher.answer([Query("segment lungs")], k=10, mode="hybrid")
+    assert len(answer.results) == 10
+    gone = retrieve("query", "lungs")
+    assert gone.code == 5
+    assert "which is not there" in gone.err
+
+
+def test_versions_would_show_a_mixture(artifacts: Path, retrieve: Program) -> None:
+    assert versions(retrieve("query", "segment lungs", "--json").json) == {"version0"}

@@ -1,0 +1,144 @@
+"""Whatever is damaged, nothing wrong is served or carried on, and a sync writes it anew."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from samples import Program, write_catalog
+from sync.state import live, records
+
+FILES = ["manifest.json", "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"]
+
+
+def fresh(retrieve: Program, source: Path, tmp_path: Path) -> str:
+    shutil.rmtree(tmp_path / "fresh", ignore_errors=True)
+    return str(retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh", "--json").json["generation"])
+
+
+def flip(path: Path, where: float) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(where * (len(data) - 1))] ^= 0x10
+    path.write_bytes(data)
+
+
+def is_healed(retrieve: Program, artifacts: Path, wanted: str) -> None:
+    done = retrieve("sync", "-v")
+    assert done.code == 0, done.err
+    assert live(artifacts) == wanted
+    assert retrieve("inspect", "verify").code == 0
+    assert retrieve("sync", "--verify").code == 0
+
+
+@pytest.mark.parametrize("where", [0.0, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("edited", [False, True], ids=["same source", "changed source"])
+def test_a_bit_flipped_in_any_artifact(
+    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, name: str, where: float, edited: bool
+) -> None:
+    if edited:
+        write_catalog(source, [*records(0)[1:], {"id": "new", "name": "new"}])
+    write_config = Path("config.yaml").write_text
+    write_config(f"sources: [{{kind: catalog, path: {source.name}}}]")
+    wanted = fresh(retrieve, source, tmp_path)
+    flip(artifacts / "generations" / live(artifacts) / name, where)
+    is_healed(retrieve, artifacts, wanted)
+
+
+@pytest.mark.parametrize("where", [0.0, 0.01, 0.3, 0.6, 1.0])
+def test_a_bit_flipped_in_the_cache(
+    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, where: float
+) -> None:
+    write_catalog(source, [*records(0)[1:], *records(1)[:1]])
+    [path] = (artifacts / "cache").glob("*.vectors")
+    flip(path, where)
+    is_healed(retrieve, artifacts, fresh(retrieve, source, tmp_path))
+
+
+@pytest.mark.parametrize("keep", [0, 10, 31, 32, 33, 100, 5000, -1])
+def test_a_cache_cut_short(artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, keep: int) -> None:
+    write_catalog(source, [*records(0)[1:], *records(1)[:1]])
+    [path] = (artifacts / "cache").glob("*.vectors")
+    path.write_bytes(path.read_bytes()[:keep])
+    is_healed(retrieve, artifacts, fresh(retrieve, source, tmp_path))
+
+
+def test_a_damaged_vector_does_not_enter_the_cache_from_the_live_generation(
+    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    write_catalog(source, records(0)[1:])
+    wanted = fresh(retrieve, source, tmp_path)
+    shutil.rmtree(artifacts / "cache")
+    flip(artifacts / "generations" / live(artifacts) / "dense.faiss", 0.9)
+    is_healed(retrieve, artifacts, wanted)
+
+
+@pytest.mark.parametrize("manifest", ["", "{", "[]", '{"schema_version": 99}', "null"])
+def test_an_unreadable_manifest_is_left_aside(
+    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, manifest: str
+) -> None:
+    """Where another generation still says what the source was, that is enough."""
+    first = live(artifacts)
+    write_catalog(source, records(1))
+    assert retrieve("sync").code == 0
+    second = live(artifacts)
+    (artifacts / "generations" / second / "manifest.json").write_text(manifest)
+    assert retrieve("query", "lungs").code == 5
+    is_healed(retrieve, artifacts, second)
+    assert (artifacts / "generations" / first).is_dir()
+    assert list((artifacts / "generations").glob(f"{second}.damaged-*")), "nothing is deleted"
+
+
+@pytest.mark.parametrize("manifest", ["{", '{"schema_version": 99}'])
+def test_without_any_manifest_left_the_way_back_is_named(artifacts: Path, retrieve: Program, manifest: str) -> None:
+    (artifacts / "generations" / live(artifacts) / "manifest.json").write_text(manifest)
+    done = retrieve("sync", "--json")
+    assert done.code == 5
+    assert "retrieve build" in json.loads(done.err)["error"]["hint"]
+    assert done.json["status"] == "failed"
+
+
+@pytest.mark.parametrize("content", ["0123456789ab\n", "", "../..", "\x00"])
+def test_a_current_that_points_nowhere(
+    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, content: str
+) -> None:
+    wanted = live(artifacts)
+    (artifacts / "current").write_text(content)
+    assert retrieve("query", "lungs").code == 5
+    is_healed(retrieve, artifacts, wanted)
+
+
+def test_a_lost_current(artifacts: Path, retrieve: Program) -> None:
+    wanted = live(artifacts)
+    (artifacts / "current").unlink()
+    assert retrieve("query", "lungs").code == 5
+    is_healed(retrieve, artifacts, wanted)
+
+
+def test_a_removed_generation(artifacts: Path, source: Path, retrieve: Program) -> None:
+    write_catalog(source, records(1))
+    assert retrieve("sync").code == 0
+    wanted = live(artifacts)
+    shutil.rmtree(artifacts / "generations" / wanted)
+    assert retrieve("query", "lungs").code == 5
+    is_healed(retrieve, artifacts, wanted)
+
+
+def test_a_folder_that_may_only_be_read_still_answers(artifacts: Path, source: Path, retrieve: Program) -> None:
+    place = str(artifacts)
+    if subprocess.run(["mount", "--bind", place, place], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+        write_catalog(source, records(1))
+        assert retrieve("query", "lungs").code == 0
+        assert retrieve("inspect", "verify").code == 0
+        assert retrieve("sync", "--dry-run", "--json").json["changed"] == 60
+        done = retrieve("sync", "--json")
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+    assert (done.code, done.json["status"]) == (1, "failed")
+    assert "Read-only file system" in done.err
+    assert "--artifacts" in done.err
+    assert retrieve("sync").code == 0

@@ -1,0 +1,442 @@
+"""The command: plan, apply, roll back, compare; exit codes and the one line for cron."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from samples import TOOLS, Program, write_catalog
+from sync.state import Start, live, records
+
+from retrieve_cli.store import Store
+
+
+def write_config(sources: Any, path: Path = Path("config.yaml"), **sections: Any) -> Path:
+    path.write_text(yaml.safe_dump({"sources": sources, **sections}))
+    return path
+
+
+# --------------------------------------------------------------------------------------------------- plan
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(artifacts: Path, source: Path, retrieve: Program) -> None:
+    def state() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in artifacts.rglob("*") if path.is_file()}
+
+    before = state()
+    changed = records(0)
+    changed[3]["description"] = "another one"
+    write_catalog(source, [*changed[2:], {"id": "new", "name": "new"}])
+    plan = retrieve("sync", "--dry-run", "--json").json
+    assert (plan["added"], plan["changed"], plan["removed"], plan["kept"]) == (1, 1, 2, 57)
+    assert plan["records"] == {"added": ["new"], "changed": ["t3"], "removed": ["t0", "t1"]}
+    assert (plan["status"], plan["recipe"], plan["redo"]) == ("planned", {}, [])
+    assert "1 added, 1 changed, 2 removed, 57 kept" in retrieve("sync", "--dry-run").out
+    assert state() == before
+    done = retrieve("sync", "--json").json
+    assert [done[key] for key in ("added", "changed", "removed", "kept")] == [1, 1, 2, 57]
+    assert "nothing to do" in retrieve("sync", "--dry-run").out
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "redo"),
+    [
+        ("BM25__K1", "2", "BM25 is computed anew"),
+        ("DENSE__INDEX", "hnsw", "the dense index is written anew"),
+        ("CHUNKING__SIZE", "30", "records are cut anew"),
+        ("ENCODER__DIM", "64", "embedded anew"),
+    ],
+)
+def test_a_changed_recipe_is_part_of_the_plan(
+    artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str, value: str, redo: str
+) -> None:
+    monkeypatch.setenv(f"RETRIEVE_{key}", value)
+    plan = retrieve("sync", "--dry-run", "--json").json
+    assert plan["status"] == "planned"
+    assert key.lower().split("__")[0] in {name.partition(".")[0] for name in plan["recipe"]}
+    assert any(redo in sentence for sentence in plan["redo"])
+    before = live(artifacts)
+    assert retrieve("sync", "--json").json["status"] == "published"
+    assert live(artifacts) != before
+
+
+# -------------------------------------------------------------------------------------------------- apply
+
+
+def test_nothing_to_do_touches_nothing(artifacts: Path, retrieve: Program) -> None:
+    before = {path: path.stat().st_mtime_ns for path in artifacts.rglob("*") if path.is_file() and path.name != "lock"}
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["status"], done.json["kept"], done.json["embedded"]) == (0, "unchanged", 60, 0)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_nothing_to_do_loads_no_model(source: Path, start: Start) -> None:
+    script = """
+import os, sys
+os.environ["RETRIEVE_ENCODER__KIND"] = "auto"
+from retrieve_cli.cli.main import main
+code = main(["build", "--catalog", "tools.jsonl", "-q"]) if sys.argv[1] == "build" else main(["sync", "--json"])
+heavy = {"torch", "onnxruntime", "faiss", "transformers", "sentence_transformers", "spacy", "scipy", "requests"}
+print(sorted(heavy & set(sys.modules)))
+sys.exit(code)
+"""
+    start("build", script=script).communicate()
+    out, err = start("sync", script=script).communicate()
+    status, loaded = out.splitlines()
+    assert json.loads(status)["status"] == "unchanged", err
+    assert loaded == "[]"
+
+
+def test_a_folder_is_followed(tmp_path: Path, retrieve: Program) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name in "abcde":
+        (docs / f"{name}.md").write_text(f"# {name}\nAll about zebra{name}.")
+    assert retrieve("build", "--docs-dir", docs).code == 0
+    (docs / "a.md").unlink()
+    (docs / "b.md").write_text("# b\nNow about giraffes.")
+    (docs / "f.md").write_text("# f\nNew.")
+    done = retrieve("sync", "--json").json
+    assert [done[key] for key in ("status", "added", "changed", "removed", "kept")] == ["published", 1, 1, 1, 3]
+    assert retrieve("query", "zebraa", "--mode", "bm25", "-l").out == ""
+    assert retrieve("query", "giraffes", "--mode", "bm25", "-l").out == "b.md\n"
+
+
+def test_a_touched_file_is_no_change_but_is_looked_at_no_more(artifacts: Path, source: Path, retrieve: Program) -> None:
+    os.utime(source, ns=(1, 1))  # a clock that was set back
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    manifest = json.loads((artifacts / "generations" / live(artifacts) / "manifest.json").read_text())
+    assert manifest["built"]["sources"][0]["stamp"][1] == 1
+    assert retrieve("inspect", "verify").code == 0
+
+
+def test_a_clock_set_back_does_not_confuse_the_order_of_generations(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = live(artifacts)
+    monkeypatch.setattr("time.gmtime", lambda *_: (1999, 1, 1, 0, 0, 0, 4, 1, 0))
+    write_catalog(source, records(1))
+    second = retrieve("sync", "--json").json["generation"]
+    assert [each["generation"] for each in retrieve("inspect", "history", "--json").json] == [second, first]
+    assert retrieve("sync", "--rollback", "--json").json["generation"] == first
+
+
+def test_a_catalog_that_moved_is_found_by_a_new_build_and_then_by_sync(
+    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    moved = tmp_path / "elsewhere" / source.name
+    moved.parent.mkdir()
+    source.rename(moved)
+    gone = retrieve("sync")
+    assert gone.code == 2
+    assert str(source) in gone.err
+    before = live(artifacts)
+    assert retrieve("build", "--catalog", moved).code == 0
+    assert live(artifacts) == before
+    write_catalog(moved, records(1))
+    assert retrieve("sync", "--json").json["changed"] == 60
+
+
+def test_sync_without_an_index_says_how_to_begin(retrieve: Program) -> None:
+    done = retrieve("sync")
+    assert done.code == 4
+    assert "retrieve build" in done.err
+
+
+def test_sync_builds_what_the_configuration_names(source: Path, retrieve: Program) -> None:
+    write_config([{"kind": "catalog", "path": source.name}])
+    done = retrieve("sync", "--json").json
+    assert (done["status"], done["added"]) == ("published", 60)
+    assert retrieve("build", "--json").json["generation"] == done["generation"]
+
+
+# ----------------------------------------------------------------------------------------- several sources
+
+
+def test_several_sources_in_one_index(source: Path, retrieve: Program, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "lungs.md").write_text("# Lungs\nHow lungs are segmented.")
+    (docs / "cells.md").write_text("# Cells\nHow cells are counted.")
+    listed = [
+        {"kind": "catalog", "path": source.name, "name": "tools"},
+        {"kind": "docs", "path": "docs", "name": "handbook", "id_prefix": "handbook/"},
+    ]
+    write_config({"list": listed})
+    assert retrieve("sync", "--json").json["records"] == 62
+    assert retrieve("query", "how cells are counted", "-k", 1, "-l").out == "handbook/cells.md\n"
+    (docs / "cells.md").unlink()
+    done = retrieve("sync", "--json").json
+    assert [done[key] for key in ("added", "changed", "removed", "kept")] == [0, 0, 1, 61]
+    Path("config.yaml").unlink()
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    (docs / "new.md").write_text("# New\nNews.")
+    assert retrieve("sync", "--json").json["added"] == 1
+    fresh = tmp_path / "fresh"
+    write_config({"list": listed})
+    assert retrieve("build", "--artifacts", fresh).code == 0
+    assert live(fresh) == live(tmp_path / "artifacts")
+    write_config({"list": listed[:1]})
+    done = retrieve("sync", "--json").json
+    assert (done["removed"], done["records"]) == (2, 60)
+
+
+def test_the_same_id_in_two_sources_is_refused_by_name(source: Path, retrieve: Program, tmp_path: Path) -> None:
+    write_catalog(tmp_path / "more.jsonl", [{"id": "t1", "name": "another"}, {"id": "x", "name": "x"}])
+    write_config([{"kind": "catalog", "path": source.name}, {"kind": "catalog", "path": "more.jsonl"}])
+    done = retrieve("sync")
+    assert done.code == 8
+    assert "more.jsonl:1: its id 't1' is taken by tools.jsonl:2" in done.err
+    assert json.loads(Path("artifacts/quarantine.jsonl").read_text())["source"] == "more.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("listed", "message", "hint"),
+    [
+        ([{"kind": "catalogue", "path": "x"}], "'catalogue'", "catalog"),
+        ([{"path": "x"}], "kind None", "catalog"),
+        ([{"kind": "catalog"}], "no `path`", "kind catalog"),
+        ([{"kind": "sparql", "url": "http://x"}], "no `query`", "kind sparql"),
+        ([{"kind": "catalog", "paht": "x"}], "`paht`", "path"),
+        ([{"kind": "docs", "path": "a/x"}, {"kind": "docs", "path": "b/x"}], "two sources", "name:"),
+        ({"lists": []}, "`sources.lists`", "list"),
+        ({"list": {}}, "no list", "- {kind"),
+        (["tools.jsonl"], "kind 'tools.jsonl'", "known"),
+    ],
+)
+def test_a_source_that_is_not_understood_is_refused(retrieve: Program, listed: Any, message: str, hint: str) -> None:
+    write_config(listed)
+    done = retrieve("sync")
+    assert done.code == 2
+    assert message in done.err
+    assert hint in done.err
+
+
+# --------------------------------------------------------------------------------------- the cron contract
+
+
+def test_the_summary_is_one_line_of_json(artifacts: Path, source: Path, retrieve: Program) -> None:
+    write_catalog(source, records(1))
+    done = retrieve("sync", "--json")
+    assert done.out.count("\n") == 1
+    assert {"status", "generation", "added", "changed", "removed", "quarantined", "seconds"} <= done.json.keys()
+    assert done.err == ""
+
+
+def test_off_a_terminal_it_is_quiet(artifacts: Path, source: Path, start: Start) -> None:
+    write_catalog(source, records(1))
+    out, err = start("sync").communicate()
+    assert err == ""
+    assert "is live" in out
+    write_catalog(source, records(2))
+    _, err = start("sync", "-v").communicate()
+    assert "plan: 0 added, 60 changed" in err
+
+
+def test_refused_records_are_reported_each_time(artifacts: Path, source: Path, retrieve: Program) -> None:
+    with source.open("a") as file:
+        file.write("{broken\n")
+    first = retrieve("sync", "--json")
+    assert (first.code, first.json["status"], first.json["quarantined"]) == (8, "partial", 1)
+    again = retrieve("sync", "--json")
+    assert (again.code, again.json["status"], again.json["quarantined"]) == (8, "unchanged", 1)
+    assert again.json["generation"] == first.json["generation"]
+
+
+def test_too_much_refused_publishes_nothing(artifacts: Path, source: Path, retrieve: Program) -> None:
+    before = live(artifacts)
+    with source.open("a") as file:
+        file.write("{broken\n" * 20)
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["status"], done.json["generation"]) == (8, "failed", before)
+    assert retrieve("sync", "--max-fail", "0.5", "--json").json["status"] == "partial"
+
+
+def test_a_source_that_shrinks_suddenly_is_not_believed(artifacts: Path, source: Path, retrieve: Program) -> None:
+    before = live(artifacts)
+    write_catalog(source, records(0)[:29])
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["status"]) == (1, "failed")
+    assert "tools.jsonl has 29 records and had 60: it lost 52%" in done.err
+    assert live(artifacts) == before
+    assert retrieve("sync", "--max-shrink", "0.6", "--json").json["removed"] == 31
+
+
+def test_the_share_that_may_go_can_be_configured(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_catalog(source, records(0)[:30])
+    monkeypatch.setenv("RETRIEVE_SYNC__MAX_SHRINK", "0.4")
+    assert retrieve("sync").code == 1
+    monkeypatch.setenv("RETRIEVE_SYNC__MAX_SHRINK", "0.5")
+    assert retrieve("sync").code == 0
+
+
+def test_an_emptied_source_is_not_believed_either(artifacts: Path, source: Path, retrieve: Program) -> None:
+    before = live(artifacts)
+    source.write_text("")
+    done = retrieve("sync", "--max-shrink", "1", "--json")
+    assert (done.code, done.json["status"]) == (2, "failed")
+    assert live(artifacts) == before
+
+
+def test_a_catalog_replaced_by_a_directory(artifacts: Path, source: Path, retrieve: Program) -> None:
+    source.unlink()
+    source.mkdir()
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["status"]) == (2, "failed")
+    assert "is a folder" in done.err
+    assert retrieve("query", "lungs").code == 0
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--wait", "1", "--no-wait"], ["--dry-run", "--verify"], ["--dry-run", "--rollback"], ["3f2a"], ["--wait", "-1"]],
+    ids=" ".join,
+)
+def test_flags_that_contradict_each_other(artifacts: Path, retrieve: Program, flags: list[str]) -> None:
+    assert retrieve("sync", *flags).code == 2
+
+
+# ------------------------------------------------------------------------------------ verify and roll back
+
+
+def test_verify_holds_the_index_to_a_fresh_build(artifacts: Path, source: Path, retrieve: Program) -> None:
+    write_catalog(source, records(1))
+    done = retrieve("sync", "--verify", "-v")
+    assert done.code == 0, done.err
+    assert "equals a fresh build, byte for byte" in done.err
+    assert not list((artifacts / "generations").glob(".*"))
+
+
+def test_verify_finds_a_wrong_vector_in_the_cache(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache that lies consistently (another program's, say) is what only a comparison can find."""
+    from retrieve_cli.encoders.hashed import HashedEncoder
+
+    honest = HashedEncoder.encode_passages
+    monkeypatch.setattr(HashedEncoder, "encode_passages", lambda self, texts: honest(self, [*texts][::-1]))
+    write_catalog(source, records(1))
+    assert retrieve("sync").code == 0
+    monkeypatch.setattr(HashedEncoder, "encode_passages", honest)
+    done = retrieve("sync", "--verify", "--json")
+    assert done.code == 5
+    assert "dense.faiss differs" in done.err
+    assert done.json["status"] == "failed"
+
+
+def test_rolling_back_goes_one_generation_further_each_time(artifacts: Path, source: Path, retrieve: Program) -> None:
+    generations = [live(artifacts)]
+    for version in (1, 2):
+        write_catalog(source, records(version))
+        generations.append(retrieve("sync", "--json").json["generation"])
+    for earlier in (generations[1], generations[0]):
+        done = retrieve("sync", "--rollback", "--json")
+        assert (done.code, done.json["generation"], live(artifacts)) == (0, earlier, earlier)
+    assert retrieve("sync", "--rollback").code == 2
+    done = retrieve("sync", "--rollback", generations[2][:6])
+    assert (done.code, live(artifacts)) == (0, generations[2])
+    assert retrieve("sync", "--rollback", "ffffffffffff").code == 2
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+
+
+def test_a_damaged_generation_is_not_gone_back_to(artifacts: Path, source: Path, retrieve: Program) -> None:
+    first = live(artifacts)
+    write_catalog(source, records(1))
+    assert retrieve("sync").code == 0
+    path = artifacts / "generations" / first / "chunks.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"version0", b"versionX", 1))
+    done = retrieve("sync", "--rollback")
+    assert done.code == 5
+    assert "chunks.jsonl" in done.err
+    assert live(artifacts) != first
+
+
+def test_after_going_back_sync_follows_the_source_again(artifacts: Path, source: Path, retrieve: Program) -> None:
+    write_catalog(source, records(1))
+    newest = retrieve("sync", "--json").json["generation"]
+    assert retrieve("sync", "--rollback").code == 0
+    done = retrieve("sync", "--json").json
+    assert (done["status"], done["generation"], done["embedded"]) == ("published", newest, 0)
+
+
+def test_as_many_generations_are_kept_as_configured(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in range(1, 6):
+        write_catalog(source, records(version))
+        assert retrieve("sync").code == 0
+        assert len(Store(artifacts).kept()) == min(version + 1, 3)
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    assert retrieve("sync").code == 0
+    assert [kept.live for kept in Store(artifacts).kept()] == [True]
+
+
+def test_the_live_generation_is_kept_however_old(artifacts: Path, source: Path, retrieve: Program) -> None:
+    for version in (1, 2):
+        write_catalog(source, records(version))
+        assert retrieve("sync").code == 0
+    assert retrieve("sync", "--rollback").code == 0
+    assert retrieve("sync", "--rollback").code == 0
+    first = live(artifacts)
+    assert Store(artifacts).prune(1)
+    assert first in {kept.manifest.id for kept in Store(artifacts).kept()}
+
+
+# --------------------------------------------------------------------------------- history and differences
+
+
+def test_history_tells_what_each_publication_changed(artifacts: Path, source: Path, retrieve: Program) -> None:
+    write_catalog(source, records(0)[:50])
+    retrieve("sync")
+    newest, first = retrieve("inspect", "history", "--json").json
+    assert (newest["live"], first["live"]) == (True, False)
+    assert newest["changes"] == {"added": 0, "changed": 0, "removed": 10, "kept": 50}
+    assert first["changes"]["added"] == 60
+    assert (newest["records"], first["records"]) == (50, 60)
+    shown = retrieve("inspect", "history").out
+    assert "10 removed" in shown
+    assert "live" in shown
+
+
+def test_diff_shows_records_recipe_and_moved_answers(
+    retrieve: Program, catalog: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert retrieve("build", "--catalog", catalog).code == 0
+    monkeypatch.setenv("RETRIEVE_BM25__K1", "2")
+    zebra = {"id": "zebra", "name": "Zebra", "description": "Removes the skull from brain MRI scans."}
+    write_catalog(catalog, [*TOOLS[1:], zebra])
+    assert retrieve("sync").code == 0
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(json.dumps({"query": "brain MRI scans", "relevant": ["brain"], "id": "q"}) + "\n")
+    done = retrieve("inspect", "diff", "--gold", gold, "--query", "xylophone", "--json").json
+    assert done["records"] == {"added": ["zebra"], "changed": [], "removed": ["lungs"]}
+    assert done["recipe"] == {"bm25.k1": {"from": 1.2, "to": 2.0}}
+    [moves] = [move for move in done["queries"]["moves"] if move["id"] == "q"]
+    assert [entry["id"] for entry in moves["entered"]] == ["zebra"]
+    assert done["queries"]["asked"] == 2
+    same = retrieve("inspect", "diff", done["to"], done["to"], "--gold", gold, "--json").json
+    assert (same["recipe"], same["queries"]["moved"], same["queries"]["overlap@10"]) == ({}, 0, 1.0)
+    assert retrieve("inspect", "diff", "nothing").code == 2
+
+
+# ----------------------------------------------------------------------------------------- sync and answer
+
+
+def test_a_query_syncs_first_where_that_is_wished(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_catalog(source, [*records(0), {"id": "zebra", "name": "zebra"}])
+    assert retrieve("query", "zebra", "--mode", "bm25", "-l").out == ""
+    monkeypatch.setenv("RETRIEVE_SOURCES__AUTO_SYNC", "true")
+    assert retrieve("query", "zebra", "--mode", "bm25", "-l").out == "zebra\n"
+    shutil.move(source, "away.jsonl")
+    done = retrieve("query", "zebra", "--mode", "bm25", "-l")
+    assert (done.code, done.out) == (0, "zebra\n")
+    assert "not synced first" in done.err
+    with Store(artifacts).writer():
+        assert retrieve("query", "zebra", "-l").code == 0
