@@ -1,6 +1,7 @@
 """nDCG@10 and R@100 of each mode, from TREC runs that `retrieve query` writes, measured by ir_measures."""
 
 import json
+import shutil
 from pathlib import Path
 
 import ir_measures
@@ -46,6 +47,7 @@ def measure(collection: str, artifacts: Path, mode: str, *flags: str) -> dict[st
 def scifact() -> bool:
     """Builds SciFact and prints its figures; whether each reached its floor."""
     artifacts = WORK / "scifact"
+    shutil.rmtree(artifacts, ignore_errors=True)
     built = run(
         (*RETRIEVE, "build", "--catalog", str(DATA / "scifact" / "corpus.jsonl"), "--artifacts", str(artifacts))
     )

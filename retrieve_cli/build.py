@@ -114,7 +114,8 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limi
 def contents_before(store: Store) -> dict[str, bytes]:
     """SHA-1 of the content of every live record by its id; nothing where there is no index that can be read."""
     try:
-        return Generation(*store.open()).contents_by_id()
+        with store.reading():  # what is damaged and shows only now is the index's fault as well
+            return Generation(*store.open()).contents_by_id()
     except RetrieveError:
         return {}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -60,6 +61,7 @@ class SourceSetting:
     max_mb: float = _bounded(2048.0, 0.001)
 
 
+_FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
 _NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("url", "query")}
 """Keys without which an entry of its kind names nothing."""
 
@@ -336,8 +338,18 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
     for key in _NEEDED[setting.kind]:
         if not getattr(setting, key):
             raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")
-    place = setting.path.absolute().name if setting.path else str(setting.url).rstrip("/").rpartition("/")[2]
-    return replace(setting, name=setting.name or place or setting.kind)
+    name = setting.name or _place(setting) or setting.kind
+    if setting.path is None and not _FILE_NAME.fullmatch(name):
+        hint = "give it a short `name:`, it becomes the name of a file"
+        raise UsageError(f"{where} cannot be called {name!r}", hint=hint)
+    return replace(setting, name=name)
+
+
+def _place(setting: SourceSetting) -> str:
+    """The last part of a path or an address; what stands behind `?` may be a secret."""
+    if setting.path is not None:
+        return setting.path.absolute().name
+    return str(setting.url).partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:

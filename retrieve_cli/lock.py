@@ -116,8 +116,8 @@ def held(file: Path) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+    except OSError as error:
+        return isinstance(error, BlockingIOError)  # a file system without locks does not tell
     finally:
         os.close(descriptor)
     return False

@@ -131,7 +131,7 @@ class Store:
         Raises:
             IndexMissing, IndexCorrupt: there is no manifest to hold the files to.
         """
-        folder = self.generations / (generation or self._live())
+        folder = self._folder(generation or self._live())
         manifest = Manifest.read(folder / MANIFEST)
         return manifest, faults(folder, manifest)
 
@@ -186,9 +186,7 @@ class Store:
         return live
 
     def _checked(self, name: str) -> tuple[Path, Manifest]:
-        folder = self.generations / name
-        if not folder.is_dir():
-            raise IndexCorrupt(f"{self.path}/current names generation {name}, which is not there", hint=_BUILD)
+        folder = self._folder(name)
         manifest = Manifest.read(folder / MANIFEST)
         if manifest.id != name:
             raise IndexCorrupt(f"{folder} holds generation {manifest.id}, not {name}", hint=_BUILD)
@@ -197,6 +195,12 @@ class Store:
             if fault:
                 raise IndexCorrupt(fault, hint="see what else is damaged: retrieve inspect verify; then retrieve build")
         return folder, manifest
+
+    def _folder(self, name: str) -> Path:
+        folder = self.generations / name
+        if not folder.is_dir():
+            raise IndexCorrupt(f"{self.path}/current names generation {name}, which is not there", hint=_BUILD)
+        return folder
 
     def _known(self, generation: str) -> str:
         """The one generation whose id begins with what was given."""

@@ -24,6 +24,9 @@ def encoder_to_build(settings: Settings) -> Encoder:
     """
     chosen = settings.encoder
     if chosen.kind == "hashed":
+        from retrieve_cli.encoders.devices import choose
+
+        choose(chosen.device, chosen.kind)  # refuses a GPU
         return _hashed(chosen.dim)
     return _transformer(settings, chosen.model, chosen.query_prefix, chosen.passage_prefix, device=chosen.device)
 
@@ -92,7 +95,8 @@ def _transformer(
     place = locate(model, chosen.models_dir, download=chosen.download)
     folder = read_folder(place.path, name=place.name)
     prefixes: dict[str, Any] = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
-    choice = choose(device, chosen.kind)
+    # `hashed` speaks of the next build: an index of a model needs that model until then.
+    choice = choose(device, "auto" if chosen.kind == "hashed" else chosen.kind)
     if choice.kind == "onnx":
         from retrieve_cli.encoders.onnx import OnnxEncoder
 

@@ -78,7 +78,11 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
         return CatalogSource(_path(entry), field_map, **names)
     from retrieve_cli.sources.remote import RemoteSource
 
-    return RemoteSource(_fetcher(entry), fetched / f"{entry.name}.jsonl", field_map, origin=_origin(entry), **names)
+    try:
+        fetcher = _fetcher(entry)
+    except UsageError as error:
+        raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
+    return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", field_map, origin=_origin(entry), **names)
 
 
 def _path(entry: SourceSetting) -> Path:

@@ -141,9 +141,13 @@ def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]
     return decorate
 
 
+_ARTIFACTS = typer.Option("--artifacts", metavar="DIR", readable=False, help="Folder of the index.")
+"""One that cannot be read is for the store to speak of, not for the parser."""
+
+
 def _options(formats: Sequence[str]) -> list[Parameter]:
     declared: list[tuple[str, Any, Any, Any]] = [
-        ("artifacts", Path, Path("artifacts"), typer.Option("--artifacts", metavar="DIR", help="Folder of the index.")),
+        ("artifacts", Path, Path("artifacts"), _ARTIFACTS),
         ("config", Path | None, None, typer.Option("--config", metavar="FILE", help="Default: ./config.yaml.")),
         ("format_", str, formats[0], typer.Option("--format", metavar="|".join(formats), help="How it is printed.")),
         ("json_", bool, False, typer.Option("--json", help="Short for --format json.")),

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Protocol
 
 from retrieve_cli.contracts import Item, Json, Notice, Refused, SourceKind
+from retrieve_cli.errors import RetrieveError
 from retrieve_cli.sources.catalog import CatalogSource
 from retrieve_cli.sources.digests import file_stamp
 from retrieve_cli.sources.fields import FieldMap
+from retrieve_cli.sources.publication import sweep
 
 
 class Fetcher(Protocol):
     """Leaves a catalog at `target`, in JSON Lines, its SHA-1 beside it."""
 
-    def fetch(self, target: Path) -> object:
+    def fetch(self, target: Path) -> None:
         """Raises: SourceFailed; the file that was there is then as it was."""
 
 
@@ -47,8 +49,11 @@ class RemoteSource:
 
     def fetch(self) -> None:
         """Raises: SourceFailed where the endpoint does not answer, or not with records."""
-        self._target.parent.mkdir(parents=True, exist_ok=True)
-        self._fetcher.fetch(self._target)
+        sweep(self._target.parent)
+        try:
+            self._fetcher.fetch(self._target)
+        except RetrieveError as error:
+            raise type(error)(f"{self.name}: {error.message}", hint=error.hint) from error
 
     def stamp(self) -> list[int]:
         """Marks of the file that was fetched."""

@@ -15,12 +15,12 @@ FLOORS = [
     {"contracts", "errors", "manifest", "changes", "durable", "pickles", "tables"},
     {"config", "lock", "store", "generation", "vectors", "sources", "chunking", "encoders", "indexes", "stages"},
     {"assemble", "render"},
-    {"build", "reuse", "sync", "search", "inspection"},
+    {"build", "reuse", "sync", "search", "comparison", "inspection", "doctor"},
     {"cli"},
     {"__main__"},
 ]
 FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
-SEE_SETTINGS = {"config", "cli", "build", "sync", "search", "assemble", "inspection"}
+SEE_SETTINGS = {"config", "cli", "build", "sync", "search", "assemble", "comparison", "inspection", "doctor"}
 HEAVY = ("torch", "transformers", "spacy", "sentence_transformers", "onnxruntime", "faiss", "scipy", "pydantic")
 
 

@@ -1,0 +1,47 @@
+"""`retrieve doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.errors import Exit, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from retrieve_cli.doctor.subject import Check
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@shared("text", "json")
+def doctor(*, shared: Shared) -> None:
+    """Check all that can keep the program from answering well, and name the command that mends it; change nothing."""
+    from retrieve_cli.doctor.examine import examine
+    from retrieve_cli.render import dump
+
+    checks = examine(shared.artifacts, shared.config)
+    ok = all(check.status != "fail" for check in checks)
+    if shared.format == "json":
+        print(dump({"ok": ok, "checks": [asdict(check) for check in checks]}))
+    else:
+        _show(checks, shared.console())
+    if not ok:
+        raise typer.Exit(Exit.ERROR)
+
+
+def _show(checks: Sequence[Check], console: Console) -> None:
+    """A line a check; beneath one that is not ok, what mends it."""
+    from rich.text import Text
+
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        said = f"  {check.name:{width}}  {printable(check.message)}"
+        console.print(Text.assemble((f"{check.status:4}", _STYLES[check.status]), said), soft_wrap=True)
+        if check.fix and check.status != "ok":
+            console.print(Text(f"      fix: {printable(check.fix)}", style="bold"), soft_wrap=True)

@@ -1,0 +1,73 @@
+"""All checks in their order, none of which may break the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from retrieve_cli import config
+from retrieve_cli.config import Settings
+from retrieve_cli.doctor import folder, machine, origins
+from retrieve_cli.doctor.subject import Check, Subject
+from retrieve_cli.errors import RetrieveError, UsageError
+
+_CHECKS: Mapping[str, Callable[[Subject], Check]] = {
+    "artifacts": folder.artifacts,
+    "index": folder.index,
+    "generations": folder.generations,
+    "lock": folder.who_writes,
+    "disk": folder.disk,
+    "model": machine.model,
+    "gpu": machine.gpu,
+    "packages": machine.packages,
+    "sources": origins.sources,
+    "cache": folder.cache,
+}
+_IN_THE_FOLDER = {"index", "generations", "lock", "disk", "cache"}
+"""Checks that have nothing to look at where the artifacts folder cannot be one."""
+
+
+def examine(artifacts: Path, file: Path | None) -> list[Check]:
+    """Every finding. A configuration that is not understood is one of them; the others then take the defaults."""
+    settings, first = _configuration(file)
+    subject = Subject(artifacts, file, settings)
+    return [first, *(_look(subject, name) for name in _CHECKS)]
+
+
+def _configuration(file: Path | None) -> tuple[Settings, Check]:
+    shown = file or (config.DEFAULT_FILE if os.path.lexists(config.DEFAULT_FILE) else None)
+    try:
+        settings = config.load(file)
+    except UsageError as error:
+        return Settings(), Check("config", "fail", f"{error.message}; the rest is checked by the defaults", error.hint)
+    except Exception as error:  # noqa: BLE001  whatever is wrong with it, the other checks go on
+        return Settings(), _broken("config", error)
+    return settings, Check("config", "ok", f"{shown} is understood" if shown else "the defaults: no config.yaml here")
+
+
+def _look(subject: Subject, name: str) -> Check:
+    try:
+        if name in _IN_THE_FOLDER and (why := _no_folder(subject)):
+            return Check(name, "warn", f"not looked at: {why.message}", why.hint)
+        return _CHECKS[name](subject)
+    except RetrieveError as error:
+        return Check(name, "fail", error.message, error.hint)
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return Check(name, "fail", message, "mend its rights, or the disk")
+    except Exception as error:  # noqa: BLE001  one check that breaks must not keep the others from being made
+        return _broken(name, error)
+
+
+def _no_folder(subject: Subject) -> UsageError | None:
+    try:
+        _ = subject.store
+    except UsageError as error:
+        return error
+    return None
+
+
+def _broken(name: str, error: Exception) -> Check:
+    message = f"this check could not be made: {type(error).__name__}: {error}"
+    return Check(name, "fail", message, "report it: this is a bug in retrieve")

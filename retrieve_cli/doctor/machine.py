@@ -1,0 +1,158 @@
+"""Checks of the machine: the model, a GPU, the packages."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+
+from retrieve_cli import __version__
+from retrieve_cli.assemble import encoders
+from retrieve_cli.config import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.doctor.subject import Check, Subject
+from retrieve_cli.encoders.devices import choose
+from retrieve_cli.encoders.locate import offline
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+
+_NO_CACHE = Path(os.devnull)
+"""A folder in which nothing can be made: SHA-1 of weights are then computed, and remembered nowhere."""
+
+
+def model(subject: Subject) -> Check:
+    """Whether the encoder of the live index is here in the right revision, and the one that a sync would take."""
+    settings = _looking_only(subject.settings)
+    if subject.manifest is None:
+        try:
+            card = encoders.encoder_to_build(settings).card
+        except Unavailable as error:
+            return _missing(subject, error)
+        return Check("model", "ok", f"{card.name} at revision {card.revision[:12]}, as configured")
+    try:
+        card = encoders.encoder_to_query(settings, subject.manifest.recipe).card
+    except Unavailable as error:
+        return _missing(subject, error)
+    except IndexCorrupt as error:
+        return Check("model", "fail", error.message, subject.sync() or subject.build() or subject.build_from())
+    message = f"{card.name} at revision {card.revision[:12]}, as the index was built with"
+    try:
+        encoders.encoder_to_build(settings)
+    except Unavailable as error:
+        return Check("model", "warn", f"{message}; but sync takes another one: {error.message}", error.hint)
+    return Check("model", "ok", message)
+
+
+def _looking_only(settings: Settings) -> Settings:
+    """The same models, looked at without network, GPU, or a trace in the model cache."""
+    return replace(settings, encoder=replace(settings.encoder, device="cpu", download=False, cache_dir=_NO_CACHE))
+
+
+def _missing(subject: Subject, error: Unavailable) -> Check:
+    if subject.settings.encoder.download and not offline():
+        return Check("model", "warn", f"{error.message} It is fetched at first use (encoder.download).", error.hint)
+    return Check("model", "fail", error.message, error.hint)
+
+
+def gpu(subject: Subject) -> Check:
+    """Whether a GPU would encode passages, and why not."""
+    chosen = subject.settings.encoder
+    device = "auto" if chosen.kind == "hashed" else chosen.device  # feature hashing does not ask for a device
+    try:
+        return Check("gpu", "ok", str(choose(device, chosen.kind)))
+    except Unavailable as error:
+        return Check("gpu", "fail", error.message, error.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Package:
+    """A distribution, under any of its names, what it is for, and whether this configuration cannot do without."""
+
+    names: tuple[str, ...]
+    purpose: str
+    needed: Callable[[Subject], bool]
+
+    @property
+    def installed(self) -> str:
+        """Name and version, empty where it is not."""
+        for name in self.names:
+            try:
+                return f"{name} {metadata.version(name)}"
+            except metadata.PackageNotFoundError:
+                continue
+        return ""
+
+
+def packages(subject: Subject) -> Check:
+    """Which distributions are here, which are not, and which of those are needed."""
+    installed = [found for package in _PACKAGES if (found := package.installed)]
+    absent = [package for package in _PACKAGES if not package.installed]
+    missing = [package for package in absent if package.needed(subject)]
+    if missing:
+        what = "; ".join(f"{package.names[0]} is not installed, needed for {package.purpose}" for package in missing)
+        return Check("packages", "fail", what, "pip install " + " ".join(package.names[0] for package in missing))
+    message = f"retrieve {__version__}, Python {platform.python_version()}, {', '.join(installed)}"
+    for package in absent:
+        message += f"; {package.names[0]} is not installed, needed for {package.purpose}"
+    return Check("packages", "ok", message)
+
+
+def _always(_: Subject) -> bool:
+    return True
+
+
+def _onnx(subject: Subject) -> bool:
+    return subject.settings.encoder.kind in ("auto", "onnx")
+
+
+def _torch(subject: Subject) -> bool:
+    chosen = subject.settings.encoder
+    return chosen.kind == "torch" or (chosen.kind == "auto" and chosen.device == "cuda")
+
+
+def _source_kinds(subject: Subject) -> set[str]:
+    return {entry.kind for entry in subject.entries}
+
+
+def _built(subject: Subject, part: str) -> Mapping[str, Json]:
+    """What the live index was built with."""
+    found = subject.manifest.recipe.get(part) if subject.manifest else None
+    return found if isinstance(found, Mapping) else {}
+
+
+_PACKAGES = (
+    *(_Package((name,), "every command", _always) for name in ("typer", "rich", "PyYAML", "orjson", "numpy")),
+    _Package(("PyStemmer",), "bm25.stemming: english", lambda subject: subject.settings.bm25.stemming == "english"),
+    *(
+        _Package((name,), "the encoder on a CPU (encoder.kind: onnx)", _onnx)
+        for name in ("tokenizers", "onnx", "onnxruntime")
+    ),
+    *(
+        _Package((name,), "the encoder on a GPU (encoder.kind: torch)", _torch)
+        for name in ("torch", "transformers", "sentence-transformers")
+    ),
+    _Package(
+        ("spacy",),
+        "texts that are cut into chunks",
+        lambda subject: subject.settings.chunking.coherence or "docs" in _source_kinds(subject),
+    ),
+    _Package(
+        ("rank-bm25",),
+        "bm25.backend: rank_bm25",
+        lambda subject: "rank_bm25" in (subject.settings.bm25.backend, _built(subject, "bm25").get("backend")),
+    ),
+    _Package(
+        ("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"),
+        "dense.index: hnsw",
+        lambda subject: "hnsw" in (subject.settings.dense.index, _built(subject, "dense").get("kind")),
+    ),
+    _Package(
+        ("requests",),
+        "sources of kind http and sparql",
+        lambda subject: bool(_source_kinds(subject) & {"http", "sparql"}),
+    ),
+    _Package(("pyoxigraph",), "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
+    _Package(("huggingface_hub",), "encoder.download", lambda subject: subject.settings.encoder.download),
+)

@@ -1,0 +1,90 @@
+"""The check of the sources: are they on this machine, and do they still say what the index was built from."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from retrieve_cli.config import SourceSetting
+from retrieve_cli.contracts import Source
+from retrieve_cli.doctor.subject import Check, Status, Subject, some
+from retrieve_cli.errors import UsageError
+from retrieve_cli.manifest import Manifest, trace
+
+_NAME = "sources"
+_WORST: tuple[Status, ...] = ("fail", "warn", "ok")
+
+
+def sources(subject: Subject) -> Check:
+    """Whether each source can be reached and is as it was at the build; nothing is fetched."""
+    if not subject.entries:
+        what = "neither the configuration nor the index says where records come from: sync has nothing to follow"
+        return Check(_NAME, "warn", what, subject.build_from())
+    found = [_look(subject, entry) for entry in subject.entries]
+    found += _no_longer(subject)
+    status = next(status for status in _WORST if any(check.status == status for check in found))
+    mattering = [check for check in found if check.status != "ok"] or found
+    fix = next(check.fix for check in mattering if check.status == status)
+    return Check(_NAME, status, "; ".join(check.message for check in mattering), fix)
+
+
+def _look(subject: Subject, entry: SourceSetting) -> Check:
+    copy = subject.artifacts / "sources" / f"{entry.name}.jsonl"
+    remote = entry.path is None
+    try:
+        source = subject.source(entry)
+        if remote and not copy.is_file():
+            return Check(_NAME, "warn", f"{entry.name} was never fetched: there is no {copy}", subject.command("sync"))
+        state = _state(subject.manifest, entry, source)
+    except UsageError as error:
+        hint = f"correct `sources:` in the configuration ({error.hint})"
+        listed = bool(subject.settings.sources.list)
+        return Check(_NAME, "fail", f"{entry.name}: {error.message}", hint if listed else _put_back(subject, entry))
+    age = f" ({copy}, {_age(copy)})" if remote else ""
+    if state in ("as built", "not built yet"):
+        return Check(_NAME, "ok", f"{entry.name} is {state}{age}")
+    return Check(_NAME, "warn", f"{entry.name} {state}{age}", subject.command("sync"))
+
+
+def _put_back(subject: Subject, entry: SourceSetting) -> str:
+    """For a source that only the index names."""
+    flag, place = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
+    return f"put it back, or build from where it is now: {subject.command('build', flag, place)}"
+
+
+def _state(manifest: Manifest | None, entry: SourceSetting, source: Source) -> str:
+    """How it stands to what the live index was built from. Raises: UsageError where it cannot be read."""
+    if manifest is None:
+        return "not built yet"
+    before = _digests(manifest)
+    if entry.name not in before:
+        return "is not in the index yet"
+    read = hashlib.sha1(usedforsecurity=False)
+    for item in source.scan():
+        read.update(trace(item))
+    return "as built" if read.hexdigest() == before[entry.name] else "has changed since the build"
+
+
+def _no_longer(subject: Subject) -> Iterator[Check]:
+    """Sources that are in the index and that the configuration no longer lists."""
+    before = _digests(subject.manifest) if subject.manifest else {}
+    for name in before.keys() - {entry.name for entry in subject.entries}:
+        what = f"{name} is in the index, and the configuration no longer lists it"
+        yield Check(_NAME, "warn", what, subject.command("sync"))
+
+
+def _digests(manifest: Manifest) -> Mapping[str, str]:
+    """SHA-1 of what each source held at the build, by name; empty where the manifest does not say."""
+    try:
+        return {str(source["origin"]["name"]): str(source["digest"]) for source in manifest.built["sources"]}
+    except (KeyError, TypeError):
+        return {}
+
+
+def _age(path: Path) -> str:
+    hours = int(max(0.0, time.time() - path.stat().st_mtime) // 3600)
+    if hours < 1:
+        return "less than an hour old"
+    return f"{some(hours, 'hour')} old" if hours < 48 else f"{hours // 24} days old"

@@ -1,0 +1,139 @@
+"""What is examined, the findings, and the commands that mend them, spelled for this folder and this configuration."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from retrieve_cli import sync
+from retrieve_cli.assemble.sources import entries_of, sources_of
+from retrieve_cli.config import Settings, SourceSetting
+from retrieve_cli.contracts import Source
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.manifest import Manifest
+from retrieve_cli.store import MANIFEST, Store
+
+Status = Literal["ok", "warn", "fail"]
+
+_DEFAULT = Path("artifacts")
+_FLAGS = {"catalog": "--catalog", "docs": "--docs-dir"}
+"""How `retrieve build` takes a source of a kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding."""
+
+    name: str
+    status: Status
+    message: str
+    fix: str = ""
+    """A command or an edit that mends it; empty where there is nothing to mend."""
+
+
+class Subject:
+    """An artifacts folder under a configuration. Nothing is read before it is asked for."""
+
+    def __init__(self, artifacts: Path, config: Path | None, settings: Settings) -> None:
+        """`config` is the file that was named on the command line, so that the commands name it too."""
+        self.artifacts = artifacts
+        self.settings = settings
+        self._config = config
+
+    @cached_property
+    def store(self) -> Store:
+        """Raises: UsageError where the folder cannot be one of artifacts."""
+        return Store(self.artifacts)
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """The live generation's, None where there is none that can be read."""
+        with suppress(RetrieveError, OSError):
+            if live := self.store.live():
+                return Manifest.read(self.store.generations / live / MANIFEST)
+        return None
+
+    @cached_property
+    def entries(self) -> Sequence[SourceSetting]:
+        """The sources that a sync would follow; empty where nothing names one."""
+        if self.settings.sources.list:
+            return self.settings.sources.list
+        with suppress(RetrieveError, OSError):
+            return sync.entries(self.settings, self.store, lambda _: None)
+        return []
+
+    def source(self, entry: SourceSetting) -> Source:
+        """Raises: UsageError where it is not on this machine, or not what its kind takes."""
+        return sources_of([entry], self.settings, fetched=self.artifacts / "sources")[0]
+
+    # ---------------------------------------------------------------------------------------- commands
+
+    def command(self, *words: str) -> str:
+        """A command of this program, for this folder and this configuration."""
+        given = ["retrieve", *words]
+        if self.artifacts != _DEFAULT:
+            given += ["--artifacts", _word(self.artifacts)]
+        if self._config is not None:
+            given += ["--config", _word(self._config)]
+        return shlex.join(given)
+
+    def sync(self) -> str:
+        """The command that writes a damaged index anew; empty where a source is gone or none is known."""
+        return self.command("sync") if self._here(self.entries) else ""
+
+    def build(self) -> str:
+        """The command that builds an index from the sources that are known; empty where none is, or one is gone."""
+        if self.settings.sources.list and self._here(self.entries):
+            return self.command("build")
+        for entries in self._named():
+            flag = _FLAGS.get(entries[0].kind)
+            if len(entries) == 1 and flag and not entries[0].id_prefix and self._here(entries):
+                return self.command("build", flag, _word(entries[0].path or Path()))
+        return ""
+
+    def build_from(self) -> str:
+        """The build command, its source left for the user to name."""
+        return self.command("build", "--catalog", "FILE")
+
+    def _here(self, entries: Sequence[SourceSetting]) -> bool:
+        try:
+            return bool([self.source(entry) for entry in entries])
+        except (RetrieveError, OSError):
+            return False
+
+    def _named(self) -> Iterator[Sequence[SourceSetting]]:
+        """The sources of each generation that can still tell them, the newest first."""
+        with suppress(RetrieveError, OSError):
+            for kept in reversed(self.store.kept()):
+                with suppress(RetrieveError):
+                    yield entries_of(kept.manifest)
+
+
+def shell(command: Sequence[str], paths: Sequence[Path]) -> str:
+    """A command of the shell on paths."""
+    return shlex.join([*command, *map(_word, paths)])
+
+
+def some(count: int, what: str) -> str:
+    """A number and its noun."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    value, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def _word(path: Path) -> str:
+    """A path that no command takes for a flag."""
+    return f"./{path}" if str(path).startswith("-") else str(path)

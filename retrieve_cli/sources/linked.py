@@ -1,0 +1,279 @@
+"""From linked data to the JSON objects that catalogs write: triples of a graph, or solutions of a SELECT.
+
+The objects depend on the graph alone, never on the order it came in or on what it calls its blank nodes: a blank
+node is known by its content, records are sorted by id, keys by name, and values by their canonical JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import SourceFailed
+from retrieve_cli.manifest import canonical
+
+_CLASSES = frozenset(("SoftwareSourceCode", "SoftwareApplication"))
+"""Local names of the classes whose members are records."""
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_TYPE, _FIRST, _REST, _NIL = (_RDF + name for name in ("type", "first", "rest", "nil"))
+_INTEGERS = frozenset(
+    _XSD + name
+    for name in """integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger
+    unsignedLong unsignedInt unsignedShort unsignedByte""".split()
+)
+_FRACTIONS = frozenset(_XSD + name for name in ("decimal", "double", "float"))
+_TEXTS = ("", _XSD + "string")
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
+"""Integers that every JSON reader holds exactly; longer ones stay text."""
+_FRACTION = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DEPTHS = (6, 5, 4, 3, 2, 1)
+"""Levels of nodes inside a record, deepest first: the first that keeps it below the most nodes is taken."""
+_MOST_NODES = 1_000
+"""Nodes inside one record. A vocabulary whose terms all point at each other would unfold without end."""
+_SUBJECTS = ("id", "_id", "identifier")
+_TRIPLE_NAMES = (("s", "p", "o"), ("subject", "predicate", "object"))
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An IRI, a blank node or a literal (RDF 1.1 Concepts, section 3)."""
+
+    kind: Literal["iri", "blank", "literal"]
+    value: str
+    datatype: str = ""
+    language: str = ""
+
+
+Triple = tuple[Term, str, Term]
+"""Subject, the predicate's IRI, object."""
+Solution = Mapping[str, Term]
+"""One row of a SELECT: the terms of the variables that are bound."""
+Terms = tuple[Term, ...] | list[Term]
+"""A tuple where the order counts, as in an RDF list."""
+_Facts = Mapping[str, Terms]
+"""A node's objects by key."""
+
+
+def records_of_triples(triples: Iterable[Triple]) -> list[dict[str, Json]]:
+    """One object for each member of one of the classes, with the nodes it points to inside; sorted by id.
+
+    Where there is no member of them, every IRI that has facts and that no other node points to is a record.
+    """
+    graph = _Graph(triples)
+    records = [graph.describe(root, graph.depth(root), frozenset((root,))) for root in graph.roots()]
+    return sorted((record for record in records if record), key=_order)
+
+
+def records_of_solutions(variables: Sequence[str], solutions: Iterable[Solution]) -> list[dict[str, Json]]:
+    """One object for each value of the subject variable (`id`, `_id`, `identifier`, or the first); sorted by id.
+
+    Raises:
+        SourceFailed: a row does not bind the subject.
+    """
+    subject = next((name for name in _SUBJECTS if name in variables), variables[0])
+    rows: dict[Term, dict[str, set[Term]]] = {}
+    for solution in solutions:
+        if subject not in solution:
+            hint = f"bind it in every row: leave ?{subject} out of OPTIONAL, or add FILTER(BOUND(?{subject}))"
+            raise SourceFailed(f"the answer has a row without ?{subject}, which tells records apart", hint=hint)
+        row = rows.setdefault(solution[subject], {})
+        for name, term in solution.items():
+            if name != subject:
+                row.setdefault(name, set()).add(term)
+    records = []
+    for term, row in rows.items():
+        found = {name: _bare(_sorted(_literal_or_iri(terms))) for name, terms in row.items()}
+        record = {name: value for name, value in found.items() if value is not None}
+        # A blank node's label means nothing outside the answer: the record is known by its content then.
+        records.append(record if term.kind == "blank" else {**record, "id": term.value})
+    return sorted((record for record in records if record), key=_order)
+
+
+def triples_of_solutions(variables: Sequence[str], solutions: Iterable[Solution]) -> Iterator[Triple] | None:
+    """The triples that a SELECT of exactly subject, predicate and object spells out; None for any other SELECT."""
+    names = next((names for names in _TRIPLE_NAMES if sorted(names) == sorted(variables)), None)
+    if names is None:
+        return None
+    subject, predicate, object_ = names
+    whole = (solution for solution in solutions if len(solution) == len(names))
+    return ((row[subject], row[predicate].value, row[object_]) for row in whole)
+
+
+class _Graph:
+    """A set of triples, by subject."""
+
+    def __init__(self, triples: Iterable[Triple]) -> None:
+        self._nodes: dict[Term, dict[str, set[Term]]] = {}
+        for subject, predicate, object_ in triples:
+            self._nodes.setdefault(subject, {}).setdefault(predicate, set()).add(object_)
+        self._facts: dict[Term, _Facts] = {}
+        self._sizes: dict[tuple[Term, int], int] = {}
+        self._named: AbstractSet[Term] = frozenset()
+
+    def roots(self) -> list[Term]:
+        """The nodes that are records. A blank node is one where no other record has it inside."""
+        typed = {
+            node for node, facts in self._nodes.items()
+            if any(_local(class_.value) in _CLASSES for class_ in facts.get(_TYPE, ()))
+        }  # fmt: skip
+        if not typed:
+            objects = (
+                (node, term) for node, facts in self._nodes.items() for terms in facts.values() for term in terms
+            )
+            pointed = {term for node, term in objects if term != node}
+            self._named = {node for node in self._nodes if node.kind == "iri" and node not in pointed}
+            return list(self._named)
+        self._named = {node for node in typed if node.kind == "iri"}
+        blank = typed - self._named - self._inside(self._named)
+        outer = blank - self._inside(blank)
+        # What is left after these are blank nodes that only point at each other: each is a record then.
+        return [*self._named, *outer, *(blank - outer - self._inside(outer))]
+
+    def depth(self, root: Term) -> int:
+        """The most levels of nodes inside `root` that stay below the most nodes."""
+        return next((depth for depth in _DEPTHS if self._size(root, depth) <= _MOST_NODES), _DEPTHS[-1])
+
+    def describe(self, node: Term, depth: int, path: frozenset[Term]) -> dict[str, Json]:
+        """A node as an object; the nodes it points to inside it, `depth` levels of them, and none within itself."""
+        item: dict[str, Json] = {}
+        for key, terms in self._facts_of(node).items():
+            values = [self._value(term, depth, path) for term in _preferred(terms)]
+            values = [value for value in values if value is not None]
+            values = values if isinstance(terms, tuple) else _sorted(values)
+            if values:
+                item[key] = _bare(values)
+        if item and node.kind == "iri":
+            item["id"] = node.value
+        return item
+
+    def _value(self, term: Term, depth: int, path: frozenset[Term]) -> Json:
+        """None for a blank node that cannot be told: its label means nothing outside the graph."""
+        if term.kind == "literal":
+            return _plain(term)
+        if depth and self._is_inside(term) and term not in path:
+            return self.describe(term, depth - 1, path | {term}) or None
+        return term.value if term.kind == "iri" else None
+
+    def _is_inside(self, term: Term) -> bool:
+        return term in self._nodes and term not in self._named
+
+    def _size(self, node: Term, depth: int) -> int:
+        """Nodes of the description of `node`, at most: as many as there are where none is within itself."""
+        known = self._sizes.get((node, depth))
+        if known is None:
+            inner = self._neighbours(node) if depth else ()
+            known = 1 + sum(self._size(term, depth - 1) for term in inner if self._is_inside(term))
+            self._sizes[node, depth] = known
+        return known
+
+    def _inside(self, starts: AbstractSet[Term]) -> set[Term]:
+        """All nodes that descriptions of `starts` reach, whatever their depth."""
+        found: set[Term] = set()
+        waiting = list(starts)
+        while waiting:
+            inner = {term for term in self._neighbours(waiting.pop()) if self._is_inside(term)} - found
+            found |= inner
+            waiting += inner
+        return found
+
+    def _neighbours(self, node: Term) -> Iterator[Term]:
+        return (term for terms in self._facts_of(node).values() for term in terms if term.kind != "literal")
+
+    def _facts_of(self, node: Term) -> _Facts:
+        if node not in self._facts:
+            keyed: dict[str, Terms] = {}
+            for predicate, objects in self._nodes[node].items():
+                key = _key(predicate)
+                terms = _names(objects) if predicate == _TYPE else self._unrolled(objects)
+                keyed[key] = [*keyed[key], *terms] if key in keyed else terms
+            self._facts[node] = keyed
+        return self._facts[node]
+
+    def _unrolled(self, objects: AbstractSet[Term]) -> Terms:
+        """The objects with an RDF list's members in its place; a tuple where it is one list, whose order counts."""
+        heads = {term for term in objects if term.value == _NIL or _FIRST in self._nodes.get(term, ())}
+        if not heads:
+            return list(objects)
+        lists = [self._members(head) for head in heads]
+        if len(objects) == 1 and isinstance(lists[0], tuple):
+            return lists[0]
+        return [*(objects - heads), *(member for members in lists for member in members)]
+
+    def _members(self, head: Term) -> Terms:
+        """The members of an RDF list; a list and no tuple where it branches, so that there is no order to keep."""
+        members: list[Term] = []
+        cells, passed, straight = [head], set(), True
+        for cell in cells:
+            if cell in passed or cell not in self._nodes:
+                continue
+            passed.add(cell)
+            first, rest = self._nodes[cell].get(_FIRST, set()), self._nodes[cell].get(_REST, set())
+            straight = straight and len(first) == len(rest) == 1
+            members += first
+            cells += rest
+        return tuple(members) if straight else members
+
+
+def _names(classes: Iterable[Term]) -> list[Term]:
+    return [Term("literal", _local(class_.value)) for class_ in classes if class_.kind == "iri"]
+
+
+def _key(predicate: str) -> str:
+    """What a predicate is called in a catalog. `id` stays the IRI's: a predicate of that name keeps its whole own."""
+    name = _local(predicate)
+    return predicate if name in ("id", "_id", "@id") else name
+
+
+def _local(iri: str) -> str:
+    """What follows the last `#` or `/`, one at the very end apart."""
+    return re.split(r"[#/]", iri.rstrip("#/"))[-1] or iri
+
+
+def _preferred(terms: Terms) -> Terms:
+    """Without the texts in other languages, where one is English or of no language."""
+    texts = [term for term in terms if term.kind == "literal" and (term.language or term.datatype in _TEXTS)]
+    foreign = [term for term in texts if term.language.lower().partition("-")[0] not in ("", "en")]
+    if not foreign or len(foreign) == len(texts):
+        return terms
+    dropped = set(foreign)
+    return type(terms)(term for term in terms if term not in dropped)
+
+
+def _literal_or_iri(terms: Iterable[Term]) -> Iterator[Json]:
+    for term in _preferred(list(terms)):
+        if term.kind != "blank":
+            yield _plain(term) if term.kind == "literal" else term.value
+
+
+def _plain(term: Term) -> Json:
+    """A literal as JSON: a number or a boolean where its datatype says so and its text is one; else its text."""
+    text = term.value.strip()
+    if term.datatype == _XSD + "boolean":
+        return _BOOLEANS.get(text, term.value)
+    if term.datatype in _INTEGERS and _INTEGER.fullmatch(text):
+        return int(text)
+    if term.datatype in _FRACTIONS and _FRACTION.fullmatch(text) and isfinite(number := float(text)):
+        return number
+    return term.value
+
+
+def _sorted(values: Iterable[Json]) -> list[Json]:
+    """Each value once, in the order of canonical JSON."""
+    by_text = {canonical(value): value for value in values}
+    return [by_text[text] for text in sorted(by_text)]
+
+
+def _bare(values: Sequence[Json]) -> Json:
+    """One value as it is, several as a list, none as None."""
+    return (values[0] if len(values) == 1 else list(values)) if values else None
+
+
+def _order(record: Mapping[str, Json]) -> tuple[bool, str, bytes]:
+    """By id, records without one last."""
+    return "id" not in record, str(record.get("id", "")), canonical(record)

@@ -1,0 +1,167 @@
+"""A catalog behind a SPARQL endpoint: a query's graph or rows, page by page, as a file of JSON Lines.
+
+    query text -> Template -> pages (triples or rows) -> linked -> publish
+
+SPARQL 1.1 Protocol (https://www.w3.org/TR/sparql11-protocol/), query operation by POST, by GET where POST is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from itertools import chain, count
+from pathlib import Path
+from shlex import quote
+from urllib.parse import urlencode
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import SourceFailed, printable
+from retrieve_cli.manifest import canonical
+from retrieve_cli.sources.addresses import check_url, shown
+from retrieve_cli.sources.answer import Page, Unreadable, rdf_reader, rows_in, triples_in
+from retrieve_cli.sources.credentials import Credentials
+from retrieve_cli.sources.linked import records_of_solutions, records_of_triples, triples_of_solutions
+from retrieve_cli.sources.publication import publish
+from retrieve_cli.sources.query import INNER, Template
+from retrieve_cli.sources.reply import Reply
+from retrieve_cli.sources.transfer import (
+    BACKOFF_S,
+    DEADLINE_S,
+    MAX_BYTES,
+    RETRIES,
+    TIMEOUT_S,
+    Limits,
+    Transport,
+)
+
+_ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/ld+json;q=0.8, application/rdf+xml;q=0.7"
+_ACCEPT_ROWS = "application/sparql-results+json, application/json;q=0.9"
+_NO_POST = (405, 415)
+
+
+class SparqlFetcher:
+    """Asks a query of an endpoint; its answer replaces the file."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        query: str,
+        *,
+        graph: str | None = None,
+        page_size: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retries: int = RETRIES,
+        max_bytes: int = MAX_BYTES,
+        token_env: str | None = None,
+        user_env: str | None = None,
+        password_env: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        backoff_s: float = BACKOFF_S,
+    ) -> None:
+        """Raises: UsageError where the endpoint, the query, `graph`, `page_size` or the credentials cannot be meant."""
+        check_url(endpoint)
+        self._endpoint = endpoint
+        self._template = Template.of(query, graph=graph, page_size=page_size)
+        self._limits = Limits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
+        self._credentials = Credentials(token_env, user_env, password_env)
+
+    def fetch(self, target: Path) -> None:
+        """Replaces `target` where the answer differs from it. What was there stays as it was where this fails.
+
+        Raises:
+            SourceFailed: the endpoint does not answer, or without a record.
+            UsageError: a credential's variable is not set.
+            Unavailable: requests or pyoxigraph is not installed.
+        """
+        if self._template.form != "SELECT":
+            rdf_reader()  # before the endpoint is asked for what nobody could read
+        probe = f"see what the endpoint says: curl -sS --data-urlencode 'query=ASK {{}}' {quote(shown(self._endpoint))}"
+        with Transport(self._endpoint, credentials=self._credentials, limits=self._limits, probe=probe) as transport:
+            records = self._records(list(self._pages(transport)))
+        if not records:
+            hint = "try the query at the endpoint by hand; see whether its graph is what is kept there"
+            raise SourceFailed(f"{transport.origin} answered without a single record", hint=hint)
+        publish(target, (canonical(record) + b"\n" for record in records))
+
+    def _records(self, pages: Sequence[Page]) -> list[dict[str, Json]]:
+        solutions = list(chain.from_iterable(page.solutions for page in pages))
+        if not solutions:
+            return records_of_triples(chain.from_iterable(page.triples for page in pages))
+        variables = pages[0].variables
+        triples = triples_of_solutions(variables, solutions)
+        if triples is None:
+            return records_of_solutions(variables, solutions)
+        return records_of_triples(triples)
+
+    def _pages(self, transport: Transport) -> Iterator[Page]:
+        """All pages; without a page size, the one there is.
+
+        How many rows stand behind a page of triples cannot be seen, so only an empty page is their end, or one that
+        comes again without ever having brought anything new (what some endpoints add to every answer).
+
+        Raises:
+            SourceFailed: a page that brought something new comes again.
+        """
+        size, rows = self._template.page_size, self._template.form == "SELECT"
+        if size is None:
+            yield self._page(transport, 0, 0)
+            return
+        seen: set[Hashable] = set()
+        earlier: dict[Hashable, bool] = {}
+        received = 0
+        for offset in count(0, size):
+            page = self._page(transport, offset, received)
+            marks = page.marks()
+            whole = frozenset(Counter(marks).items())
+            if earlier.get(whole):
+                raise SourceFailed(
+                    f"{transport.origin} gives a page again at OFFSET {offset}: it ignores OFFSET, or rows repeat",
+                    hint=f"leave page_size out, or page over distinct records: {INNER}",
+                )
+            if whole in earlier:
+                return
+            yield page
+            if not marks or (rows and len(marks) < size):
+                return
+            earlier[whole] = rows or not seen.issuperset(marks)
+            seen.update(marks)
+            received += page.bytes
+
+    def _page(self, transport: Transport, offset: int, received: int) -> Page:
+        query = self._template.at(offset)
+        receive = partial(self._receive, transport, offset, received)
+        headers = {"Accept": _ACCEPT_ROWS if self._template.form == "SELECT" else _ACCEPT_GRAPH}
+        page = transport.ask(
+            lambda reply: None if reply.status in _NO_POST else receive(reply),
+            form={"query": query}, headers=headers, statuses=(200, *_NO_POST),
+        )  # fmt: skip
+        url = f"{transport.url}{'&' if '?' in transport.url else '?'}{urlencode({'query': query})}"
+        return page or transport.ask(receive, url=url, headers=headers)
+
+    def _receive(self, transport: Transport, offset: int, received: int, reply: Reply) -> Page:
+        body = b"".join(transport.limited(reply.pieces(), before=received))
+        media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        scope = f"{offset}:"
+        try:
+            if self._template.form == "SELECT":
+                page = rows_in(body, scope)
+            else:
+                page = triples_in(body, media_type, scope, transport.url)
+        except Unreadable as error:
+            said = f"{transport.origin} answered with {printable(media_type) or 'no Content-Type'}"
+            raise SourceFailed(f"{said}, {error}: {transport.excerpt(body)}", hint=transport.probe) from error
+        self._hold_to_cap(transport, reply, len(page.triples) + len(page.solutions))
+        return page
+
+    def _hold_to_cap(self, transport: Transport, reply: Reply, items: int) -> None:
+        """Refuses what the endpoint says itself to be a part of the answer (headers of Virtuoso)."""
+        cap = reply.headers.get("X-SPARQL-MaxRows", "")
+        size = self._template.page_size
+        capped = cap.isdecimal() and items >= int(cap) and (size is None or items < size)
+        if capped or "X-SQL-State" in reply.headers:
+            limit = f"at most {cap} rows at a time" if capped else "what it found before its own time was up"
+            raise SourceFailed(
+                f"{transport.origin} answered only in part: it gives {limit}",
+                hint=f"ask in pages: set page_size (to {cap or 1000}, say) and order the query",
+            )

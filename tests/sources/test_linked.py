@@ -1,0 +1,333 @@
+"""Triples and solutions as the objects that catalogs write."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli.contracts import Record
+from retrieve_cli.errors import SourceFailed
+from retrieve_cli.manifest import canonical
+from retrieve_cli.sources.fields import FieldMap, record_from
+from retrieve_cli.sources.linked import (
+    Term,
+    Triple,
+    records_of_solutions,
+    records_of_triples,
+    triples_of_solutions,
+)
+
+SCHEMA = "http://schema.org/"
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+XSD = "http://www.w3.org/2001/XMLSchema#"
+TYPE, FIRST, REST, NIL = (RDF + name for name in ("type", "first", "rest", "nil"))
+
+
+def iri(name: str) -> Term:
+    return Term("iri", name if ":" in name else f"https://x.org/{name}")
+
+
+def blank(name: str) -> Term:
+    return Term("blank", name)
+
+
+def text(value: str, language: str = "") -> Term:
+    return Term("literal", value, "" if language else XSD + "string", language)
+
+
+def typed(value: str, datatype: str) -> Term:
+    return Term("literal", value, XSD + datatype)
+
+
+def fact(subject: Term, predicate: str, object_: Term) -> Triple:
+    return subject, predicate if ":" in predicate else SCHEMA + predicate, object_
+
+
+def tool(name: str = "a") -> Triple:
+    return fact(iri(name), TYPE, iri(SCHEMA + "SoftwareSourceCode"))
+
+
+def one(*triples: Triple) -> dict:
+    [record] = records_of_triples([tool(), *triples])
+    return record
+
+
+# -------------------------------------------------------------------------------------------------- triples
+
+
+def test_a_tool_is_an_object_with_local_names_as_keys() -> None:
+    assert one(fact(iri("a"), "name", text("A")), fact(iri("a"), "http://x.org/v#note", text("N"))) == {
+        "id": "https://x.org/a", "type": "SoftwareSourceCode", "name": "A", "note": "N",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("class_", ["http://schema.org/SoftwareSourceCode", "https://schema.org/SoftwareApplication"])
+def test_tools_are_known_by_either_class_in_either_spelling_of_schema_org(class_: str) -> None:
+    facts = [fact(iri("a"), TYPE, iri(class_)), fact(iri("b"), TYPE, iri(SCHEMA + "Person"))]
+    assert [record["id"] for record in records_of_triples(facts)] == ["https://x.org/a"]
+
+
+def test_where_nothing_is_typed_what_nothing_points_to_is_a_record() -> None:
+    facts = [
+        fact(iri("a"), "license", iri("mit")),
+        fact(iri("mit"), "name", text("MIT")),
+        fact(iri("a"), "x", iri("a")),
+    ]
+    assert records_of_triples(facts) == [
+        {"id": "https://x.org/a", "license": {"id": "https://x.org/mit", "name": "MIT"}, "x": "https://x.org/a"}
+    ]
+
+
+def test_an_empty_graph_has_no_record() -> None:
+    assert records_of_triples([]) == []
+
+
+@pytest.mark.parametrize(
+    ("term", "value"),
+    [
+        (text("3"), "3"),
+        (typed("3", "integer"), 3),
+        (typed(" +03 ", "int"), 3),
+        (typed("9" * 30, "integer"), "9" * 30),
+        (typed("1_000", "integer"), "1_000"),
+        (typed("2.50", "decimal"), 2.5),
+        (typed("1e3", "double"), 1000.0),
+        (typed("INF", "double"), "INF"),
+        (typed("1e999", "double"), "1e999"),
+        (typed("NaN", "float"), "NaN"),
+        (typed("true", "boolean"), True),
+        (typed("0", "boolean"), False),
+        (typed("maybe", "boolean"), "maybe"),
+        (typed("2024-05-01", "date"), "2024-05-01"),
+        (iri("http://x.org/v"), "http://x.org/v"),
+    ],
+)
+def test_a_value_is_what_its_datatype_says(term: Term, value: object) -> None:
+    found = one(fact(iri("a"), "v", term))["v"]
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_several_values_are_a_sorted_list_without_doubles() -> None:
+    facts = [fact(iri("a"), "keywords", text(word)) for word in ("b", "a", "b")]
+    facts.append((iri("a"), "https://schema.org/keywords", text("c")))
+    assert one(*facts)["keywords"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kept"),
+    [
+        ([("Tool", "en"), ("Werkzeug", "de")], "Tool"),
+        ([("Tool", "en-GB"), ("Outil", "fr")], "Tool"),
+        ([("Tool", ""), ("Werkzeug", "de")], "Tool"),
+        ([("Tool", ""), ("Instrument", "en"), ("Outil", "fr")], ["Instrument", "Tool"]),
+        ([("Werkzeug", "de"), ("Outil", "fr")], ["Outil", "Werkzeug"]),
+    ],
+)
+def test_english_and_untagged_texts_go_before_others(texts: list[tuple[str, str]], kept: object) -> None:
+    assert one(*(fact(iri("a"), "name", text(*pair)) for pair in texts))["name"] == kept
+
+
+def test_a_number_or_an_iri_is_no_text_that_others_give_way_to() -> None:
+    facts = [fact(iri("a"), "about", term) for term in (text("Haus", "de"), typed("3", "integer"), iri("b"))]
+    assert one(*facts)["about"] == ["Haus", "https://x.org/b", 3]
+
+
+def test_nodes_are_put_inside_and_records_are_pointed_to() -> None:
+    facts = [
+        fact(iri("a"), "supportingData", blank("d")),
+        fact(blank("d"), "imagingModality", text("CT")),
+        fact(iri("a"), "author", iri("p")),
+        fact(iri("p"), "name", text("P")),
+        fact(iri("a"), "isPartOf", iri("b")),
+        tool("b"),
+        fact(iri("b"), "license", iri("elsewhere")),
+    ]
+    first, second = records_of_triples([tool(), *facts])
+    assert first["supportingData"] == {"imagingModality": "CT"}
+    assert first["author"] == {"id": "https://x.org/p", "name": "P"}
+    assert (first["isPartOf"], second["license"]) == ("https://x.org/b", "https://x.org/elsewhere")
+
+
+def test_the_objects_are_read_as_catalogs_are() -> None:
+    facts = [
+        fact(iri("a"), "name", text("LungMapper")),
+        fact(iri("a"), "description", text("Segments lungs.")),
+        fact(iri("a"), "featureList", text("Segmentation")),
+        fact(iri("a"), "supportingData", blank("d")),
+        fact(blank("d"), "imagingModality", text("CT")),
+        fact(blank("d"), "hasDimensionality", typed("3", "integer")),
+        fact(iri("a"), "runnableExample", blank("e")),
+        fact(blank("e"), "url", text("https://demo.org")),
+        fact(iri("a"), "identifier", text("doi:1")),
+    ]
+    made = record_from(one(*facts), FieldMap.of({}), source="c", line=1)
+    assert isinstance(made, Record)
+    assert (made.id, made.name) == ("https://x.org/a", "LungMapper")
+    assert made.supporting_data == {
+        "modalities": ["CT"], "dimensions": ["3D"], "formats": [], "demo_url": "https://demo.org",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["id", "_id"])
+def test_a_property_called_id_does_not_replace_the_iri(name: str) -> None:
+    record = one(fact(iri("a"), name, text("7")))
+    assert record["id"] == "https://x.org/a"
+    assert record[SCHEMA + name] == "7"
+
+
+def test_a_predicate_without_a_local_name_is_a_key_all_the_same() -> None:
+    record = one((iri("a"), "http://x.org/note/", text("N")), (iri("a"), "urn:x:y", text("U")))
+    assert (record["note"], record["urn:x:y"]) == ("N", "U")
+
+
+def listed(*members: Term) -> list[Triple]:
+    cells = [blank(f"cell{at}") for at in range(len(members))] + [iri(NIL)]
+    return [
+        triple
+        for at, member in enumerate(members)
+        for triple in (fact(cells[at], FIRST, member), fact(cells[at], REST, cells[at + 1]))
+    ]
+
+
+def test_an_rdf_list_is_a_list_in_its_order() -> None:
+    facts = listed(text("z"), text("a"), text("z"))
+    assert one(fact(iri("a"), "featureList", blank("cell0")), *facts)["featureList"] == ["z", "a", "z"]
+    assert "featureList" not in one(fact(iri("a"), "featureList", iri(NIL)))
+
+
+def test_a_long_rdf_list_is_not_too_deep() -> None:
+    facts = listed(*(text(f"{number:05}") for number in range(5000)))
+    assert len(one(fact(iri("a"), "featureList", blank("cell0")), *facts)["featureList"]) == 5000
+
+
+def test_nodes_that_point_at_each_other_end() -> None:
+    facts = [
+        fact(iri("a"), "author", iri("p")),
+        fact(iri("p"), "knows", iri("q")),
+        fact(iri("q"), "knows", iri("p")),
+        fact(iri("p"), "worksFor", blank("w")),
+        fact(blank("w"), "employee", blank("w")),
+        fact(blank("w"), "name", text("W")),
+    ]
+    assert one(*facts)["author"] == {
+        "id": "https://x.org/p",
+        "knows": {"id": "https://x.org/q", "knows": "https://x.org/p"},
+        "worksFor": {"name": "W"},
+    }
+
+
+def test_a_vocabulary_that_points_everywhere_stays_small() -> None:
+    terms = [iri(f"t{number}") for number in range(60)]
+    facts = [fact(term, "related", other) for term in terms for other in terms]
+    assert len(canonical(one(fact(iri("a"), "about", terms[0]), *facts))) < 100_000
+
+
+def test_a_tool_without_an_iri_is_a_record_unless_it_is_inside_another() -> None:
+    class_ = iri(SCHEMA + "SoftwareApplication")
+    facts = [
+        fact(iri("catalog"), "dataset", blank("x")),
+        fact(blank("x"), TYPE, class_),
+        fact(blank("x"), "name", text("X")),
+        fact(blank("x"), "requires", blank("y")),
+        fact(blank("y"), TYPE, class_),
+        fact(blank("y"), "name", text("Y")),
+    ]
+    inner = {"name": "Y", "type": "SoftwareApplication"}
+    assert records_of_triples(facts) == [{"name": "X", "type": "SoftwareApplication", "requires": inner}]
+
+
+def test_tools_without_iris_that_only_point_at_each_other_are_not_lost() -> None:
+    class_ = iri(SCHEMA + "SoftwareApplication")
+    facts = [
+        fact(blank(one_), predicate, term)
+        for one_, other in ("xy", "yx")
+        for predicate, term in ((TYPE, class_), ("name", text(one_)), ("next", blank(other)))
+    ]
+    assert [record["name"] for record in records_of_triples(facts)] == ["x", "y"]
+
+
+# ----------------------------------------------------------------------------------------------------- laws
+
+IRIS = st.sampled_from([iri(name) for name in "abcd"] + [iri(NIL), iri(SCHEMA + "SoftwareSourceCode")])
+BLANKS = st.sampled_from([blank(name) for name in "wxyz"])
+LITERALS = st.builds(text, st.sampled_from(["u", "v"]), st.sampled_from(["", "en", "de"])) | st.just(typed("1", "int"))
+PREDICATES = st.sampled_from([TYPE, FIRST, REST, SCHEMA + "p", "https://schema.org/p", SCHEMA + "q", SCHEMA + "id"])
+GRAPHS = st.lists(st.tuples(IRIS | BLANKS, PREDICATES, IRIS | BLANKS | LITERALS), max_size=25)
+
+
+def lines(triples: list[Triple]) -> bytes:
+    return b"\n".join(map(canonical, records_of_triples(triples)))
+
+
+@given(GRAPHS, st.randoms(use_true_random=False), st.permutations("stuv"))
+def test_the_lines_do_not_depend_on_order_or_on_names_of_blank_nodes(
+    triples: list[Triple], random: Random, names: list[str]
+) -> None:
+    renamed = {blank(old): blank(new) for old, new in zip("wxyz", names, strict=True)}
+    other = [(renamed.get(one_, one_), predicate, renamed.get(two, two)) for one_, predicate, two in triples * 2]
+    random.shuffle(other)
+    assert lines(other) == lines(triples)
+
+
+@given(GRAPHS)
+def test_every_typed_iri_is_one_record(triples: list[Triple]) -> None:
+    typed_ = {one_.value for one_, predicate, two in triples
+              if one_.kind == "iri" and predicate == TYPE and two.value.endswith("/SoftwareSourceCode")}  # fmt: skip
+    records = records_of_triples(triples)
+    if typed_:
+        assert {record["id"] for record in records if "id" in record} == typed_
+    assert all(record for record in records)
+
+
+# ------------------------------------------------------------------------------------------------ solutions
+
+
+def test_rows_of_one_subject_are_one_record() -> None:
+    rows = [
+        {"id": iri("b"), "name": text("B")},
+        {"id": iri("a"), "name": text("A"), "keywords": text("z")},
+        {"id": iri("a"), "name": text("A"), "keywords": text("k"), "size": typed("3", "integer")},
+    ]
+    assert records_of_solutions(["name", "id", "keywords", "size"], rows) == [
+        {"id": "https://x.org/a", "name": "A", "keywords": ["k", "z"], "size": 3},
+        {"id": "https://x.org/b", "name": "B"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "subject"), [("x id", "id"), ("identifier _id", "_id"), ("x identifier", "identifier"), ("t x", "t")]
+)
+def test_the_subject_is_the_variable_called_id_or_the_first(variables: str, subject: str) -> None:
+    names = variables.split()
+    rows = [{name: text(f"{name}{number}") for name in names} for number in range(2)]
+    assert [record["id"] for record in records_of_solutions(names, rows)] == [f"{subject}0", f"{subject}1"]
+
+
+def test_a_row_without_a_subject_is_no_row() -> None:
+    with pytest.raises(SourceFailed) as caught:
+        records_of_solutions(["id", "name"], [{"name": text("A")}])
+    assert "OPTIONAL" in caught.value.hint
+
+
+def test_labels_of_blank_nodes_do_not_come_into_records() -> None:
+    rows = [{"id": blank("b7"), "name": text("A"), "part": blank("b8")}]
+    assert records_of_solutions(["id", "name", "part"], rows) == [{"name": "A"}]
+
+
+def test_texts_of_rows_prefer_english_too() -> None:
+    rows = [{"id": iri("a"), "name": text(*pair)} for pair in (("Werkzeug", "de"), ("Tool", "en"))]
+    assert records_of_solutions(["id", "name"], rows) == [{"id": "https://x.org/a", "name": "Tool"}]
+
+
+@pytest.mark.parametrize("names", ["s p o", "subject predicate object"])
+def test_rows_of_subject_predicate_and_object_are_triples(names: str) -> None:
+    subject, predicate, object_ = names.split()
+    rows = [{subject: iri("a"), predicate: iri(SCHEMA + "name"), object_: text("A")}, {subject: iri("b")}]
+    triples = triples_of_solutions([object_, subject, predicate], rows)
+    assert triples is not None
+    assert list(triples) == [(iri("a"), SCHEMA + "name", text("A"))]
+
+
+@pytest.mark.parametrize("names", ["s p", "s p o g", "id name url", "s predicate o"])
+def test_other_rows_are_no_triples(names: str) -> None:
+    assert triples_of_solutions(names.split(), []) is None

@@ -1,0 +1,448 @@
+"""Sources that are kept elsewhere: what reaches the index, and what does not touch it."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Done, Program
+from sources.servers import Endpoint, Site, running, stop
+
+QUERY = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
+ARTIFACTS = Path("artifacts")
+FETCHED = ARTIFACTS / "sources"
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loopback is asked directly, whatever the machine's proxies."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("no_proxy", "*")
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A web server with a catalog of four tools."""
+    for place in running(Site()):
+        serve(place, range(4))
+        yield place
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """A SPARQL endpoint that knows four others."""
+    for place in running(Endpoint()):
+        load(place, range(4))
+        yield place
+
+
+def serve(site: Site, numbers: Any, *, text: str = "Segments lungs", **how: Any) -> None:
+    """The catalog has these tools from now on."""
+    lines = [json.dumps({"id": f"t{at}", "name": f"Tool {at}", "description": f"{text} {at}."}) for at in numbers]
+    site.replace("/tools.jsonl", "".join(line + "\n" for line in lines), **how)
+
+
+def load(endpoint: Endpoint, numbers: Any, *, text: str = "Counts cells") -> None:
+    """The endpoint knows these tools from now on."""
+    endpoint.store.clear()
+    for at in numbers:
+        endpoint.load(f'x:s{at} a s:SoftwareSourceCode ; s:name "Service {at}" ; s:description "{text} {at}." .')
+
+
+def configure(*sources: dict[str, Any], **sections: Any) -> None:
+    """Writes a config.yaml; a server that fails is asked only once."""
+    quick = {"retries": 0, "timeout_s": 5}
+    listed = [{**source, **(quick if "url" in source else {})} for source in sources]
+    Path("config.yaml").write_text(json.dumps({"sources": listed, **sections}))
+    Path("hub.rq").write_text(QUERY)
+
+
+def tools(site: Site, **keys: Any) -> dict[str, Any]:
+    return {"kind": "http", "name": "tools", "url": site.url + "/tools.jsonl", **keys}
+
+
+def hub(endpoint: Endpoint, **keys: Any) -> dict[str, Any]:
+    return {"kind": "sparql", "name": "hub", "url": endpoint.url, "query": "hub.rq", "id_prefix": "hub/", **keys}
+
+
+@pytest.fixture
+def both(site: Site, endpoint: Endpoint, retrieve: Program) -> Done:
+    """The first sync of an index of both, in the folder `artifacts`."""
+    configure(tools(site), hub(endpoint))
+    done = retrieve("sync", "--json")
+    assert done.code == 0, done.err
+    return done
+
+
+def ids(retrieve: Program) -> set[str]:
+    """Of all records of the index."""
+    return {record["id"] for record in retrieve("inspect", "records", "--limit", 0, "--json").json["records"]}
+
+
+def answer(retrieve: Program, question: str = "cells in lungs") -> Any:
+    """What the index says, without how long it took."""
+    done = retrieve("query", question, "--json")
+    assert done.code == 0, done.err
+    return done.json["generation"], done.json["results"]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# ------------------------------------------------------------------------------------------- what arrives
+
+
+def test_a_first_sync_builds_from_a_web_server_and_an_endpoint(both: Done, retrieve: Program) -> None:
+    assert (both.json["status"], both.json["records"], both.json["added"]) == ("published", 8, 8)
+    graph = {f"hub/https://x.org/s{at}" for at in range(4)}
+    assert ids(retrieve) == {"t0", "t1", "t2", "t3"} | graph
+    assert answer(retrieve, "counts cells")[1][0]["doc_id"] in graph
+
+
+def test_a_build_reads_them_too_and_ends_in_the_same_generation(both: Done, retrieve: Program) -> None:
+    built = retrieve("build", "--artifacts", "fresh", "--json")
+    assert (built.code, built.json["generation"]) == (0, both.json["generation"])
+
+
+def test_what_was_fetched_is_kept_with_its_digest(both: Done) -> None:
+    assert len((FETCHED / "tools.jsonl").read_text().splitlines()) == 4
+    for name in ("tools", "hub"):
+        assert subprocess.run(["sha1sum", "-c", f"{name}.jsonl.sha1"], cwd=FETCHED).returncode == 0
+
+
+def test_what_has_not_changed_is_not_sent_again_and_publishes_nothing(
+    site: Site, endpoint: Endpoint, retrieve: Program
+) -> None:
+    serve(site, range(4), headers={"ETag": '"v1"'})
+    configure(tools(site), hub(endpoint))
+    first = retrieve("sync", "--json").json
+    before = content(ARTIFACTS)
+    again = retrieve("sync", "--json")
+    assert site.last.headers["If-None-Match"] == '"v1"'
+    assert (again.code, again.json["status"], again.json["generation"]) == (0, "unchanged", first["generation"])
+    assert (again.json["kept"], again.json["added"], again.json["changed"], again.json["removed"]) == (8, 0, 0, 0)
+    assert content(ARTIFACTS) == before
+
+
+def test_records_that_changed_came_and_went_arrive(
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program
+) -> None:
+    serve(site, [0, 1, 2, 4], text="Registers brains")
+    endpoint.load('x:s9 a s:SoftwareSourceCode ; s:name "Stitcher" .')
+    done = retrieve("sync", "--json")
+    assert done.code == 0, done.err
+    counts = [done.json[key] for key in ("status", "added", "changed", "removed", "kept")]
+    assert counts == ["published", 2, 3, 1, 4]
+    assert answer(retrieve, "registers brains")[1][0]["doc_id"] in {"t0", "t1", "t2", "t4"}
+    assert answer(retrieve, "stitcher")[1][0]["doc_id"] == "hub/https://x.org/s9"
+    assert retrieve("sync", "--verify").code == 0
+
+
+def test_a_web_server_and_a_folder_of_documents_share_an_index(site: Site, retrieve: Program) -> None:
+    Path("handbook").mkdir()
+    Path("handbook/lungs.md").write_text("# Lungs\nHow the breathing of a patient is measured.")
+    docs = {"kind": "docs", "name": "handbook", "path": "handbook", "id_prefix": "handbook/"}
+    configure(tools(site, id_prefix="web/"), docs)
+    assert retrieve("sync").code == 0
+    assert ids(retrieve) == {"web/t0", "web/t1", "web/t2", "web/t3", "handbook/lungs.md"}
+    assert answer(retrieve, "breathing of a patient")[1][0]["doc_id"] == "handbook/lungs.md"
+    Path("handbook/lungs.md").write_text("# Lungs\nHow it is written down.")
+    assert retrieve("sync", "--json").json["changed"] == 1
+
+
+def test_the_same_id_in_two_sources_is_kept_apart_by_a_prefix(site: Site, retrieve: Program) -> None:
+    configure(tools(site), tools(site, name="again", id_prefix="again/"))
+    assert retrieve("sync", "--json").json["records"] == 8
+    assert {"t0", "again/t0"} < ids(retrieve)
+
+
+def test_a_sync_knows_its_sources_without_a_configuration(
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program
+) -> None:
+    Path("config.yaml").unlink()
+    serve(site, range(5))
+    load(endpoint, range(6))
+    done = retrieve("sync", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["added"], done.json["kept"]) == (3, 8)
+    stop(site)
+    done = retrieve("sync")
+    assert done.code == 1
+    assert "tools" in done.err
+
+
+def test_hits_are_fresh_right_after_a_sync_or_a_build(both: Done, site: Site, retrieve: Program) -> None:
+    for command in ("sync", "build"):
+        serve(site, range(4), text=f"Segments by {command}")
+        assert retrieve(command).code == 0
+        assert {hit["freshness"] for hit in answer(retrieve, f"cells {command}")[1]} == {"fresh"}
+        assert retrieve("query", "cells in lungs", "--strict-fresh").code == 0
+
+
+def test_what_a_killed_sync_left_half_written_is_gone_after_the_next(both: Done, retrieve: Program) -> None:
+    (FETCHED / ".tools.jsonl.part").write_bytes(b'{"id": "t')
+    assert retrieve("sync").code == 0
+    assert list(ARTIFACTS.rglob(".*")) == []
+
+
+# ------------------------------------------------------------------------------------- what touches nothing
+
+
+def html(site: Site, endpoint: Endpoint) -> str:
+    site.replace("/tools.jsonl", "<!DOCTYPE html><title>Down for maintenance</title>")
+    return "tools: "
+
+
+def internal_error(site: Site, endpoint: Endpoint) -> str:
+    site.replace("/tools.jsonl", "oops", status=500)
+    return "tools: "
+
+
+def refused_connection(site: Site, endpoint: Endpoint) -> str:
+    stop(site)
+    return "tools: "
+
+
+def wrong_digest(site: Site, endpoint: Endpoint) -> str:
+    serve(site, range(5), headers={"X-Checksum-Sha1": "0" * 40})
+    return "tools: "
+
+
+def truncated(site: Site, endpoint: Endpoint) -> str:
+    serve(site, range(5), sent=100)
+    return "tools: "
+
+
+def lost_records(site: Site, endpoint: Endpoint) -> str:
+    serve(site, [0])
+    return "tools has 1 records and had 4"
+
+
+def refused_query(site: Site, endpoint: Endpoint) -> str:
+    endpoint.refused = ("POST", "GET")
+    return "hub: "
+
+
+def stopped_endpoint(site: Site, endpoint: Endpoint) -> str:
+    serve(site, range(5))
+    stop(endpoint)
+    return "hub: "
+
+
+def empty_graph(site: Site, endpoint: Endpoint) -> str:
+    endpoint.store.clear()
+    return "hub: "
+
+
+def lost_graph(site: Site, endpoint: Endpoint) -> str:
+    load(endpoint, [0])
+    return "hub has 1 records and had 4"
+
+
+TROUBLES = [
+    html, internal_error, refused_connection, wrong_digest, truncated, lost_records,
+    refused_query, stopped_endpoint, empty_graph, lost_graph,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_source_that_cannot_be_believed_publishes_nothing(
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, trouble: Callable[[Site, Endpoint], str]
+) -> None:
+    before, generations = answer(retrieve), content(ARTIFACTS / "generations")
+    sentence = trouble(site, endpoint)
+    for _ in range(2):
+        done = retrieve("sync")
+        assert (done.code, done.out) == (1, "")
+        assert re.search(rf"^error: {sentence}", done.err, re.MULTILINE), done.err
+        assert re.search(r"^hint: .", done.err, re.MULTILINE), done.err
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["status"], done.json["generation"]) == (1, "failed", both.json["generation"])
+    assert sentence in done.json["error"]
+    after = answer(retrieve)
+    assert [hit["id"] for hit in after[1]] == [hit["id"] for hit in before[1]]
+    assert (after[0], content(ARTIFACTS / "generations")) == (before[0], generations)
+    assert retrieve("inspect", "verify").code == 0
+    assert list(FETCHED.glob(".*")) == []
+
+
+@pytest.mark.parametrize("trouble", [lost_records, lost_graph])
+def test_a_source_that_shrank_goes_through_where_that_is_said_to_be_right(
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, trouble: Callable[[Site, Endpoint], str]
+) -> None:
+    trouble(site, endpoint)
+    assert retrieve("sync").code == 1
+    done = retrieve("sync", "--max-shrink", 1, "--json")
+    assert (done.code, done.json["status"], done.json["removed"], done.json["records"]) == (0, "published", 3, 5)
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+
+
+def test_hits_that_a_refused_answer_no_longer_has_are_not_called_fresh(
+    both: Done, endpoint: Endpoint, retrieve: Program
+) -> None:
+    load(endpoint, [0])
+    assert retrieve("sync").code == 1
+    hits = {hit["doc_id"]: hit["freshness"] for hit in answer(retrieve, "counts cells")[1]}
+    assert hits["hub/https://x.org/s0"] in ("fresh", "changed")
+    assert hits["hub/https://x.org/s1"] == "deleted"
+
+
+def test_a_source_that_recovers_is_read_again(both: Done, site: Site, endpoint: Endpoint, retrieve: Program) -> None:
+    html(site, endpoint)
+    assert retrieve("sync").code == 1
+    serve(site, range(5))
+    assert retrieve("sync", "--json").json["added"] == 1
+
+
+def test_a_first_sync_that_fails_leaves_no_index(site: Site, endpoint: Endpoint, retrieve: Program) -> None:
+    configure(tools(site), hub(endpoint))
+    sentence = refused_query(site, endpoint)
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["status"], done.json["generation"]) == (1, "failed", None)
+    assert sentence in done.json["error"]
+    assert retrieve("query", "lungs").code == 4
+
+
+@pytest.mark.parametrize("name", ["../escaped", "a/b", "a\0b", "a\x1b[31mb"])
+def test_a_name_that_leads_elsewhere_is_refused(site: Site, retrieve: Program, name: str) -> None:
+    configure(tools(site, name=name))
+    done = retrieve("sync")
+    assert done.code == 2
+    assert "cannot be called" in done.err
+    assert {path.name for path in Path().rglob("*.jsonl")} == set()
+
+
+def test_a_dry_run_fetches_and_leaves_the_folder_as_it_was(
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program
+) -> None:
+    serve(site, range(5))
+    load(endpoint, [1, 2, 3])
+    before = content(ARTIFACTS)
+    plan = retrieve("sync", "--dry-run", "--json")
+    assert (plan.code, plan.json["status"]) == (0, "planned")
+    assert plan.json["records"]["added"] == ["t4"]
+    assert plan.json["records"]["removed"] == ["hub/https://x.org/s0"]
+    assert content(ARTIFACTS) == before
+    html(site, endpoint)
+    assert retrieve("sync", "--dry-run").code == 1
+    assert content(ARTIFACTS) == before
+
+
+def test_a_dry_run_before_there_is_an_index_makes_no_folder(site: Site, retrieve: Program) -> None:
+    configure(tools(site))
+    assert retrieve("sync", "--dry-run", "--json").json["added"] == 4
+    assert not ARTIFACTS.exists()
+
+
+# ----------------------------------------------------------------------------------------- on the way to an answer
+
+
+def test_a_query_may_sync_first(both: Done, site: Site, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_SOURCES__AUTO_SYNC", "true")
+    serve(site, range(5), text="Registers brains")
+    assert answer(retrieve, "registers brains")[1][0]["doc_id"].startswith("t")
+    assert "t4" in ids(retrieve)
+
+
+@pytest.mark.parametrize("trouble", [refused_connection, html, lost_graph])
+def test_a_query_answers_with_a_note_where_a_source_fails(
+    both: Done,
+    site: Site,
+    endpoint: Endpoint,
+    retrieve: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: Callable[[Site, Endpoint], str],
+) -> None:
+    before = answer(retrieve)
+    monkeypatch.setenv("RETRIEVE_SOURCES__AUTO_SYNC", "true")
+    sentence = trouble(site, endpoint)
+    done = retrieve("query", "cells in lungs")
+    assert done.code == 0
+    assert re.search(rf"^note: .*{sentence}", done.err, re.MULTILINE), done.err
+    after = answer(retrieve)
+    assert (after[0], [hit["id"] for hit in after[1]]) == (before[0], [hit["id"] for hit in before[1]])
+
+
+# ------------------------------------------------------------------------------------------------ credentials
+
+SECRETS = ["open-sesame", "swordfish", base64.b64encode(b"zoe:swordfish").decode()]
+
+
+@pytest.fixture
+def guarded(site: Site, endpoint: Endpoint, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Done:
+    """A sync with a token for the one and a password for the other."""
+    monkeypatch.setenv("TOOLS_TOKEN", SECRETS[0])
+    monkeypatch.setenv("HUB_USER", "zoe")
+    monkeypatch.setenv("HUB_PASSWORD", SECRETS[1])
+    endpoint.login = f"zoe:{SECRETS[1]}"
+    login = {"user_env": "HUB_USER", "password_env": "HUB_PASSWORD"}
+    configure(tools(site, token_env="TOOLS_TOKEN"), hub(endpoint, **login))
+    done = retrieve("sync", "--verbose")
+    assert done.code == 0, done.err
+    return done
+
+
+def shows_a_secret(text: str | bytes) -> bool:
+    raw = text if isinstance(text, bytes) else text.encode()
+    return any(secret.encode() in raw for secret in SECRETS)
+
+
+def test_credentials_reach_their_server_and_are_kept_nowhere(
+    guarded: Done, site: Site, endpoint: Endpoint, retrieve: Program
+) -> None:
+    assert site.asked[0].headers["Authorization"] == "Bearer open-sesame"
+    assert endpoint.asked[0].headers["Authorization"] == f"Basic {SECRETS[2]}"
+    status = retrieve("inspect", "status", "--json")
+    assert "TOOLS_TOKEN" in status.out
+    said = [guarded.out, guarded.err, status.out, status.err, retrieve("query", "cells", "--json").out]
+    assert not any(map(shows_a_secret, [*said, *content(ARTIFACTS).values()]))
+
+
+def test_credentials_are_not_shown_where_a_server_refuses_and_repeats_them(
+    guarded: Done, site: Site, endpoint: Endpoint, retrieve: Program
+) -> None:
+    site.replace("/tools.jsonl", f"you sent {SECRETS[0]}", status=403)
+    done = retrieve("sync", "--json", "--verbose")
+    assert done.code == 1
+    assert "you sent ***" in done.json["error"]
+    assert "$TOOLS_TOKEN" in done.err
+    site.replace("/tools.jsonl", f"<html>{SECRETS[0]}</html>")
+    again = retrieve("sync", "--verbose")
+    assert again.code == 1
+    assert not any(map(shows_a_secret, [done.out, done.err, again.out, again.err, *content(ARTIFACTS).values()]))
+
+
+def test_a_sync_without_a_configuration_reads_the_same_variables(
+    guarded: Done, site: Site, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("config.yaml").unlink()
+    assert retrieve("sync").code == 0
+    assert site.asked[-1].headers["Authorization"] == "Bearer open-sesame"
+    monkeypatch.delenv("HUB_PASSWORD")
+    done = retrieve("sync")
+    assert done.code == 2
+    assert "hub: the environment variable HUB_PASSWORD is not set" in done.err
+
+
+def test_a_password_in_an_address_is_refused_before_it_is_kept(site: Site, retrieve: Program) -> None:
+    configure(tools(site, url=site.url.replace("//", "//zoe:swordfish@") + "/tools.jsonl"))
+    done = retrieve("sync")
+    assert done.code == 2
+    assert "user_env" in done.err
+    assert not shows_a_secret(done.err)
+    assert not any(map(shows_a_secret, content(ARTIFACTS).values()))
+
+
+def test_an_index_survives_the_loss_of_what_was_fetched(both: Done, site: Site, retrieve: Program) -> None:
+    shutil.rmtree(FETCHED)
+    before = answer(retrieve)[0]
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["status"], done.json["generation"]) == (0, "unchanged", before)
+    assert (FETCHED / "hub.jsonl").is_file()
