@@ -90,12 +90,16 @@ class Limits:
     """When not to publish, how long to wait for another writer, and how many generations stay."""
 
     max_fail: float
-    """Largest share of a source's items that may be refused."""
+    """How much may be refused: up to 1 a share of all items, above 1 a number of them."""
     max_shrink: float = 1.0
     """Largest share of its records that a source may lose at once."""
     keep: int = 3
     wait: float = 0.0
     """Seconds."""
+
+    def bear(self, refused: int, records: int) -> bool:
+        """Whether so many refused items are still few enough to publish the records."""
+        return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused))
 
 
 def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
@@ -142,7 +146,7 @@ def apply(
         store.write_quarantine(refused)
         changes = Changes.between(before, intake.contents())
         status: Status = "failed"
-        if len(refused) <= limits.max_fail * (records + len(refused)):
+        if limits.bear(len(refused), records):
             manifest = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=intake.write())
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             published = store.publish(scratch, manifest, built)

@@ -95,7 +95,7 @@ class DocsSettings:
 
 @dataclass(frozen=True, slots=True)
 class BuildSettings:
-    max_fail: float = _bounded(0.05, 0, 1)
+    max_fail: float = _bounded(0.05, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def sync(
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Exit with 7 at once if there is one.")] = False,
     max_fail: Annotated[
         float | None,
-        typer.Option("--max-fail", metavar="N", help="Publish nothing above this refused share.  [default: 0.05]"),
+        typer.Option("--max-fail", metavar="N", help="Publish nothing above this refused share, or number.  [default: 0.05]"),
     ] = None,
     max_shrink: Annotated[
         float | None,

@@ -17,7 +17,7 @@ from samples import Program
         "search: {k: " + "9" * 5000 + "}", "search: " + "[" * 3000 + "]" * 3000, "search: &a {k: *a}", "a: &a [*a]",
         "search: {mode: [hybrid]}", "search: {mode: {a: b}}", "search: {mode: off}", "fusion: {dense_weight: -1}",
         "fusion: {dense_weight: .nan}", "fusion: {dense_weight: .inf}", "fusion: {rrf_k: .inf}", "bm25: {k1: .nan}",
-        "bm25: {k1: .inf}", "build: {max_fail: .nan}", "build: {max_fail: 2}", "docs: {name_weight: .inf}",
+        "bm25: {k1: .inf}", "build: {max_fail: .nan}", "build: {max_fail: -1}", "docs: {name_weight: .inf}",
         "catalog: {fields: [a]}", "catalog: {fields: {a: x}}", "catalog: {fields: {a: {to: 5}}}",
         "catalog: {fields: {a: {too: x}}}", "catalog: {fields: {a: {weight: -1}}}", "catalog: {fields: {a: .inf}}",
         "catalog: {fields: {a: null}}", "encoder: {models_dir: 5}", 'encoder: {models_dir: "~nobody-of-that-name/x"}',

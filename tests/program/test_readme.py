@@ -10,7 +10,7 @@ HELP = re.findall(r"```\n\$ retrieve ([a-z ]*)--help\n(.*?)```", README, re.DOTA
 
 
 def test_readme_shows_the_help_of_the_main_commands() -> None:
-    assert {command.strip() for command, _ in HELP} == {"build", "query"}
+    assert {command.strip() for command, _ in HELP} == {"build", "sync", "query"}
 
 
 @pytest.mark.parametrize(("command", "shown"), HELP)

@@ -252,7 +252,9 @@ def test_too_much_refused_publishes_nothing(artifacts: Path, source: Path, retri
         file.write("{broken\n" * 20)
     done = retrieve("sync", "--json")
     assert (done.code, done.json["status"], done.json["generation"]) == (8, "failed", before)
-    assert retrieve("sync", "--max-fail", "0.5", "--json").json["status"] == "partial"
+    assert retrieve("sync", "--max-fail", "19", "--json").json["status"] == "failed"
+    assert retrieve("sync", "--max-fail", "20", "--json").json["status"] == "partial"
+    assert retrieve("build", "--catalog", source, "--max-fail", "0.5", "--json").json["status"] == "partial"
 
 
 def test_a_source_that_shrinks_suddenly_is_not_believed(artifacts: Path, source: Path, retrieve: Program) -> None:
