@@ -19,18 +19,15 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from retrieve_cli import __version__, vectors
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.changes import Changes
-from retrieve_cli.contracts import Encoder, Item, Json, Record, Refused, Source
-from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.contracts import Item, Json, Record, Refused, Source
+from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
 from retrieve_cli.generation import BM25, DENSE, Generation, GenerationWriter
-from retrieve_cli.manifest import SourceEntry, trace
+from retrieve_cli.manifest import Manifest, SourceEntry, trace
 from retrieve_cli.store import Store
-from retrieve_cli.vectors import VectorCache, as_keys
+from retrieve_cli.vectors import Embedding, VectorCache, as_keys
 
 if TYPE_CHECKING:
     from retrieve_cli.reuse import Reuse
-
-BATCH = 2048
-"""Chunks that wait for the encoder: enough to sort by length, few enough to keep memory flat."""
 
 Status = Literal["published", "unchanged", "partial", "failed"]
 
@@ -97,6 +94,21 @@ class Limits:
     wait: float = 0.0
     """Seconds."""
 
+    def check_loss(self, live: Manifest, records: Mapping[str, int]) -> None:
+        """Holds the number of records of each source to what it had.
+
+        Raises:
+            SourceFailed: one has suddenly lost too many.
+        """
+        for source in live.sources:
+            count = records.get(source.name, source.records)
+            if count < (1.0 - self.max_shrink) * source.records:
+                raise SourceFailed(
+                    f"{source.name} has {count} records and had {source.records}: it lost "
+                    f"{1.0 - count / source.records:.0%}, and more than {self.max_shrink:.0%} is not believed",
+                    hint="nothing was published; if that is right: retrieve sync --max-shrink 1",
+                )
+
     def bear(self, refused: int, records: int) -> bool:
         """Whether so many refused items are still few enough to publish the records."""
         return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused))
@@ -136,12 +148,14 @@ def apply(
 ) -> Report:
     """Writes a generation and makes it live; takes rows from `reuse` where they are still right.
 
-    The lock must be held. Raises as `build` does.
+    `before` has the SHA-1 of the content of each live record. The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
     cache = VectorCache(store.cache, parts.encoder.card)
     with store.scratch() as scratch, closing(Intake(scratch, parts, cache, progress, reuse=reuse)) as intake:
         intake.take_all(sources)
+        if reuse:
+            limits.check_loss(reuse.generation.manifest, {entry.name: entry.records for entry in intake.entries})
         records, refused, live = intake.records, intake.refused, store.live()
         store.write_quarantine(refused)
         changes = Changes.between(before, intake.contents())
@@ -152,8 +166,7 @@ def apply(
             published = store.publish(scratch, manifest, built)
             status = "partial" if refused else "unchanged" if published == live else "published"
             live = published
-            prune(store, limits.keep, progress)
-            prune_cache(store)
+            tidy(store, limits.keep, progress)
     return Report(
         status=status,
         generation=live,
@@ -167,22 +180,20 @@ def apply(
     )
 
 
-def prune(store: Store, keep: int, progress: Progress) -> int:
-    """Removes generations beyond the last `keep`; returns how many."""
-    removed = store.prune(keep)
-    for generation in removed:
-        progress.say(f"generation {generation} removed: the last {keep} are kept (store.keep)")
-    return len(removed)
-
-
-def prune_cache(store: Store) -> None:
-    """Removes vectors that none of the generations on the disk needs."""
-    needed = []
-    for kept in store.kept():
-        with suppress(RetrieveError):
-            texts = Generation(*store.open(kept.manifest.id)).texts
-            needed.append((kept.manifest.recipe["encoder"], as_keys(texts)))
-    vectors.prune(store.cache, needed)
+def tidy(store: Store, keep: int, progress: Progress) -> None:
+    """Removes generations beyond the last `keep`, then vectors that none of those left needs; a failure is said."""
+    try:
+        removed = store.prune(keep)
+        for generation in removed:
+            progress.say(f"generation {generation} removed: the last {keep} are kept (store.keep)")
+        needed = []
+        for kept in store.kept():
+            with suppress(RetrieveError):
+                texts = Generation(*store.open(kept.manifest.id)).texts
+                needed.append((kept.manifest.recipe["encoder"], as_keys(texts)))
+        vectors.prune(store.cache, needed)
+    except OSError as error:
+        progress.say(f"what is old could not be removed: {error}")
 
 
 class Intake:
@@ -198,7 +209,7 @@ class Intake:
         self._progress = progress
         self._tables = GenerationWriter(scratch)
         self._seen: dict[str, str] = {}
-        self.embedding = _Embedding(cache, parts.encoder)
+        self.embedding = Embedding(cache, parts.encoder)
         self.refused: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
@@ -295,28 +306,3 @@ class Intake:
 
     def _refuse(self, record: Record, reason: str) -> None:
         self.refused.append(Refused(record.source, record.line, reason, record.text[:200]))
-
-
-@dataclass(slots=True)
-class _Embedding:
-    """Texts to vectors in the cache: those that are not there yet, encoded and put down in batches."""
-
-    _cache: VectorCache
-    _encoder: Encoder
-    _waiting: dict[bytes, str] = field(default_factory=dict)
-    done: int = 0
-
-    def add(self, key: bytes, text: str) -> None:
-        """Sees to it that the text has a vector, at the latest by the next `flush`."""
-        if key in self._waiting or key in self._cache:
-            return
-        self._waiting[key] = text
-        if len(self._waiting) >= BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Encodes what waits."""
-        if self._waiting:
-            self._cache.append(list(self._waiting), self._encoder.encode_passages(list(self._waiting.values())))
-            self.done += len(self._waiting)
-            self._waiting = {}

@@ -62,10 +62,10 @@ def alone(folder: Path) -> Iterator[bool]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+            mine = True
+        except OSError as error:  # where there are no locks, readers keep at least the files that they have open
+            mine = not isinstance(error, BlockingIOError)
+        yield mine
     finally:
         os.close(descriptor)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -141,3 +141,30 @@ class Manifest:
                 f"{path} was altered: its content does not give its id {value.get('generation')!r}", hint=rebuild
             )
         return manifest
+
+
+def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None) -> dict[str, str]:
+    """What is wrong with the files of a generation, every byte read, or with those of them that are named."""
+    found = {}
+    for name in manifest.files if names is None else names:
+        entry = manifest.files[name]
+        if fault := size_fault(folder / name, entry) or _digest_fault(folder / name, entry):
+            found[name] = fault
+    return found
+
+
+def size_fault(path: Path, entry: FileEntry) -> str:
+    """What is wrong with a file at first sight: it is absent, or has another length; empty where neither is so."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        return f"{path} is missing ({error.strerror})"
+    return "" if size == entry.bytes else f"{path} has {size} bytes; the manifest says {entry.bytes}"
+
+
+def _digest_fault(path: Path, entry: FileEntry) -> str:
+    try:
+        digest = sha1_file(path)
+    except OSError as error:
+        return f"{path} cannot be read ({error.strerror})"
+    return "" if digest == entry.sha1 else f"{path} has SHA-1 {digest}; the manifest says {entry.sha1}"

@@ -12,7 +12,7 @@ from retrieve_cli.assemble.parts import Parts, TextIndex
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.contracts import Item, Json, Source
 from retrieve_cli.generation import BM25, DENSE, Generation
-from retrieve_cli.store import faults
+from retrieve_cli.manifest import faults
 from retrieve_cli.vectors import VectorCache, as_keys
 
 _BLOCK = 16_384

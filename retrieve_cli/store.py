@@ -29,7 +29,7 @@ from pathlib import Path
 from retrieve_cli import durable, lock
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
-from retrieve_cli.manifest import FileEntry, Manifest, SourceEntry, sha1_file
+from retrieve_cli.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
 
 MANIFEST = "manifest.json"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
@@ -191,7 +191,7 @@ class Store:
         if manifest.id != name:
             raise IndexCorrupt(f"{folder} holds generation {manifest.id}, not {name}", hint=_BUILD)
         for file, entry in manifest.files.items():
-            fault = _size_fault(folder / file, entry)
+            fault = size_fault(folder / file, entry)
             if fault:
                 raise IndexCorrupt(fault, hint="see what else is damaged: retrieve inspect verify; then retrieve build")
         return folder, manifest
@@ -361,34 +361,8 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None) -> dict[str, str]:
-    """What is wrong with the files of a generation, every byte read, or with those of them that are named."""
-    found = {}
-    for name in manifest.files if names is None else names:
-        entry = manifest.files[name]
-        if fault := _size_fault(folder / name, entry) or _digest_fault(folder / name, entry):
-            found[name] = fault
-    return found
-
-
 def _write(path: Path, manifest: Manifest) -> None:
     durable.replace(path, json.dumps(manifest.to_json(), indent=1, sort_keys=True) + "\n")
-
-
-def _size_fault(path: Path, entry: FileEntry) -> str:
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        return f"{path} is missing ({error.strerror})"
-    return "" if size == entry.bytes else f"{path} has {size} bytes; the manifest says {entry.bytes}"
-
-
-def _digest_fault(path: Path, entry: FileEntry) -> str:
-    try:
-        digest = sha1_file(path)
-    except OSError as error:
-        return f"{path} cannot be read ({error.strerror})"
-    return "" if digest == entry.sha1 else f"{path} has SHA-1 {digest}; the manifest says {entry.sha1}"
 
 
 def _now() -> str:

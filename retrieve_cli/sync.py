@@ -16,11 +16,11 @@ from functools import cached_property
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of
-from retrieve_cli.build import Intake, Limits, Progress, Report, apply, contents_before, prune, prune_cache
+from retrieve_cli.build import Intake, Limits, Progress, Report, apply, contents_before, tidy
 from retrieve_cli.changes import Changes, recipe_changes
 from retrieve_cli.config import Settings, SourceSetting
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, SourceFailed
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.generation import Generation, content_digest
 from retrieve_cli.manifest import Manifest, sha1, trace
 from retrieve_cli.reuse import Reuse
@@ -140,13 +140,14 @@ class Sync:
         plan = self.plan()
         if not plan.needed and self._live:
             self._note(self._live.manifest)
-            if prune(self._store, self._limits.keep, self._progress):  # what a sync that was killed left undone
-                prune_cache(self._store)
+            if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
+                tidy(self._store, self._limits.keep, self._progress)
             report = self._unchanged(self._live, plan)
         else:
             for sentence in plan.sentences():
                 self._progress.say(sentence)
-            self._check_size(plan)
+            if self._live:
+                self._limits.check_loss(self._live.manifest, plan.records)
             reuse = Reuse(self._live, self._parts.recipe) if self._live else None
             before = self._live.contents_by_id() if self._live else contents_before(self._store)
             report = apply(
@@ -202,7 +203,9 @@ class Sync:
 
     def _as_built(self, manifest: Manifest) -> bool:
         """Whether recipe and items are those that the generation was built from."""
+        named = [(str(source.origin["kind"]), source.name) for source in self._sources]
         same = sha1(dict(manifest.recipe)) == sha1(dict(self._parts.recipe))
+        same = same and named == [(source.kind, source.name) for source in manifest.sources]
         return same and _digests(manifest) == [_digest(source) for source in self._sources]
 
     def _read(self, live: Generation | None) -> tuple[dict[str, bytes], dict[str, int], int]:
@@ -231,18 +234,6 @@ class Sync:
             records[source.name] = len(contents) - first
         return contents, records, refused
 
-    def _check_size(self, plan: Plan) -> None:
-        """Raises: SourceFailed where a source has suddenly lost too many of its records."""
-        had = {source.name: source.records for source in self._live.manifest.sources} if self._live else {}
-        for name, count in plan.records.items():
-            if count < (1.0 - self._limits.max_shrink) * had.get(name, 0):
-                share = 1.0 - count / had[name]
-                raise SourceFailed(
-                    f"{name} has {count} records and had {had[name]}: it lost {share:.0%}, and more than "
-                    f"{self._limits.max_shrink:.0%} is not believed; nothing is published",
-                    hint="if that is right: retrieve sync --max-shrink 1",
-                )
-
     def _note(self, manifest: Manifest) -> None:
         """Keeps where the sources are now and how they look, though nothing in them has changed."""
         noted = [
@@ -262,6 +253,27 @@ class Sync:
             changes=plan.changes,
             quarantined=plan.refused,
         )
+
+
+def roll_back(store: Store, generation: str | None) -> Report:
+    """Makes an older generation live again, the one before by default. The lock must be held.
+
+    Raises:
+        UsageError: there is none.
+        IndexCorrupt: it is damaged.
+    """
+    begun, before, was = time.monotonic(), contents_before(store), store.live()
+    live = store.roll_back(generation)
+    opened = Generation(*store.open())
+    return Report(
+        status="unchanged" if live == was else "published",
+        generation=live,
+        records=len(opened.records),
+        chunks=len(opened.chunks),
+        changes=Changes.between(before, opened.contents_by_id()),
+        quarantined=sum(source.refused for source in opened.manifest.sources),
+        seconds=round(time.monotonic() - begun, 3),
+    )
 
 
 def _digest(source: Source) -> str:

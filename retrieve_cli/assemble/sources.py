@@ -76,7 +76,7 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
         from retrieve_cli.sources.catalog import CatalogSource
 
         return CatalogSource(_path(entry), field_map, **names)
-    from retrieve_cli.sources.remote import RemoteSource
+    from retrieve_cli.sources.remote.source import RemoteSource
 
     try:
         fetcher = _fetcher(entry)
@@ -100,10 +100,10 @@ def _fetcher(entry: SourceSetting) -> Any:
         **{key: getattr(entry, key) for key in ("token_env", "user_env", "password_env")},
     }
     if entry.kind == "http":
-        from retrieve_cli.sources.http import HttpFetcher
+        from retrieve_cli.sources.remote.http import HttpFetcher
 
         return HttpFetcher(str(entry.url), sha1=entry.sha1, **shared)
-    from retrieve_cli.sources.sparql import SparqlFetcher
+    from retrieve_cli.sources.remote.sparql import SparqlFetcher
 
     return SparqlFetcher(str(entry.url), _query(entry), graph=entry.graph, page_size=entry.page_size, **shared)
 

@@ -24,7 +24,9 @@ def build(
     ] = None,
     max_fail: Annotated[
         float | None,
-        typer.Option("--max-fail", metavar="N", help="Publish nothing above this refused share, or number.  [default: 0.05]"),
+        typer.Option(
+            "--max-fail", metavar="N", help="Publish nothing above this refused share, or number.  [default: 0.05]"
+        ),
     ] = None,
     *,
     shared: Shared,

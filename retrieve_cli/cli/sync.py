@@ -40,7 +40,9 @@ def sync(
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Exit with 7 at once if there is one.")] = False,
     max_fail: Annotated[
         float | None,
-        typer.Option("--max-fail", metavar="N", help="Publish nothing above this refused share, or number.  [default: 0.05]"),
+        typer.Option(
+            "--max-fail", metavar="N", help="Publish nothing above this refused share, or number.  [default: 0.05]"
+        ),
     ] = None,
     max_shrink: Annotated[
         float | None,
@@ -108,16 +110,11 @@ def _show_plan(shared: Shared, settings: Settings) -> None:
 
 def _roll_back(shared: Shared, settings: Settings, generation: str | None) -> None:
     from retrieve_cli.render import dump
+    from retrieve_cli.sync import roll_back
 
-    store = shared.store
-    with store.writer(wait=settings.sync.wait, say=shared.talk.say):
-        before = store.live()
-        live = store.roll_back(generation)
-    status = "unchanged" if live == before else "published"
-    if shared.format == "json":
-        print(dump({"status": status, "generation": live, "previous": before}))
-    else:
-        print(f"generation {live} is live again" if live != before else f"generation {live} was live already")
+    with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
+        report = roll_back(shared.store, generation)
+    print(dump(report.to_json()) if shared.format == "json" else report.sentence())
     shared.talk.say("the next sync follows the sources again")
 
 

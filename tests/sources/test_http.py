@@ -15,11 +15,11 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli import durable
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
-from retrieve_cli.sources import transfer
-from retrieve_cli.sources.addresses import same_server
-from retrieve_cli.sources.http import HttpFetcher
-from retrieve_cli.sources.publication import intact, sweep
-from retrieve_cli.sources.reply import gunzip
+from retrieve_cli.sources.remote import transfer
+from retrieve_cli.sources.remote.addresses import same_server
+from retrieve_cli.sources.remote.http import HttpFetcher
+from retrieve_cli.sources.remote.publication import intact, sweep
+from retrieve_cli.sources.remote.reply import gunzip
 
 LINES = b'{"id": "a", "name": "A"}\n{"id": "b", "name": "B"}\n'
 OTHER = b'{"id": "c", "name": "C"}\n'
@@ -335,7 +335,7 @@ def test_a_page_to_sign_in_is_known_by_its_redirect(site, target: Path) -> None:
 
 
 def test_a_first_line_without_an_end_is_not_read_to_its_end(site, target: Path, monkeypatch) -> None:
-    monkeypatch.setattr("retrieve_cli.sources.http._LONGEST_LINE", 1000)
+    monkeypatch.setattr("retrieve_cli.sources.remote.http._LONGEST_LINE", 1000)
     assert "no line of JSON" in failure(site.put("/c", b'{"a": "' + b"x" * 200_000), target).message
 
 
@@ -608,7 +608,7 @@ def test_a_missing_package_is_one_sentence_with_its_install_line(target: Path, m
 
 def test_making_a_fetcher_loads_no_package() -> None:
     code = (
-        "import sys; from retrieve_cli.sources import http, sparql; http.HttpFetcher('https://h/c');"
+        "import sys; from retrieve_cli.sources.remote import http, sparql; http.HttpFetcher('https://h/c');"
         "sparql.SparqlFetcher('https://h/c', 'SELECT ?id {}');"
         "print([name for name in ('requests', 'urllib3', 'pyoxigraph') if name in sys.modules])"
     )

@@ -9,7 +9,7 @@ from retrieve_cli.contracts import Record
 from retrieve_cli.errors import SourceFailed
 from retrieve_cli.manifest import canonical
 from retrieve_cli.sources.fields import FieldMap, record_from
-from retrieve_cli.sources.linked import (
+from retrieve_cli.sources.remote.linked import (
     Term,
     Triple,
     records_of_solutions,

@@ -13,8 +13,8 @@ import pytest
 from retrieve_cli.contracts import Record
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
 from retrieve_cli.sources.fields import FieldMap, record_from
-from retrieve_cli.sources.query import Template
-from retrieve_cli.sources.sparql import SparqlFetcher
+from retrieve_cli.sources.remote.query import Template
+from retrieve_cli.sources.remote.sparql import SparqlFetcher
 
 ALL = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
 ROWS = "PREFIX s: <https://schema.org/> SELECT ?id ?name WHERE { ?id a s:SoftwareSourceCode ; s:name ?name }"

@@ -193,6 +193,57 @@ def test_the_same_id_in_two_sources_is_refused_by_name(source: Path, retrieve: P
     assert json.loads(Path("artifacts/quarantine.jsonl").read_text())["source"] == "more.jsonl"
 
 
+def test_a_source_of_another_name_or_kind_is_another_index(source: Path, retrieve: Program, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("# A\nSome words.")
+    for listed in (
+        [{"kind": "docs", "path": "docs", "name": "one"}, {"kind": "catalog", "path": source.name}],
+        [{"kind": "docs", "path": "docs", "name": "two"}, {"kind": "catalog", "path": source.name}],
+        [{"kind": "catalog", "path": source.name}, {"kind": "docs", "path": "docs", "name": "two"}],
+        [{"kind": "catalog", "path": source.name}, {"kind": "docs", "path": "docs", "name": "two", "id_prefix": "x/"}],
+    ):
+        write_config(listed)
+        done = retrieve("sync", "--json").json
+        assert done["status"] == "published"
+        fresh = retrieve("build", "--artifacts", tmp_path / "fresh", "--json").json
+        assert fresh["generation"] == done["generation"]
+
+
+def test_a_source_that_is_cut_short_after_it_was_planned_is_not_believed(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from retrieve_cli.sync import Sync
+
+    planned = Sync.plan
+
+    def plan(self: Sync) -> Any:
+        made = planned(self)
+        write_catalog(source, records(0)[:3])
+        return made
+
+    before = live(artifacts)
+    write_catalog(source, records(1))
+    monkeypatch.setattr(Sync, "plan", plan)
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["status"], live(artifacts)) == (1, "failed", before)
+    assert "it lost 95%" in done.err
+
+
+def test_old_generations_that_cannot_be_removed_are_said_and_no_failure(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> list[str]:
+        raise PermissionError(13, "Permission denied", "generations/x")
+
+    monkeypatch.setattr(Store, "prune", refuse)
+    write_catalog(source, records(1))
+    done = retrieve("sync", "-v")
+    assert done.code == 0
+    assert "could not be removed" in done.err
+    assert retrieve("query", "lungs", "--strict-fresh").code == 0
+
+
 @pytest.mark.parametrize(
     ("listed", "message", "hint"),
     [

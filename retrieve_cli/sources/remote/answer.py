@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from retrieve_cli.errors import Unavailable, printable
-from retrieve_cli.sources.linked import Solution, Term, Triple
-from retrieve_cli.sources.transfer import INSTALL
+from retrieve_cli.sources.remote.linked import Solution, Term, Triple
+from retrieve_cli.sources.remote.transfer import INSTALL
 
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
 """Terms of SPARQL 1.1 Query Results JSON; `typed-literal` is what older servers write."""

@@ -18,14 +18,14 @@ from urllib.parse import urlencode
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, printable
 from retrieve_cli.manifest import canonical
-from retrieve_cli.sources.addresses import check_url, shown
-from retrieve_cli.sources.answer import Page, Unreadable, rdf_reader, rows_in, triples_in
-from retrieve_cli.sources.credentials import Credentials
-from retrieve_cli.sources.linked import records_of_solutions, records_of_triples, triples_of_solutions
-from retrieve_cli.sources.publication import publish
-from retrieve_cli.sources.query import INNER, Template
-from retrieve_cli.sources.reply import Reply
-from retrieve_cli.sources.transfer import (
+from retrieve_cli.sources.remote.addresses import check_url, shown
+from retrieve_cli.sources.remote.answer import Page, Unreadable, rdf_reader, rows_in, triples_in
+from retrieve_cli.sources.remote.credentials import Credentials
+from retrieve_cli.sources.remote.linked import records_of_solutions, records_of_triples, triples_of_solutions
+from retrieve_cli.sources.remote.publication import publish
+from retrieve_cli.sources.remote.query import INNER, Template
+from retrieve_cli.sources.remote.reply import Reply
+from retrieve_cli.sources.remote.transfer import (
     BACKOFF_S,
     DEADLINE_S,
     MAX_BYTES,

@@ -18,11 +18,11 @@ from retrieve_cli import durable
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.manifest import canonical, sha1 as sha1_of
-from retrieve_cli.sources.addresses import check_url, shown
-from retrieve_cli.sources.credentials import Credentials
-from retrieve_cli.sources.publication import intact, publish
-from retrieve_cli.sources.reply import Reply, gunzip
-from retrieve_cli.sources.transfer import BACKOFF_S, DEADLINE_S, MAX_BYTES, RETRIES, TIMEOUT_S, Limits, Transport
+from retrieve_cli.sources.remote.addresses import check_url, shown
+from retrieve_cli.sources.remote.credentials import Credentials
+from retrieve_cli.sources.remote.publication import intact, publish
+from retrieve_cli.sources.remote.reply import Reply, gunzip
+from retrieve_cli.sources.remote.transfer import BACKOFF_S, DEADLINE_S, MAX_BYTES, RETRIES, TIMEOUT_S, Limits, Transport
 
 Refuse = Callable[[str, str, bytes], SourceFailed]
 """Makes the error from what the body is, a hint, and the body's beginning."""
