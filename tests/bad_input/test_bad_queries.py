@@ -102,7 +102,7 @@ def test_what_is_misspelt_gets_the_nearest_that_is_known(
     [
         ["query", "x", "--mode", ""], ["query", "x", "--format", ""], ["query", "x", "-k"], ["query", "x", "-x"],
         ["build"], ["build", "--catalog"], ["build", "--catalog", "a", "--docs-dir", "b"], ["build", "x"],
-        ["build", "--catalog", "tools.jsonl", "--max-fail", "5"], ["build", "--catalog", "a", "--max-fail", "nan"],
+        ["build", "--catalog", "tools.jsonl", "--max-fail", "-5"], ["build", "--catalog", "a", "--max-fail", "nan"],
         ["build", "--catalog", "tools.jsonl", "--format", "csv"], ["inspect", "record"], ["inspect", "chunk", "lungs"],
         ["inspect", "chunk", "lungs#"], ["inspect", "chunk", "#0"], ["inspect", "chunk", "lungs#9"],
         ["inspect", "chunk", "lungs#٣"], ["inspect", "chunk", "lungs#²"], ["inspect", "chunk", "lungs#" + "9" * 5000],
