@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
@@ -23,6 +23,23 @@ if TYPE_CHECKING:
 
 Mode = Literal["hybrid", "dense", "bm25"]
 LEGS: Mapping[Mode, tuple[str, ...]] = {"hybrid": ("bm25", "dense"), "dense": ("dense",), "bm25": ("bm25",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What a batch of queries found, and how."""
+
+    rankings: Sequence[Ranking]
+    unit: Unit
+    legs: tuple[str, ...]
+    """Those that ran."""
+    skipped: Mapping[str, str]
+    """Why a leg that was asked for did not."""
+    fusion_method: str
+    pipeline: str
+    encode: float
+    search: float
+    """Seconds for the whole batch."""
 
 
 class Searcher:
@@ -45,13 +62,12 @@ class Searcher:
         self.notices: list[str] = []
         """What the user should know about the last answers; the caller prints them."""
 
-    def answer(self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit = "record") -> list[Answer]:
-        """An answer to each query, in order, all legs run over the whole batch.
+    def rank(self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit = "record") -> Ranked:
+        """A ranking of each query, in order, all legs run over the whole batch; no text is read.
 
         Raises:
             UsageError: a query is empty, or `k` is below 1.
             Unavailable: `mode` is dense and the model is not on this machine.
-            IndexCorrupt: a row that was found cannot be read.
         """
         for query in queries:
             if not query.text.strip():
@@ -65,33 +81,53 @@ class Searcher:
         if mode in skipped:
             raise skipped[mode]
         encoded = time.perf_counter()
-        legs = [leg for leg in LEGS[mode] if leg not in skipped]
+        legs = tuple(leg for leg in LEGS[mode] if leg not in skipped)
         stage, method = pipelines.pipeline(
             self.generation, self._indexes, self._settings, legs=legs, unit=unit, k=k, encode=self._vectors_of
         )
         with self._store.reading():
             rankings = stage([Ranking(query) for query in queries])
-            results = [self._results(ranking, k, legs) for ranking in rankings]
+        searched = time.perf_counter()
+        return Ranked(
+            rankings=[replace(ranking, hits=ranking.hits[:k]) for ranking in rankings],
+            unit=unit,
+            legs=legs,
+            skipped=_reasons(skipped),
+            fusion_method=method,
+            pipeline=str(stage),
+            encode=encoded - begun,
+            search=searched - encoded,
+        )
+
+    def answer(self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit = "record") -> list[Answer]:
+        """An answer to each query, in order: its ranking, what the store has of each hit, and a look at its source.
+
+        Raises:
+            IndexCorrupt: a row that was found cannot be read.
+            UsageError, Unavailable: as `rank` does.
+        """
+        ranked = self.rank(queries, k=k, mode=mode, unit=unit)
+        begun = time.perf_counter()
+        with self._store.reading():
             watched = self._watched()
-            results = [tuple(self._looked_at(result, watched) for result in found) for found in results]
+            results = [self._results(ranking, ranked.legs, watched) for ranking in ranked.rankings]
         self._say_stale(results)
-        done = time.perf_counter()
-        timings = self._timings(encoded - begun, done - encoded, len(queries))
-        silent = [self._silent(query, legs) for query in queries]
+        timings = self._timings(ranked.encode, ranked.search + time.perf_counter() - begun, len(queries))
+        silent = [self._silent(query, ranked.legs) for query in queries]
         return [
             Answer(
                 query=ranking.query,
                 results=found,
                 unit=unit,
-                strategies_used=tuple(leg for leg in legs if leg not in mute),
-                strategies_skipped={**_reasons(skipped), **mute},
-                fusion_method=method,
-                pipeline=str(stage),
+                strategies_used=tuple(leg for leg in ranked.legs if leg not in mute),
+                strategies_skipped={**ranked.skipped, **mute},
+                fusion_method=ranked.fusion_method,
+                pipeline=ranked.pipeline,
                 generation=self.generation.manifest.id,
                 timings_ms=timings,
                 matches=partial(_matches, self._indexes.analyzer, ranking.query.text),
             )
-            for ranking, found, mute in zip(rankings, results, silent, strict=True)
+            for ranking, found, mute in zip(ranked.rankings, results, silent, strict=True)
         ]
 
     def _encode(self, texts: Sequence[str]) -> Mapping[str, Unavailable]:
@@ -116,12 +152,16 @@ class Searcher:
             return {"bm25": "the query has no words besides stop words"}
         return {}
 
-    def _results(self, ranking: Ranking, k: int, legs: Sequence[str]) -> tuple[Result, ...]:
-        """The first `k` hits with what the store has of them."""
-        hits = ranking.hits[:k]
-        if legs == ["bm25"] and self._indexes.bm25.unit == "record":
+    def _results(
+        self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]]
+    ) -> tuple[Result, ...]:
+        """The hits with what the store has of them, and what a look at their sources says."""
+        hits = ranking.hits
+        if legs == ("bm25",) and self._indexes.bm25.unit == "record":
             hits = tuple(self._with_best_chunk(hit, ranking.query) for hit in hits)
-        return tuple(Result(hit, self.generation.records[hit.record], self.generation.chunks[hit.row]) for hit in hits)
+        records, chunks = self.generation.records, self.generation.chunks
+        found = (Result(hit, records[hit.record], chunks[hit.row]) for hit in hits)
+        return tuple(self._looked_at(result, watched) for result in found)
 
     def _with_best_chunk(self, hit: Hit, query: Query) -> Hit:
         """BM25 over records knows no chunks: the one with most different words of the query stands for the record."""
