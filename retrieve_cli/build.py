@@ -29,6 +29,9 @@ from retrieve_cli.vectors import Embedding, VectorCache, as_keys
 if TYPE_CHECKING:
     from retrieve_cli.reuse import Reuse
 
+_ROUNDING = 1e-9
+"""Less than a record: a share such as 0.7 is no exact number."""
+
 Status = Literal["published", "unchanged", "partial", "failed"]
 
 
@@ -102,7 +105,7 @@ class Limits:
         """
         for source in live.sources:
             count = records.get(source.name, source.records)
-            if count < (1.0 - self.max_shrink) * source.records:
+            if count < (1.0 - self.max_shrink) * source.records - _ROUNDING:
                 raise SourceFailed(
                     f"{source.name} has {count} records and had {source.records}: it lost "
                     f"{1.0 - count / source.records:.0%}, and more than {self.max_shrink:.0%} is not believed",
@@ -111,7 +114,7 @@ class Limits:
 
     def bear(self, refused: int, records: int) -> bool:
         """Whether so many refused items are still few enough to publish the records."""
-        return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused))
+        return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused)) + _ROUNDING
 
 
 def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
@@ -144,18 +147,20 @@ def apply(
     limits: Limits,
     progress: Progress,
     before: Mapping[str, bytes],
+    last: Manifest | None = None,
     reuse: Reuse | None = None,
 ) -> Report:
     """Writes a generation and makes it live; takes rows from `reuse` where they are still right.
 
-    `before` has the SHA-1 of the content of each live record. The lock must be held. Raises as `build` does.
+    `before` has the SHA-1 of the content of each live record; sources are held to what they had in `last`.
+    The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
     cache = VectorCache(store.cache, parts.encoder.card)
     with store.scratch() as scratch, closing(Intake(scratch, parts, cache, progress, reuse=reuse)) as intake:
         intake.take_all(sources)
-        if reuse:
-            limits.check_loss(reuse.generation.manifest, {entry.name: entry.records for entry in intake.entries})
+        if last:
+            limits.check_loss(last, {entry.name: entry.records for entry in intake.entries})
         records, refused, live = intake.records, intake.refused, store.live()
         store.write_quarantine(refused)
         changes = Changes.between(before, intake.contents())

@@ -24,9 +24,9 @@ def compare(
         UsageError: there is no such generation.
         IndexCorrupt: one of them is damaged.
     """
-    after = Generation(*store.open(new))
-    before = Generation(*store.open(old or store.before(after.manifest.id)))
-    changes = Changes.between(before.contents_by_id(), after.contents_by_id())
+    after, contents_after = _opened(store, new)
+    before, contents_before = _opened(store, old or store.before(after.manifest.id))
+    changes = Changes.between(contents_before, contents_after)
     recipe = recipe_changes(before.manifest.recipe, after.manifest.recipe)
     found: dict[str, Json] = {
         "from": before.manifest.id,
@@ -38,6 +38,14 @@ def compare(
     if queries:
         found["queries"] = _answers(store, settings, before.manifest.id, after.manifest.id, queries)
     return found
+
+
+def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes]]:
+    """A generation, and SHA-1 of the content of each of its records."""
+    opened = store.open(name)
+    with store.reading(opened[1].id):
+        generation = Generation(*opened)
+        return generation, generation.contents_by_id()
 
 
 def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Query]) -> dict[str, Json]:

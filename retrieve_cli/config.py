@@ -295,6 +295,8 @@ def _plain(kind: Any, value: Any, bounds: Mapping[str, float], key: str) -> Json
 
 def _path(value: str, folder: Path, key: str) -> Path:
     try:
+        if "\0" in value:
+            raise RuntimeError("a path holds no NUL")
         return folder / Path(value).expanduser()
     except RuntimeError as error:
         raise UsageError(f"{key} is {value!r}: {error}", hint="write the path in full") from error
@@ -348,7 +350,7 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
 def _place(setting: SourceSetting) -> str:
     """The last part of a path or an address; what stands behind `?` may be a secret."""
     if setting.path is not None:
-        return setting.path.absolute().name
+        return os.path.basename(os.path.abspath(setting.path))  # noqa: PTH100, PTH119  as sources name themselves
     return str(setting.url).partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
 
 

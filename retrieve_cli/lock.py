@@ -25,20 +25,23 @@ _POLL = 0.05
 class Hold:
     """A shared lock on a folder, let go when this object is forgotten or its process ends."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
     def __del__(self) -> None:
-        with suppress(OSError):
-            os.close(self._descriptor)
+        if self._descriptor is not None:
+            with suppress(OSError):
+                os.close(self._descriptor)
 
 
 def share(folder: Path) -> Hold | None:
     """Keeps `folder` from being removed while the returned hold lives; None where it is gone or going."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return Hold(None)  # it may be entered and not be read: there is nothing to lock
     hold = Hold(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -104,7 +107,7 @@ def holder(file: Path) -> str:
     try:
         who = json.loads(file.read_text("utf-8", "replace"))
         return f" (pid {who['pid']} on {who['host']} since {who['start']}: {who['command']})"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 

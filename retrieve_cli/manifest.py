@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +20,7 @@ from retrieve_cli.errors import IndexCorrupt
 
 SCHEMA_VERSION = 2
 ID_LENGTH = 12
+_MOST_PUBLICATIONS = 2**53
 
 
 def canonical(value: Json) -> bytes:
@@ -52,6 +54,13 @@ def sha1_file(path: Path) -> str:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,7 @@ class Manifest:
     def sequence(self) -> int:
         """Which publication of its folder this was, from 1; 0 where that is not known."""
         number = self.built.get("sequence")
-        return number if isinstance(number, int) else 0
+        return number if isinstance(number, int) and 0 <= number <= _MOST_PUBLICATIONS else 0
 
     def _identity(self) -> dict[str, Json]:
         value = asdict(self)
@@ -115,7 +124,8 @@ class Manifest:
         """
         rebuild = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
         try:
-            value = json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant)
+            value = json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+            json.dumps(value, ensure_ascii=False).encode()  # no half of a character: it could not be printed
         except OSError as error:
             raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=rebuild) from error
         except (ValueError, RecursionError) as error:
@@ -134,9 +144,10 @@ class Manifest:
                 files={name: FileEntry(**entry) for name, entry in value["files"].items()},
                 built=built if isinstance(built, dict) else {},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            name = manifest.id
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise IndexCorrupt(f"{path} is not a complete manifest ({error})", hint=rebuild) from error
-        if manifest.id != value.get("generation"):
+        if name != value.get("generation"):
             raise IndexCorrupt(
                 f"{path} was altered: its content does not give its id {value.get('generation')!r}", hint=rebuild
             )

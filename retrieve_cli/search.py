@@ -54,8 +54,9 @@ class Searcher:
         begun = time.perf_counter()
         self._store = store
         self._settings = settings
-        with store.reading():
-            self.generation = Generation(*store.open(generation))
+        opened = store.open(generation)
+        with store.reading(opened[1].id):
+            self.generation = Generation(*opened)
             self._indexes = pipelines.open_indexes(self.generation, settings)
         self._opened = time.perf_counter() - begun
         self._vectors: dict[str, Vectors] = {}
@@ -85,7 +86,7 @@ class Searcher:
         stage, method = pipelines.pipeline(
             self.generation, self._indexes, self._settings, legs=legs, unit=unit, k=k, encode=self._vectors_of
         )
-        with self._store.reading():
+        with self._store.reading(self.generation.manifest.id):
             rankings = stage([Ranking(query) for query in queries])
         searched = time.perf_counter()
         return Ranked(
@@ -108,7 +109,7 @@ class Searcher:
         """
         ranked = self.rank(queries, k=k, mode=mode, unit=unit)
         begun = time.perf_counter()
-        with self._store.reading():
+        with self._store.reading(self.generation.manifest.id):
             watched = self._watched()
             results = [self._results(ranking, ranked.legs, watched) for ranking in ranked.rankings]
         self._say_stale(results)

@@ -131,20 +131,30 @@ class Store:
         Raises:
             IndexMissing, IndexCorrupt: there is no manifest to hold the files to.
         """
-        folder = self._folder(generation or self._live())
-        manifest = Manifest.read(folder / MANIFEST)
-        return manifest, faults(folder, manifest)
+        while True:
+            name = generation or self._live()
+            hold = lock.share(self.generations / name)
+            try:
+                folder, manifest = self._named(name)
+                found = faults(folder, manifest)
+            except IndexCorrupt:
+                if generation or self.live() == name:
+                    raise
+                continue
+            if found and not generation and self.live() != name:
+                continue  # it was removed while it was read
+            del hold
+            return manifest, found
 
     def kept(self) -> list[Kept]:
         """The generations on the disk whose manifest can be read, in the order of their publication."""
         live = self.live()
         found = []
         for name in self._ids():
-            folder = self.generations / name
             try:
-                manifest = Manifest.read(folder / MANIFEST)
+                folder, manifest = self._named(name)
                 size = sum(path.stat().st_size for path in folder.iterdir())
-                found.append(Kept(manifest, manifest.id == live, lock.in_use(folder), size))
+                found.append(Kept(manifest, name == live, lock.in_use(folder), size))
             except (IndexCorrupt, OSError):
                 continue
         return sorted(found, key=lambda kept: (kept.manifest.sequence, kept.manifest.id))
@@ -162,8 +172,8 @@ class Store:
         return older[-1]
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """An error that nobody foresaw while reading is the index's fault where one of its files is damaged.
+    def reading(self, generation: str | None = None) -> Iterator[None]:
+        """An error that nobody foresaw while reading is the generation's fault where one of its files is damaged.
 
         Raises:
             IndexCorrupt: in place of such an error, naming the file. Where all files are sound the error goes on.
@@ -173,11 +183,11 @@ class Store:
         except RetrieveError:
             raise
         except Exception as error:
-            _, faults = self.verify()
-            if not faults:
+            _, found = self.verify(generation)
+            if not found:
                 raise
             hint = "build the index again: retrieve build"
-            raise IndexCorrupt(next(iter(faults.values())), hint=hint) from error
+            raise IndexCorrupt(next(iter(found.values())), hint=hint) from error
 
     def _live(self) -> str:
         live = self.current()
@@ -186,21 +196,23 @@ class Store:
         return live
 
     def _checked(self, name: str) -> tuple[Path, Manifest]:
-        folder = self._folder(name)
-        manifest = Manifest.read(folder / MANIFEST)
-        if manifest.id != name:
-            raise IndexCorrupt(f"{folder} holds generation {manifest.id}, not {name}", hint=_BUILD)
+        """A generation's folder and manifest, every file there in its full size."""
+        folder, manifest = self._named(name)
         for file, entry in manifest.files.items():
             fault = size_fault(folder / file, entry)
             if fault:
                 raise IndexCorrupt(fault, hint="see what else is damaged: retrieve inspect verify; then retrieve build")
         return folder, manifest
 
-    def _folder(self, name: str) -> Path:
+    def _named(self, name: str) -> tuple[Path, Manifest]:
+        """A generation's folder and manifest, which is of that name."""
         folder = self.generations / name
         if not folder.is_dir():
             raise IndexCorrupt(f"{self.path}/current names generation {name}, which is not there", hint=_BUILD)
-        return folder
+        manifest = Manifest.read(folder / MANIFEST)
+        if manifest.id != name:
+            raise IndexCorrupt(f"{folder} holds generation {manifest.id}, not {name}", hint=_BUILD)
+        return folder, manifest
 
     def _known(self, generation: str) -> str:
         """The one generation whose id begins with what was given."""
@@ -322,6 +334,13 @@ class Store:
         lines = (json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in refused)
         durable.replace(self.quarantine, "".join(lines))
 
+    def quarantined(self) -> int:
+        """How many refused items are listed, by what was built or tried last."""
+        try:
+            return self.quarantine.read_bytes().count(b"\n")
+        except OSError:
+            return 0
+
     def _point_at(self, generation: str) -> None:
         durable.replace(self.path / "current", generation + "\n")
 
@@ -339,13 +358,10 @@ class Store:
 
     def _sound(self, folder: Path) -> bool:
         """Whether a generation of that name is there already, whole to the last bit."""
-        if not folder.is_dir():
-            return False
         try:
-            manifest = Manifest.read(folder / MANIFEST)
+            return not faults(*self._named(folder.name))
         except IndexCorrupt:
             return False
-        return not faults(folder, manifest)
 
     def _set_aside(self, folder: Path) -> None:
         """Moves a damaged generation out of the way of its sound successor; nothing is deleted."""

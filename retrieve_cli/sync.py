@@ -110,6 +110,7 @@ class Sync:
         self._limits = limits
         self._progress = progress
         self._parts = parts()
+        self._stamps: list[list[int] | None] = []
 
     def plan(self) -> Plan:
         """Fetches and compares; changes nothing of the index.
@@ -120,8 +121,8 @@ class Sync:
         for source in self._sources:
             source.fetch()
         live = self._live
-        if live and self._as_built(live.manifest):
-            refused = sum(source.refused for source in live.manifest.sources)
+        refused = sum(source.refused for source in live.manifest.sources) if live else 0
+        if live and self._as_built(live.manifest) and self._store.quarantined() == refused:
             counts = {source.name: source.records for source in live.manifest.sources}
             return Plan(live.manifest.id, Changes(kept=len(live.records)), {}, counts, refused, needed=False)
         before = live.contents_by_id() if live else contents_before(self._store)
@@ -146,8 +147,9 @@ class Sync:
         else:
             for sentence in plan.sentences():
                 self._progress.say(sentence)
-            if self._live:
-                self._limits.check_loss(self._live.manifest, plan.records)
+            last = self._last()
+            if last:
+                self._limits.check_loss(last, plan.records)
             reuse = Reuse(self._live, self._parts.recipe) if self._live else None
             before = self._live.contents_by_id() if self._live else contents_before(self._store)
             report = apply(
@@ -157,6 +159,7 @@ class Sync:
                 limits=self._limits,
                 progress=self._progress,
                 before=before,
+                last=last,
                 reuse=reuse,
             )
         return replace(report, seconds=round(time.monotonic() - begun, 3))
@@ -201,8 +204,14 @@ class Sync:
         self._progress.say(f"the live index is damaged and will be written anew: {fault}")
         return None
 
+    def _last(self) -> Manifest | None:
+        """The manifest of the live generation, though its files may be damaged; else the newest that can be read."""
+        kept = self._store.kept()
+        return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
+
     def _as_built(self, manifest: Manifest) -> bool:
         """Whether recipe and items are those that the generation was built from."""
+        self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
         named = [(str(source.origin["kind"]), source.name) for source in self._sources]
         same = sha1(dict(manifest.recipe)) == sha1(dict(self._parts.recipe))
         same = same and named == [(source.kind, source.name) for source in manifest.sources]
@@ -237,11 +246,14 @@ class Sync:
     def _note(self, manifest: Manifest) -> None:
         """Keeps where the sources are now and how they look, though nothing in them has changed."""
         noted = [
-            {"origin": dict(source.origin), "digest": digest, "stamp": source.stamp()}
-            for source, digest in zip(self._sources, _digests(manifest), strict=True)
+            {"origin": dict(source.origin), "digest": digest, "stamp": stamp}
+            for source, digest, stamp in zip(self._sources, _digests(manifest), self._stamps, strict=True)
         ]
         if noted != manifest.built["sources"]:
-            self._store.note(replace(manifest, built={**manifest.built, "sources": noted}))
+            try:
+                self._store.note(replace(manifest, built={**manifest.built, "sources": noted}))
+            except OSError as error:
+                self._progress.say(f"where the sources are now could not be noted: {error}")
 
     @staticmethod
     def _unchanged(live: Generation, plan: Plan) -> Report:

@@ -52,6 +52,8 @@ def watched_of(manifest: Manifest, *, fetched: Path) -> list[tuple[int, Watched]
             origin = built["origin"]
             path = Path(origin["path"]) if "path" in origin else fetched / f"{entry.name}.jsonl"
             prefix = origin.get("id_prefix", "")
+            if not isinstance(prefix, str) or "\0" in str(path):
+                raise TypeError(prefix)
             watched: Watched
             if entry.kind == "docs":
                 watched = WatchedFolder(path, prefix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -60,39 +60,74 @@ def sync(
         raise UsageError(f"sync takes no {generation!r}", hint=f"retrieve sync --rollback {generation}")
     if dry_run and (verify or rollback):
         raise UsageError("--dry-run changes nothing and goes with neither --verify nor --rollback", hint="leave it out")
-    settings = shared.settings("build", max_fail=max_fail)
-    settings = shared.over(settings, "sync", wait=0.0 if no_wait else wait, max_shrink=max_shrink)
+    trouble = None
     with _summary_of_failure(shared):
+        settings = shared.settings("build", max_fail=max_fail)
+        settings = shared.over(settings, "sync", wait=0.0 if no_wait else wait, max_shrink=max_shrink)
         if dry_run:
             _show_plan(shared, settings)
         elif rollback:
             _roll_back(shared, settings, generation)
+        elif verify:
+            trouble = _run_and_verify(shared, settings)
         else:
-            _run(shared, settings, verify=verify)
+            _run(shared, settings)
+    if trouble:
+        raise trouble
 
 
-def _run(shared: Shared, settings: Settings, *, verify: bool) -> None:
+def _run(shared: Shared, settings: Settings) -> None:
+    with _writing(shared, settings) as progress:
+        report = prepare(shared, settings, progress).run()
+    finish(report, shared)
+
+
+def _run_and_verify(shared: Shared, settings: Settings) -> RetrieveError | None:
+    """Syncs, compares, prints both; what the comparison found is returned, for the sync itself has succeeded."""
+    from retrieve_cli.render import dump
+
+    trouble: RetrieveError | None = None
+    with _writing(shared, settings) as progress:
+        sync = prepare(shared, settings, progress)
+        report = sync.run()
+        if report.status == "failed":
+            finish(report, shared)
+        try:
+            if differing := sync.verify():
+                trouble = _NotEqual.of(report.generation, differing)
+        except RetrieveError as error:
+            trouble = error
+    verified = {"verified": trouble is None}
+    print(dump({**report.to_json(), **verified}) if shared.format == "json" else report.sentence())
+    if trouble is None:
+        shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
+        if report.quarantined:
+            raise typer.Exit(Exit.PARTIAL)
+    return trouble
+
+
+@contextmanager
+def _writing(shared: Shared, settings: Settings) -> Iterator[Progress]:
+    """Holds the artifacts folder, with somebody to tell how far it is."""
     from retrieve_cli.cli.progress import progress_for
 
     with (
         progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress,
         shared.store.writer(wait=settings.sync.wait, say=progress.say),
     ):
-        sync = prepare(shared, settings, progress)
-        report = sync.run()
-        differing = sync.verify() if verify and report.status != "failed" else {}
-    if differing:
-        what = ", ".join(f"{name} {how}" for name, how in differing.items())
-        hint = "write it anew: retrieve build; and report this, it should not happen"
-        raise _NotEqual(f"generation {report.generation} is not what a fresh build gives: {what}", hint=hint)
-    if verify and report.status != "failed":
-        shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
-    finish(report, shared)
+        yield progress
 
 
 class _NotEqual(RetrieveError):
     code = Exit.INDEX_CORRUPT
     kind = "index_corrupt"
+
+    @classmethod
+    def of(cls, generation: str | None, differing: Mapping[str, str]) -> _NotEqual:
+        """The difference in a sentence."""
+        what = ", ".join(f"{name} {how}" for name, how in differing.items())
+        hint = "write it anew: retrieve build; and report this, it should not happen"
+        return cls(f"generation {generation} is not what a fresh build gives: {what}", hint=hint)
 
 
 def _show_plan(shared: Shared, settings: Settings) -> None:
@@ -138,8 +173,8 @@ def sync_first(shared: Shared, settings: Settings) -> None:
     try:
         with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
             prepare(shared, settings, progress).run()
-    except RetrieveError as error:
-        shared.talk.say(f"note: the sources were not synced first: {error.message}")
+    except (RetrieveError, OSError) as error:
+        shared.talk.say(f"note: the sources were not synced first: {error}")
 
 
 def _quiet_by_default(talk: Talk) -> Talk:
@@ -147,16 +182,24 @@ def _quiet_by_default(talk: Talk) -> Talk:
     return talk if sys.stderr.isatty() or talk.verbose else replace(talk, quiet=True)
 
 
+def _live(shared: Shared) -> str | None:
+    try:
+        return shared.store.live()
+    except RetrieveError:  # a folder that cannot be one of artifacts
+        return None
+
+
 @contextmanager
 def _summary_of_failure(shared: Shared) -> Iterator[None]:
     """Who reads the summary gets one on a failure too."""
     try:
         yield
-    except (RetrieveError, OSError) as error:
-        if shared.format == "json":
+    except BaseException as error:
+        if shared.format == "json" and not isinstance(error, typer.Exit):
             from retrieve_cli.changes import Changes
             from retrieve_cli.render import dump
 
+            state = {"status": "failed", "generation": _live(shared)}
             nothing = {**Changes().counts, "quarantined": 0, "seconds": 0.0}
-            print(dump({"status": "failed", "generation": shared.store.live(), **nothing, "error": str(error)}))
+            print(dump({**state, **nothing, "error": str(error) or "interrupted"}))
         raise

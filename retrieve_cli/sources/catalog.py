@@ -13,6 +13,7 @@ from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKi
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.digests import BOM, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, record_from
+from retrieve_cli.sources.places import absolute
 
 _DEEPEST = 64
 """Levels of nesting that a record may have."""
@@ -35,7 +36,8 @@ class CatalogSource:
     def __init__(self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "") -> None:
         """Raises: UsageError where `path` is no file of JSON Lines."""
         self.path = path
-        self.name = name or path.name
+        self._place = absolute(path)
+        self.name = name or self._place.name
         self._fields = fields
         self._id_prefix = id_prefix
         self._digest = line_digest(self.name, id_prefix)
@@ -47,14 +49,17 @@ class CatalogSource:
 
     @property
     def origin(self) -> Mapping[str, Json]:
-        return {"kind": self.kind, "name": self.name, "path": str(self.path.resolve()), "id_prefix": self._id_prefix}
+        return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
 
     def fetch(self) -> None:
         """Nothing: it is here."""
 
     def stamp(self) -> list[int]:
-        """Size, time of change, and inode change time in nanoseconds."""
-        return file_stamp(self.path)
+        """Raises: UsageError where the file cannot be read."""
+        try:
+            return file_stamp(self.path)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
         """Raises: UsageError where the file cannot be read."""
@@ -65,9 +70,10 @@ class CatalogSource:
                     if line.strip():
                         yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
         except OSError as error:
-            raise UsageError(
-                f"cannot read {self.path}: {error.strerror}", hint="check the path and its rights"
-            ) from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> UsageError:
+        return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its rights")
 
     def _read(self, line: bytes, number: int) -> tuple[Record | Refused]:
         return (self._parse(line, number),)

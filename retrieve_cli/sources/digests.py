@@ -22,7 +22,7 @@ def line_digest(name: str, id_prefix: str) -> Callable[[bytes], bytes]:
 
     def digest(line: bytes) -> bytes:
         hashed = begun.copy()
-        hashed.update(line.strip())
+        hashed.update(line.strip(b" \t\r\n"))  # what JSON calls white space
         return hashed.digest()
 
     return digest

@@ -16,6 +16,7 @@ from retrieve_cli.contracts import Field, Item, Json, Notice, Record, Refused, S
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.digests import file_digest
 from retrieve_cli.sources.fields import first, strings
+from retrieve_cli.sources.places import absolute
 
 KINDS = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
 
@@ -41,7 +42,8 @@ class FolderSource:
     def __init__(self, path: Path, *, name_weight: float, name: str = "", id_prefix: str = "") -> None:
         """Raises: UsageError where `path` is no folder."""
         self.path = path
-        self.name = name or path.resolve().name
+        self._place = absolute(path)
+        self.name = name or self._place.name
         self._name_weight = name_weight
         self._id_prefix = id_prefix
         try:
@@ -57,7 +59,7 @@ class FolderSource:
 
     @property
     def origin(self) -> Mapping[str, Json]:
-        return {"kind": self.kind, "name": self.name, "path": str(self.path.resolve()), "id_prefix": self._id_prefix}
+        return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
 
     def fetch(self) -> None:
         """Nothing: it is here."""

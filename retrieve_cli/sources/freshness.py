@@ -43,9 +43,12 @@ class WatchedFolder:
         return "deleted" if now is None else "fresh" if now == digest else "changed"
 
     def _digest(self, source: str) -> bytes | None:
+        path = self.path / source
         try:
-            return file_digest(source, self.id_prefix, (self.path / source).read_bytes())
-        except (FileNotFoundError, NotADirectoryError):
+            if not path.is_file():  # what is no file may never end
+                return b"" if path.exists() else None
+            return file_digest(source, self.id_prefix, path.read_bytes())
+        except FileNotFoundError:
             return None
         except OSError:
             return b""  # it is there and cannot be read: not what was read then
@@ -58,7 +61,7 @@ class WatchedCatalog:
     path: Path
     name: str
     id_prefix: str
-    stamp: Sequence[int] | None
+    stamp: Json
     """Marks of the file when it was built."""
     digest: str
     """SHA-1 of the traces of its items when it was built."""
@@ -76,7 +79,7 @@ class WatchedCatalog:
     @cached_property
     def _as_built(self) -> bool:
         try:
-            if self.stamp is not None and list(self.stamp) == file_stamp(self.path):
+            if self.stamp == file_stamp(self.path):
                 return True
         except OSError:
             return False
@@ -108,6 +111,6 @@ class WatchedCatalog:
     @cached_property
     def _content(self) -> list[bytes]:
         try:
-            return self.path.read_bytes().removeprefix(BOM).split(b"\n")
+            return self.path.read_bytes().removeprefix(BOM).split(b"\n") if self.path.is_file() else []
         except OSError:
             return []

@@ -1,6 +1,7 @@
 """Two writers at once, thirty readers during twenty publications: nobody fails, nobody sees a mixture."""
 
 import gc
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -155,6 +156,20 @@ def test_a_generation_removed_under_its_reader(artifacts: Path, source: Path, re
     gone = retrieve("query", "lungs")
     assert gone.code == 5
     assert "which is not there" in gone.err
+
+
+def test_a_folder_that_cannot_be_listed_is_read_all_the_same(
+    artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = os.open
+
+    def refuse(path: object, flags: int, *rest: int, **more: int) -> int:
+        if flags & os.O_DIRECTORY and live(artifacts) in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return honest(path, flags, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert retrieve("query", "lungs").code == 0
 
 
 def test_versions_would_show_a_mixture(artifacts: Path, retrieve: Program) -> None:

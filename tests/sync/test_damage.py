@@ -99,6 +99,50 @@ def test_without_any_manifest_left_the_way_back_is_named(artifacts: Path, retrie
     assert done.json["status"] == "failed"
 
 
+@pytest.mark.parametrize(
+    "part",
+    ['"x": 1e999', '"x": "\\ud800"', '"at": "\\ud800"', '"sequence": 1e999', '"sequence": 1' + "0" * 40],
+)
+def test_a_manifest_with_what_json_cannot_say_again(
+    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, part: str
+) -> None:
+    wanted = live(artifacts)
+    Path("config.yaml").write_text(f"sources: [{{kind: catalog, path: {source.name}}}]")
+    path = artifacts / "generations" / wanted / "manifest.json"
+    path.write_text(path.read_text().replace('"built": {', f'"built": {{{part},'))
+    assert retrieve("query", "lungs").code in (0, 5)
+    assert retrieve("inspect", "history", "--json").code == 0
+    is_healed(retrieve, artifacts, wanted)
+
+
+def test_a_generation_in_the_folder_of_another(artifacts: Path, source: Path, retrieve: Program) -> None:
+    first = live(artifacts)
+    generations = artifacts / "generations"
+    shutil.copytree(generations / first, generations / "aaaaaaaaaaaa")
+    write_catalog(source, records(1))
+    assert retrieve("sync").code == 0
+    second = live(artifacts)
+    assert {each["generation"] for each in retrieve("inspect", "history", "--json").json} == {first, second}
+    assert retrieve("sync", "--rollback", "aaaa").code == 5
+    assert live(artifacts) == second
+    for path in (generations / first).iterdir():
+        shutil.copy(path, generations / second)
+    assert retrieve("query", "lungs").code == 5
+    is_healed(retrieve, artifacts, second)
+
+
+@pytest.mark.parametrize("name", ["bm25.pkl", "offsets.pkl", "records.jsonl", "chunks.jsonl", "dense.faiss"])
+def test_a_difference_from_a_damaged_generation(artifacts: Path, source: Path, retrieve: Program, name: str) -> None:
+    first = live(artifacts)
+    write_catalog(source, records(1))
+    assert retrieve("sync").code == 0
+    path = artifacts / "generations" / first / name
+    data = path.read_bytes()
+    for at in range(0, len(data), max(1, len(data) // 25)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :])
+        assert retrieve("inspect", "diff", "--query", "segment lungs").code in (0, 5)
+
+
 @pytest.mark.parametrize("content", ["0123456789ab\n", "", "../..", "\x00"])
 def test_a_current_that_points_nowhere(
     artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, content: str

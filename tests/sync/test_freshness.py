@@ -115,6 +115,34 @@ def test_a_batch_is_told_once(index: Path, catalog: Path, retrieve: Program, std
     assert "4 of 4 hits" in done.err
 
 
+@pytest.mark.parametrize("kind", ["docs", "catalog"])
+def test_a_source_that_became_a_pipe_is_not_waited_for(docs: Path, catalog: Path, retrieve: Program, kind: str) -> None:
+    place = docs / "a.md"
+    if kind == "catalog":
+        place = catalog
+        assert retrieve("build", "--catalog", catalog).code == 0
+    place.unlink()
+    os.mkfifo(place)
+    states = retrieve("query", "zebras lungs", "--json").json["results"]
+    assert {hit["freshness"] for hit in states} & {"changed", "deleted"}
+
+
+@pytest.mark.parametrize("stamp", [True, 5, 1.5, "x", [None], {}, None])
+@pytest.mark.parametrize("origin", [{}, {"id_prefix": None}, {"id_prefix": 5}, {"path": "\0"}, {"path": 3}], ids=str)
+def test_circumstances_that_make_no_sense_break_nothing(
+    index: Path, catalog: Path, retrieve: Program, stamp: object, origin: dict[str, object]
+) -> None:
+    path = index / "generations" / (index / "current").read_text().strip() / "manifest.json"
+    value = json.loads(path.read_text())
+    value["built"]["sources"][0]["stamp"] = stamp
+    value["built"]["sources"][0]["origin"].update(origin)
+    path.write_text(json.dumps(value))
+    write_catalog(catalog, TOOLS[1:])
+    assert retrieve("query", "lungs").code == 0
+    assert retrieve("sync").code in (0, 2)
+    assert retrieve("query", "lungs").code == 0
+
+
 def test_an_index_that_does_not_know_its_source_says_nothing_of_it(index: Path, retrieve: Program) -> None:
     path = index / "generations" / (index / "current").read_text().strip() / "manifest.json"
     value = json.loads(path.read_text())

@@ -354,6 +354,79 @@ def test_flags_that_contradict_each_other(artifacts: Path, retrieve: Program, fl
     assert retrieve("sync", *flags).code == 2
 
 
+def test_the_summary_is_printed_in_every_outcome(artifacts: Path, retrieve: Program) -> None:
+    for flags in (["--max-shrink", "7"], ["--wait", "nan"], ["--config", "nope.yaml"], ["--artifacts", "tools.jsonl"]):
+        done = retrieve("sync", *flags, "--json")
+        assert (done.code, done.json["status"]) == (2, "failed")
+        assert json.loads(done.err)["error"]["code"] == 2
+
+
+def test_shares_are_exact_to_the_record(tmp_path: Path, retrieve: Program) -> None:
+    path = write_catalog(tmp_path / "c.jsonl", records(0)[:10])
+    assert retrieve("build", "--catalog", path).code == 0
+    write_catalog(path, records(0)[:3])
+    assert retrieve("sync", "--max-shrink", "0.69").code == 1
+    assert retrieve("sync", "--max-shrink", "0.7").code == 0
+    with path.open("a") as file:
+        file.write("{broken\n" * 7)
+    assert retrieve("sync", "--max-fail", "0.7", "--json").json["status"] == "partial"
+
+
+def test_a_damaged_index_does_not_take_the_guard_away(artifacts: Path, source: Path, retrieve: Program) -> None:
+    with (artifacts / "generations" / live(artifacts) / "bm25.pkl").open("ab") as file:
+        file.write(b"x")
+    write_catalog(source, records(0)[:5])
+    assert retrieve("sync").code == 1
+    write_catalog(source, records(1))
+    assert retrieve("sync").code == 0
+
+
+def test_the_quarantine_is_that_of_the_live_index_again(artifacts: Path, source: Path, retrieve: Program) -> None:
+    with source.open("a") as file:
+        file.write("{broken\n")
+    assert retrieve("sync").code == 8
+    good = source.read_text()
+    source.write_text(good + "{broken\n" * 20)
+    assert retrieve("sync", "--json").json["status"] == "failed"
+    source.write_text(good)
+    done = retrieve("sync", "--json")
+    assert (done.code, done.json["quarantined"]) == (8, 1)
+    assert len((artifacts / "quarantine.jsonl").read_text().splitlines()) == 1
+    (artifacts / "quarantine.jsonl").unlink()
+    assert retrieve("sync").code == 8
+    assert len((artifacts / "quarantine.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("space", ["\x0c", "\x0b", "\x1c", "\u00a0"])
+def test_white_space_that_json_does_not_know_is_a_change(
+    artifacts: Path, source: Path, retrieve: Program, space: str
+) -> None:
+    lines = source.read_text().splitlines()
+    source.write_text("\n".join([*lines[:2], space + lines[2], *lines[3:]]))
+    done = retrieve("sync", "--verify", "--json")
+    assert (done.code, done.json["quarantined"], done.json["verified"]) == (8, 1, True)
+
+
+def test_a_link_is_followed_to_where_it_points_now(tmp_path: Path, retrieve: Program) -> None:
+    for version in (1, 2):
+        write_catalog(tmp_path / f"v{version}.jsonl", records(version))
+    link = tmp_path / "current.jsonl"
+    link.symlink_to("v1.jsonl")
+    assert retrieve("build", "--catalog", link).code == 0
+    link.unlink()
+    link.symlink_to("v2.jsonl")
+    assert retrieve("query", "lungs", "--strict-fresh").code == 10
+    assert retrieve("sync", "--json").json["changed"] == 60
+
+
+def test_a_source_with_a_name_that_is_no_text_is_refused(tmp_path: Path, retrieve: Program) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jsonl"))
+    write_catalog(path, records(0))
+    done = retrieve("build", "--catalog", path)
+    assert done.code == 2
+    assert "not UTF-8" in done.err
+
+
 # ------------------------------------------------------------------------------------ verify and roll back
 
 
@@ -379,7 +452,7 @@ def test_verify_finds_a_wrong_vector_in_the_cache(
     done = retrieve("sync", "--verify", "--json")
     assert done.code == 5
     assert "dense.faiss differs" in done.err
-    assert done.json["status"] == "failed"
+    assert (done.json["status"], done.json["verified"]) == ("unchanged", False)
 
 
 def test_rolling_back_goes_one_generation_further_each_time(artifacts: Path, source: Path, retrieve: Program) -> None:
