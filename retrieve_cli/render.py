@@ -297,6 +297,19 @@ def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
     console.print(table)
 
 
+def print_measures(rows: Sequence[tuple[str, str, str]], console: Console) -> None:
+    """A table of measures: the mean, and its interval over queries."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("measure", "mean", "95 % interval"):
+        table.add_column(column, justify="left" if column == "measure" else "right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
 def print_history(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
     """A table of generations: which is live, when each was published, what it has and what it changed."""
     from rich.box import SIMPLE_HEAD

@@ -154,5 +154,7 @@ _PACKAGES = (
         lambda subject: bool(_source_kinds(subject) & {"http", "sparql"}),
     ),
     _Package(("pyoxigraph",), "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
+    _Package(("ir-measures",), "retrieve eval", lambda _: False),
+    _Package(("scipy",), "retrieve eval", lambda _: False),
     _Package(("huggingface_hub",), "encoder.download", lambda subject: subject.settings.encoder.download),
 )

@@ -13,9 +13,21 @@ import retrieve_cli
 PACKAGE = Path(retrieve_cli.__file__).parent
 FLOORS = [
     {"contracts", "errors", "manifest", "changes", "durable", "pickles", "tables"},
-    {"config", "lock", "store", "generation", "vectors", "sources", "chunking", "encoders", "indexes", "stages"},
+    {
+        "config",
+        "lock",
+        "store",
+        "generation",
+        "vectors",
+        "sources",
+        "chunking",
+        "encoders",
+        "indexes",
+        "stages",
+        "evaluation",
+    },
     {"assemble", "render"},
-    {"build", "reuse", "sync", "search", "comparison", "inspection", "doctor"},
+    {"build", "reuse", "sync", "search", "evaluate", "comparison", "inspection", "doctor"},
     {"cli"},
     {"__main__"},
 ]
@@ -56,7 +68,7 @@ def test_no_file_imports_from_a_higher_floor() -> None:
 
 
 def test_rooms_are_strangers_to_each_other() -> None:
-    rooms = {"sources", "chunking", "encoders", "indexes", "stages"}
+    rooms = {"sources", "chunking", "encoders", "indexes", "stages", "evaluation"}
     met = [(file, there) for file, here, there in imports() if {here, there} <= rooms and here != there]
     assert met == []
 

@@ -1,0 +1,261 @@
+"""Topics through a searcher, and what came of it: each measure per query, means with intervals, latency beside them.
+
+All queries are ranked as one batch; some are then asked again one at a time, for how long one takes. Nothing is left
+out: a query without an answer counts with the measure's default, and where a leg that was asked for cannot run there is
+no evaluation at all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Json, Query, Ranking
+from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.evaluation.judgments import Run, Topic
+from retrieve_cli.evaluation.measures import Values, depth, per_query
+from retrieve_cli.evaluation.statistics import Interval, interval
+from retrieve_cli.search import Mode, Searcher
+
+if TYPE_CHECKING:
+    from ir_measures import Measure
+
+SCHEMA_VERSION = 1
+_TIMED = 50
+"""Queries that are asked again, one at a time."""
+_GROUPS = (1, 3)
+"""Among how many of the first groups the right one is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One configuration, or one run, on one set of judged queries."""
+
+    per_query: Values
+    """By measure, by query id: a value for every judged query."""
+    intervals: Mapping[str, Interval]
+    """Mean and 95 % interval over queries, by measure."""
+    unanswered: Sequence[str]
+    """Ids of the queries that found nothing."""
+    run: Run
+    pipeline: str
+    generation: str | None = None
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    """`p50`, `p95` of a single warm query, and the same of its stages as `encode_p50` and so on."""
+    notes: Sequence[str] = ()
+
+    @property
+    def queries(self) -> int:
+        return len(next(iter(self.per_query.values()), {}))
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means by measure."""
+        return {name: found.mean for name, found in self.intervals.items()}
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "queries": self.queries,
+            "unanswered": len(self.unanswered),
+            "metrics": self.metrics,
+            "intervals": {name: [found.low, found.high] for name, found in self.intervals.items()},
+            "pipeline": self.pipeline,
+            "generation": self.generation,
+            "latency_ms": dict(self.latency_ms),
+        }
+
+
+def judge(run: Run, topics: Sequence[Topic], measures: Sequence[Measure], *, pipeline: str) -> Evaluation:
+    """Somebody's run on these topics; queries of the run that nobody judged are left out, and said."""
+    judged = {topic.id for topic in topics}
+    if not judged & run.keys():
+        hint = "name the judgments that belong to this run"
+        raise UsageError(f"none of the {len(run)} queries of the run is judged", hint=hint)
+    strangers = len(run.keys() - judged)
+    notes = [f"{strangers} queries of the run are not judged: left out"] if strangers else []
+    return _evaluation(run, topics, measures, pipeline=pipeline, notes=notes)
+
+
+def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Measure], *, mode: Mode) -> Evaluation:
+    """The searcher's answers to all topics.
+
+    Raises:
+        UsageError: no judged id is in the index.
+        Unavailable: a leg that `mode` asks for cannot run.
+    """
+    notes = check_ids(searcher, topics)
+    queries = [Query(topic.text, topic.id) for topic in topics]
+    k = depth(measures)
+    ranked = searcher.rank(queries, k=k, mode=mode)
+    if ranked.skipped:
+        leg, why = next(iter(ranked.skipped.items()))
+        raise Unavailable(f"the {leg} leg did not run ({why}): what is left is not what was to be measured",
+                          hint=f"mend that, or measure without it: --mode {ranked.legs[0]}")  # fmt: skip
+    run = {ranking.query.id: _scores(searcher, ranking) for ranking in ranked.rankings}
+    groups = _groups(searcher, ranked.rankings, topics)
+    if groups is None:
+        notes.append("no record that was found has a group: groups are not measured")
+    further: dict[str, Mapping[str, float]] = {**(groups or {})}
+    quoting = [topic for topic in topics if topic.quote is not None]
+    if quoting:
+        quoted, unfound = _quotes(searcher, quoting, measures, mode=mode)
+        further |= quoted
+        notes += [f"the quote of query {name!r} is in no chunk: it can only be missed" for name in unfound]
+    found = _evaluation(run, topics, measures, pipeline=ranked.pipeline, notes=notes, further=further)
+    return Evaluation(
+        per_query=found.per_query,
+        intervals=found.intervals,
+        unanswered=found.unanswered,
+        run=run,
+        pipeline=ranked.pipeline,
+        generation=searcher.generation.manifest.id,
+        latency_ms=latency(searcher, queries[:_TIMED], k=min(k, 10), mode=mode),
+        notes=found.notes,
+    )
+
+
+def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
+    """What is to be said of judged ids that the index does not have.
+
+    Raises:
+        UsageError: it has none of them.
+    """
+    relevant = {name for topic in topics for name, grade in topic.grades.items() if grade > 0}
+    known = searcher.generation.contents_by_id()
+    absent = sorted(relevant - known.keys())
+    if relevant and len(absent) == len(relevant):
+        hint = f"ids of the index look like {next(iter(known), '')!r}: name the judgments of this collection"
+        raise UsageError(f"none of the {len(relevant)} relevant ids is in the index ({absent[0]!r}, …)", hint=hint)
+    if not absent:
+        return []
+    shown = ", ".join(map(repr, absent[:3]))
+    return [f"{len(absent)} of {len(relevant)} relevant ids are not in the index and can only be missed ({shown}, …)"]
+
+
+def latency(searcher: Searcher, queries: Sequence[Query], *, k: int, mode: Mode) -> dict[str, float]:
+    """Milliseconds of a single query in a warm process, by stage: the median and the 95th percentile."""
+    stages: dict[str, list[float]] = {"encode": [], "search": [], "total": []}
+    for query in queries:
+        begun = time.perf_counter()
+        ranked = searcher.rank([query], k=k, mode=mode)
+        stages["total"].append(time.perf_counter() - begun)
+        stages["encode"].append(ranked.encode)
+        stages["search"].append(ranked.search)
+    found = {}
+    for stage, seconds in stages.items():
+        for share in (50, 95):
+            name = f"p{share}" if stage == "total" else f"{stage}_p{share}"
+            found[name] = round(float(np.percentile(seconds, share)) * 1000.0, 3)
+    return dict(sorted(found.items()))
+
+
+def write_run(run: Run, path: Path, *, tag: str) -> None:
+    """The run as TREC has it: `query Q0 document rank score tag`, the rank by trec_eval's order of equal scores."""
+    lines = []
+    for query, scores in run.items():
+        for rank, (document, score) in enumerate(sorted(scores.items(), key=_trec_order), 1):
+            if len(document.split()) != 1 or len(query.split()) != 1:
+                hint = "TREC files set their columns apart by blanks; --per-query-out has no such limit"
+                raise UsageError(f"a TREC run cannot hold the id {document!r} of query {query!r}", hint=hint)
+            lines.append(f"{query} Q0 {document} {rank} {score!r} {tag}\n")
+    path.write_text("".join(lines), "utf-8")
+
+
+def write_per_query(found: Evaluation, topics: Sequence[Topic], path: Path) -> None:
+    """A line of JSON for each judged query: id, text, every measure, how many results."""
+    rows = (
+        {
+            "id": topic.id,
+            "query": topic.text,
+            **{name: values[topic.id] for name, values in found.per_query.items() if topic.id in values},
+            "results": len(found.run.get(topic.id, {})),
+        }
+        for topic in topics
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+
+
+def _trec_order(entry: tuple[str, float]) -> tuple[float, list[int]]:
+    """By score; among equal scores trec_eval puts the id that sorts last first."""
+    return -entry[1], [-byte for byte in entry[0].encode()]
+
+
+def _evaluation(
+    run: Run,
+    topics: Sequence[Topic],
+    measures: Sequence[Measure],
+    *,
+    pipeline: str,
+    notes: Sequence[str],
+    further: Values | None = None,
+) -> Evaluation:
+    graded = {topic.id: topic.grades for topic in topics if topic.grades}
+    values: dict[str, Mapping[str, float]] = {}
+    if graded:
+        values.update(per_query(measures, graded, run))
+    values.update(further or {})
+    intervals = {name: interval(np.array(list(each.values()), np.float64)) for name, each in values.items() if each}
+    unanswered = [topic.id for topic in topics if not run.get(topic.id)]
+    return Evaluation(values, intervals, unanswered, run, pipeline, notes=notes)
+
+
+def _quotes(
+    searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Measure], *, mode: Mode
+) -> tuple[Values, list[str]]:
+    """The measures over chunks, of which those are relevant that hold the quote, and the queries whose quote none has.
+
+    White space counts as one blank, however much there is.
+    """
+    quotes = {topic.id: " ".join(str(topic.quote).split()) for topic in topics}
+    grades: dict[str, dict[str, int]] = {topic.id: {} for topic in topics}
+    for row, chunk in enumerate(searcher.generation.chunks):
+        text = " ".join(str(chunk["text"]).split())
+        for name, quote in quotes.items():
+            if quote in text:
+                grades[name][searcher.generation.chunk_id(row)] = 1
+    queries = [Query(topic.text, topic.id) for topic in topics]
+    ranked = searcher.rank(queries, k=depth(measures), mode=mode, unit="chunk")
+    run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in ranked.rankings}
+    values = {f"chunk {name}": each for name, each in per_query(measures, grades, run).items()}
+    return values, [name for name, found in grades.items() if not found]
+
+
+def _scores(searcher: Searcher, ranking: Ranking) -> dict[str, float]:
+    return {searcher.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+
+
+def _groups(
+    searcher: Searcher, rankings: Sequence[Ranking], topics: Sequence[Topic]
+) -> dict[str, dict[str, float]] | None:
+    """Whether the right group is among the first ones, for the topics that name it: `group@1`, `group@3`.
+
+    None where the topics name groups and the index has none.
+    """
+    wanted = {topic.id: topic.group for topic in topics if topic.group is not None}
+    firsts = {each.query.id: _first_groups(searcher, each) for each in rankings if each.query.id in wanted}
+    if wanted and not any(firsts.values()):
+        return None
+    return {
+        f"group@{count}": {name: float(wanted[name] in first[:count]) for name, first in firsts.items()}
+        for count in (_GROUPS if wanted else ())
+    }
+
+
+def _first_groups(searcher: Searcher, ranking: Ranking) -> list[Json]:
+    """The groups of a ranking's records in the order in which they first occur, as many as are looked at."""
+    first: list[Json] = []
+    for hit in ranking.hits:
+        group = searcher.generation.records[hit.record]["group"]
+        if group is not None and group not in first:
+            first.append(group)
+        if len(first) == max(_GROUPS):
+            break
+    return first

@@ -1,0 +1,67 @@
+"""What an evaluation must reach: a figure, a sign and a limit, or no less than it reached before."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from retrieve_cli.errors import UsageError
+
+_SIGNS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_FORM = re.compile(r"\s*(?P<name>\S.*?)\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>[-+]?[0-9.]+(?:e[-+]?\d+)?)\s*(?:ms)?\s*")
+_ROUNDING = 1e-9
+"""Less than any figure is printed to: a baseline is read back from its decimal digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """`nDCG@10>=0.60`, `p95<=300ms`."""
+
+    name: str
+    sign: str
+    limit: float
+
+    @classmethod
+    def of(cls, text: str) -> Gate:
+        """Raises: UsageError where the text is no figure, sign and limit."""
+        hint = "for example: --gate 'nDCG@10>=0.60' --gate 'p95<=300ms'"
+        match = _FORM.fullmatch(text)
+        try:
+            if match is None:
+                raise ValueError("it has no sign or no number")
+            return cls(match["name"], match["sign"], float(match["limit"]))
+        except ValueError as error:
+            raise UsageError(f"--gate {text!r} is no gate: {error}", hint=hint) from error
+
+    def fault(self, figures: Mapping[str, float]) -> str:
+        """Why the figures do not pass; empty where they do."""
+        value = figures[self.name]
+        passed = _SIGNS[self.sign](value, self.limit)
+        return "" if passed else f"{self.name} is {value:.6g}, and must be {self.sign} {self.limit:g}"
+
+
+def check_names(gates: Sequence[Gate], known: Sequence[str]) -> None:
+    """Raises: UsageError where a gate is for a figure that is not computed."""
+    for gate in gates:
+        if gate.name not in known:
+            hint = f"there are: {', '.join(known)}; others come with --metrics"
+            raise UsageError(f"there is no figure {gate.name!r} to hold to a limit", hint=hint)
+
+
+def losses(metrics: Mapping[str, float], baseline: Mapping[str, float], tolerance: float) -> list[str]:
+    """A sentence for each measure that is worse than in the baseline by more than `tolerance`, or absent now."""
+    found = []
+    for name, before in baseline.items():
+        now = metrics.get(name)
+        if now is None:
+            found.append(f"{name} is in the baseline and was not computed")
+        elif now < before - tolerance - _ROUNDING:
+            found.append(f"{name} is {now:.6g}; the baseline has {before:.6g}, and {tolerance:g} less is tolerated")
+    return found

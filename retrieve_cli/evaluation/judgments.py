@@ -1,0 +1,214 @@
+"""Queries with their judgments, as gold files, BEIR folders and TREC files have them: read and checked whole.
+
+What cannot be judged is an error that names file and line, before any query is asked: a measure over what happened to
+be readable would be a measure of something else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+
+Grades = Mapping[str, int]
+"""Relevance by record id; 0 and below is judged and not relevant."""
+Run = Mapping[str, Mapping[str, float]]
+"""Scores by record id, by query id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A query and what is right for it."""
+
+    id: str
+    text: str
+    grades: Grades = field(default_factory=dict)
+    group: str | None = None
+    """The group that its answer belongs to."""
+    quote: str | None = None
+    """A stretch of text; chunks that hold it are relevant."""
+
+
+def read_gold(path: Path) -> list[Topic]:
+    """Topics of a gold file, one JSON object a line: `query`, and `relevant`, `group` or `quote`.
+
+    Raises:
+        UsageError: the file cannot be read, or a line of it is not that.
+    """
+    topics = [_gold_topic(item, f"{path}:{number}", number) for number, item in _objects(path)]
+    _refuse_repeated((topic.id for topic in topics), f"{path} has two queries with the id")
+    return _some(topics, path)
+
+
+def read_beir(folder: Path, split: str) -> tuple[list[Topic], int]:
+    """Topics of a BEIR folder that are judged in a split, and how many queries are not.
+
+    Raises:
+        UsageError: a file of it is absent or not what it should be.
+    """
+    qrels = folder / "qrels" / f"{split}.tsv"
+    if not qrels.is_file():
+        there = ", ".join(sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))) or "none"
+        raise UsageError(f"{folder} has no judgments {qrels}", hint=f"splits that are there: {there}")
+    return read_files(folder / "queries.jsonl", qrels)
+
+
+def read_files(queries: Path, qrels: Path) -> tuple[list[Topic], int]:
+    """Topics of a file of queries (JSON Lines with `_id` and `text`, or `id TAB text`) and one of judgments (TREC's
+    `query 0 document grade`, or BEIR's three columns under a header), and how many queries have no judgment.
+
+    Raises:
+        UsageError: a line is neither, a judgment is given twice, or its query is not among the queries.
+    """
+    texts = _read_texts(queries)
+    judged: dict[str, dict[str, int]] = {}
+    for where, query, document, grade in _judgments(qrels):
+        if query not in texts:
+            raise UsageError(f"{where}: query {query!r} is not in {queries}", hint="name the queries of these qrels")
+        if document in judged.setdefault(query, {}):
+            raise UsageError(f"{where}: {document!r} is judged twice for query {query!r}", hint="keep one of the two")
+        judged[query][document] = grade
+    topics = [Topic(name, text, judged[name]) for name, text in texts.items() if name in judged]
+    return _some(topics, qrels), len(texts) - len(topics)
+
+
+def read_run(path: Path) -> Run:
+    """A TREC run: `query Q0 document rank score tag` a line.
+
+    Raises:
+        UsageError: a line is something else, or lists a document twice for a query.
+    """
+    run: dict[str, dict[str, float]] = {}
+    for where, (query, _, document, _, score, *_) in _columns(path, 6, "query Q0 document rank score tag"):
+        if document in run.setdefault(query, {}):
+            raise UsageError(f"{where}: {document!r} is listed twice for query {query!r}", hint="keep one of the two")
+        run[query][document] = _number(score, float, where)
+    if not run:
+        raise UsageError(f"{path} holds no run", hint="a line is: query Q0 document rank score tag")
+    return run
+
+
+# ------------------------------------------------------------------------------------------------- gold
+
+
+def _gold_topic(item: Mapping[str, Json], where: str, number: int) -> Topic:
+    text = item.get("query", item.get("text"))
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"{where} has no `query`", hint=_GOLD)
+    known = {"query", "text", "relevant", "group", "quote", "id", "_id", "metadata"}
+    if strange := sorted(item.keys() - known):
+        raise UsageError(f"{where}: unknown key `{strange[0]}`", hint=_GOLD)
+    grades = _grades(item.get("relevant", {}), where)
+    group, quote = item.get("group"), item.get("quote")
+    for name, value in (("group", group), ("quote", quote)):
+        if value is not None and not (isinstance(value, str) and value.strip()):
+            raise UsageError(f"{where}: `{name}` is {value!r}, not a text", hint=_GOLD)
+    if not grades and group is None and quote is None:
+        raise UsageError(f"{where} says nothing of what is right for its query", hint=_GOLD)
+    return Topic(str(item.get("id", item.get("_id", number))), text, grades, group, quote)
+
+
+_GOLD = 'a line is {"query": "…", "relevant": ["id", …] or {"id": grade, …}}, with "group" and "quote" if you like'
+
+
+def _grades(relevant: Json, where: str) -> dict[str, int]:
+    if isinstance(relevant, list):
+        _refuse_repeated(map(str, relevant), f"{where}: `relevant` names twice")
+        relevant = dict.fromkeys(map(str, relevant), 1)
+    if not isinstance(relevant, dict):
+        raise UsageError(f"{where}: `relevant` is neither a list of ids nor grades by id", hint=_GOLD)
+    for name, grade in relevant.items():
+        if isinstance(grade, bool) or not isinstance(grade, int):
+            raise UsageError(f"{where}: the grade of {name!r} is {grade!r}, not a whole number", hint=_GOLD)
+    return relevant
+
+
+# ------------------------------------------------------------------------------------------ files of lines
+
+
+def _read_texts(path: Path) -> dict[str, str]:
+    """Query texts by id."""
+    found = []
+    if _lines(path)[:1] and _lines(path)[0][1].startswith("{"):
+        for number, item in _objects(path):
+            name, text = item.get("_id", item.get("id")), item.get("text", item.get("query"))
+            if name is None or not isinstance(text, str) or not text.strip():
+                raise UsageError(f"{path}:{number} has no `_id` or no `text`", hint="name a file of queries")
+            found.append((str(name), text))
+    else:
+        for number, line in _lines(path):
+            name, tab, text = line.partition("\t")
+            if not tab or not text.strip():
+                raise UsageError(f"{path}:{number} is not `id TAB text`", hint="name a file of queries")
+            found.append((name.strip(), text.strip()))
+    _refuse_repeated((name for name, _ in found), f"{path} has two queries with the id")
+    return dict(found)
+
+
+def _judgments(path: Path) -> Iterator[tuple[str, str, str, int]]:
+    """Where it stands, query, document, grade."""
+    lines = _lines(path)
+    if lines and lines[0][1].split()[:1] == ["query-id"]:
+        for number, line in lines[1:]:
+            columns = line.split("\t")
+            where = f"{path}:{number}"
+            if len(columns) != 3:
+                raise UsageError(f"{where} is not `query TAB document TAB grade`", hint="name a file of judgments")
+            yield where, columns[0], columns[1], _number(columns[2], int, where)
+    else:
+        for where, (query, _, document, grade) in _columns(path, 4, "query 0 document grade"):
+            yield where, query, document, _number(grade, int, where)
+
+
+def _columns(path: Path, count: int, form: str) -> Iterator[tuple[str, list[str]]]:
+    for number, line in _lines(path):
+        columns = line.split()
+        if len(columns) != count:
+            raise UsageError(f"{path}:{number} is not `{form}`", hint="columns are set apart by blanks")
+        yield f"{path}:{number}", columns
+
+
+def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+    for number, line in _lines(path):
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{path}:{number} is not JSON ({error})", hint="one object a line") from error
+        if not isinstance(item, dict):
+            raise UsageError(f"{path}:{number} is no JSON object", hint="one object a line")
+        yield number, item
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """The lines that are not blank, with their numbers."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}", hint="check the path; the file must be UTF-8") from error
+    return [(number, line.strip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _number(text: str, kind: Callable[[str], Any], where: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: {text.strip()!r} is no number", hint="mend that line") from error
+
+
+def _refuse_repeated(names: Iterable[str], what: str) -> None:
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise UsageError(f"{what} {name!r}", hint="keep one of the two")
+        seen.add(name)
+
+
+def _some(topics: list[Topic], path: Path) -> list[Topic]:
+    if not topics:
+        raise UsageError(f"{path} judges no query", hint="name a file with judgments")
+    return topics

@@ -1,0 +1,172 @@
+"""`retrieve eval`: the whole program against judged queries."""
+
+import json
+from pathlib import Path
+
+import ir_measures
+import pytest
+from samples import Program, write_catalog
+
+from retrieve_cli.evaluation.gates import Gate, losses
+
+GOLD = [
+    {"id": "q1", "query": "segment lungs in CT", "relevant": {"lungs": 3, "brain": 1}, "group": "radiology"},
+    {"id": "q2", "query": "count cells", "relevant": ["cells"], "group": "microscopy"},
+    {"id": "q3", "query": "the of and", "relevant": ["align"], "group": "nowhere"},
+]
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    path = tmp_path / "gold.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in GOLD))
+    return path
+
+
+def test_the_figures_are_those_that_ir_measures_computes_from_the_run(
+    index: Path, gold: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    done = retrieve("eval", "--gold", gold, "--run-out", tmp_path / "run", "--json")
+    assert done.code == 0, done.err
+    found = done.json
+    qrels = {line["id"]: line["relevant"] if isinstance(line["relevant"], dict) else {"cells": 1} for line in GOLD[:2]}
+    qrels["q3"] = {"align": 1}
+    theirs = ir_measures.calc_aggregate(
+        [ir_measures.parse_measure(name) for name in ("nDCG@10", "R@100", "RR@10", "AP@100")],
+        qrels,
+        list(ir_measures.read_trec_run(str(tmp_path / "run"))),
+    )
+    for measure, value in theirs.items():
+        assert found["metrics"][str(measure)] == pytest.approx(value)
+        low, high = found["intervals"][str(measure)]
+        assert low <= value <= high
+    assert (found["queries"], found["schema_version"]) == (3, 1)
+    assert {"p50", "p95", "encode_p50", "search_p95"} <= found["latency_ms"].keys()
+    assert found["pipeline"].startswith("fuse(")
+
+
+def test_a_query_without_an_answer_counts(index: Path, gold: Path, retrieve: Program) -> None:
+    found = retrieve("eval", "--gold", gold, "--mode", "bm25", "--json").json
+    assert (found["queries"], found["unanswered"]) == (3, 1)
+    assert found["metrics"]["nDCG@10"] <= 2 / 3
+
+
+def test_groups_are_measured_where_they_are_named(index: Path, gold: Path, retrieve: Program) -> None:
+    found = retrieve("eval", "--gold", gold, "--json").json["metrics"]
+    assert found["group@1"] == pytest.approx(2 / 3)
+    assert found["group@3"] == pytest.approx(2 / 3)
+
+
+def test_groups_that_no_record_has_are_not_measured(retrieve: Program, gold: Path, tmp_path: Path) -> None:
+    path = write_catalog(
+        tmp_path / "c.jsonl", [{"id": "lungs", "name": "lungs in CT"}, {"id": "cells", "name": "cells"}]
+    )
+    assert retrieve("build", "--catalog", path).code == 0
+    done = retrieve("eval", "--gold", gold)
+    assert "groups are not measured" in done.err
+    assert "group@1" not in done.out
+
+
+def test_quotes_are_looked_for_in_chunks(tmp_path: Path, retrieve: Program) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("# Zebras\nZebras have   stripes,\nas everybody knows.\n\n# Lions\nLions have none.")
+    assert retrieve("build", "--docs-dir", docs).code == 0
+    gold = tmp_path / "gold.jsonl"
+    lines = [
+        {"query": "zebras stripes", "quote": "Zebras have stripes, as everybody"},
+        {"query": "x", "quote": "no such"},
+    ]
+    gold.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = retrieve("eval", "--gold", gold, "--metrics", "RR@10,P@1", "--per-query-out", tmp_path / "each")
+    assert done.code == 0, done.err
+    assert "the quote of query '2' is in no chunk" in done.err
+    first, second = map(json.loads, (tmp_path / "each").read_text().splitlines())
+    assert (first["chunk RR@10"], second["chunk RR@10"]) == (1.0, 0.0)
+
+
+def test_a_run_is_judged_without_an_index(gold: Path, retrieve: Program, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("q1 Q0 lungs 1 2.0 t\nq2 Q0 brain 1 1.0 t\nq9 Q0 x 1 1.0 t\n")
+    done = retrieve(
+        "eval", "--gold", gold, "--run", tmp_path / "run", "--metrics", "Success@1", "--per-query-out", "each"
+    )
+    assert done.code == 0, done.err
+    assert [json.loads(line)["Success@1"] for line in Path("each").read_text().splitlines()] == [1.0, 0.0, 0.0]
+    assert "1 queries of the run are not judged" in done.err
+
+
+def test_gates_end_with_9_and_a_sentence_each(index: Path, gold: Path, retrieve: Program, tmp_path: Path) -> None:
+    assert retrieve("eval", "--gold", gold, "--gate", "nDCG@10>=0.1", "--gate", "p95<=100000ms").code == 0
+    done = retrieve("eval", "--gold", gold, "--gate", "nDCG@10>=0.999", "--gate", "p95<0ms", "--json")
+    assert done.code == 9
+    assert json.loads(done.err)["error"]["message"].count("must be") == 2
+    assert done.json["queries"] == 3
+    baseline = tmp_path / "base.json"
+    baseline.write_text(retrieve("eval", "--gold", gold, "--json").out)
+    assert retrieve("eval", "--gold", gold, "--baseline", baseline).code == 0
+    worse = retrieve("eval", "--gold", gold, "--mode", "bm25", "--baseline", baseline)
+    assert worse.code == 9
+    assert "the baseline has" in worse.err
+    assert retrieve("eval", "--gold", gold, "--mode", "bm25", "--baseline", baseline, "--tolerance", "1").code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "one set of judged queries"),
+        (["--gold", "gold.jsonl", "--beir", "x"], "one set of judged queries"),
+        (["--queries", "gold.jsonl"], "one set of judged queries"),
+        (["--gold", "nope.jsonl"], "nope.jsonl"),
+        (["--gold", "gold.jsonl", "--metrics", "nDGC@10"], "'nDGC@10' is no measure"),
+        (["--gold", "gold.jsonl", "--gate", "nDCG@10"], "is no gate"),
+        (["--gold", "gold.jsonl", "--gate", "P@5>=1"], "no figure 'P@5'"),
+        (["--gold", "gold.jsonl", "--baseline", "gold.jsonl"], "is no baseline"),
+        (["--gold", "gold.jsonl", "--mode", "sparse"], "'sparse'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused(
+    index: Path, gold: Path, retrieve: Program, flags: list[str], message: str
+) -> None:
+    done = retrieve("eval", *flags)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_judgments_of_another_collection_are_refused(index: Path, retrieve: Program, tmp_path: Path) -> None:
+    path = tmp_path / "g.jsonl"
+    path.write_text('{"query": "a", "relevant": ["x", "y"]}\n')
+    done = retrieve("eval", "--gold", path)
+    assert done.code == 2
+    assert "none of the 2 relevant ids is in the index" in done.err
+    path.write_text('{"query": "a", "relevant": ["lungs", "y"]}\n')
+    assert "1 of 2 relevant ids are not in the index" in retrieve("eval", "--gold", path).err
+
+
+def test_a_leg_that_cannot_run_is_no_result(index: Path, gold: Path, retrieve: Program, monkeypatch) -> None:
+    from retrieve_cli.encoders.hashed import HashedEncoder
+    from retrieve_cli.errors import Unavailable
+
+    def refuse(*_: object) -> None:
+        raise Unavailable("the model is gone", hint="fetch it")
+
+    monkeypatch.setattr(HashedEncoder, "encode_queries", refuse)
+    done = retrieve("eval", "--gold", gold)
+    assert done.code == 6
+    assert "dense leg did not run" in done.err
+    assert retrieve("eval", "--gold", gold, "--mode", "bm25").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "passes", "fails"),
+    [("a>=0.5", 0.5, 0.49), ("a<=300ms", 300, 301), ("a > .5", 0.51, 0.5), ("a< 1e2", 99, 100)],
+)
+def test_a_gate_is_a_figure_a_sign_and_a_limit(text: str, passes: float, fails: float) -> None:
+    gate = Gate.of(text)
+    assert gate.fault({"a": passes}) == ""
+    assert "must be" in gate.fault({"a": fails})
+
+
+def test_a_measure_that_is_missing_now_is_a_loss() -> None:
+    assert losses({"a": 0.5}, {"a": 0.5, "b": 0.1}, 0.0) == ["b is in the baseline and was not computed"]
+    assert losses({"a": 0.49}, {"a": 0.5}, 0.01) == []

@@ -1,0 +1,110 @@
+"""Judged queries are read whole and checked before anything is asked."""
+
+import json
+from pathlib import Path
+
+import pytest
+from samples import ROOT, collection
+
+from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluation.judgments import read_beir, read_files, read_gold, read_run
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "file"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_the_gold_file_of_the_catalog_is_read_whole() -> None:
+    path = ROOT / "catalogs" / "gold.jsonl"
+    topics = read_gold(path)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [topic.id for topic in topics] == [line["id"] for line in lines]
+    assert all(topic.grades and topic.group for topic in topics)
+
+
+def test_a_list_of_ids_is_relevant_alike_and_a_line_number_is_an_id(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"query": "a", "relevant": ["x", "y"]}\n\n{"query": "b", "quote": "some words"}\n')
+    first, second = read_gold(path)
+    assert (first.id, first.grades) == ("1", {"x": 1, "y": 1})
+    assert (second.id, second.quote, second.grades) == ("3", "some words", {})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "file:1 is not JSON"),
+        ("[]", "file:1 is no JSON object"),
+        ('{"relevant": ["x"]}', "file:1 has no `query`"),
+        ('{"query": " ", "relevant": ["x"]}', "has no `query`"),
+        ('{"query": "a"}', "says nothing of what is right"),
+        ('{"query": "a", "relevant": []}', "says nothing of what is right"),
+        ('{"query": "a", "relevant": ["x", "x"]}', "names twice 'x'"),
+        ('{"query": "a", "relevant": {"x": 1.5}}', "the grade of 'x' is 1.5"),
+        ('{"query": "a", "relevant": {"x": true}}', "the grade of 'x' is True"),
+        ('{"query": "a", "relevant": "x"}', "neither a list of ids nor grades"),
+        ('{"query": "a", "relevent": ["x"]}', "unknown key `relevent`"),
+        ('{"query": "a", "relevant": ["x"], "group": 3}', "`group` is 3"),
+        ('{"query": "a", "id": 1, "relevant": ["x"]}\n{"query": "b", "id": 1, "relevant": ["x"]}', "two queries"),
+        ("", "judges no query"),
+    ],
+)
+def test_a_gold_file_that_is_not_one_is_refused_by_its_line(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message.replace("[", r"\[")):
+        read_gold(written(tmp_path, line))
+
+
+@pytest.mark.parametrize(
+    "name", ["scifact", "cranfield", "biii", "sealtools", "toollinkos", "biotools", "chunking-eval"]
+)
+def test_a_collection_is_read_as_its_judgments_are(name: str) -> None:
+    folder = collection(name)
+    topics, unjudged = read_beir(folder, "test")
+    rows = (folder / "qrels" / "test.tsv").read_text("utf-8").splitlines()[1:]
+    assert sum(len(topic.grades) for topic in topics) == len(rows)
+    assert len(topics) + unjudged == len((folder / "queries.jsonl").read_text("utf-8").splitlines())
+
+
+def test_files_of_trec_and_beir_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"_id": "1", "text": "a b"}\n{"_id": "2", "text": "c"}\n')
+    (tmp_path / "q.tsv").write_text("1\ta b\n2\tc\n")
+    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\n1\tx\t2\n")
+    (tmp_path / "trec").write_text("1 0 x 2\n")
+    found = [read_files(tmp_path / q, tmp_path / r) for q in ("q.jsonl", "q.tsv") for r in ("beir.tsv", "trec")]
+    assert all(each == found[0] for each in found)
+    ([topic], unjudged) = found[0]
+    assert (topic.text, topic.grades, unjudged) == ("a b", {"x": 2}, 1)
+
+
+@pytest.mark.parametrize(
+    ("qrels", "message"),
+    [
+        ("9 0 x 1\n", "query '9' is not in"),
+        ("1 0 x 1\n1 0 x 0\n", "judged twice"),
+        ("1 0 x\n", "is not `query 0 document grade`"),
+        ("1 0 x y\n", "'y' is no number"),
+        ("query-id\tcorpus-id\tscore\n1\tx\n", "is not `query TAB document TAB grade`"),
+        ("", "judges no query"),
+    ],
+)
+def test_judgments_that_are_none_are_refused_by_their_line(tmp_path: Path, qrels: str, message: str) -> None:
+    (tmp_path / "q.tsv").write_text("1\ta\n")
+    with pytest.raises(UsageError, match=message):
+        read_files(tmp_path / "q.tsv", written(tmp_path, qrels))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("1 Q0 x 1 0.5\n", "is not `query Q0"), ("1 Q0 x 1 a t\n", "'a' is no number"),
+     ("1 Q0 x 1 1 t\n1 Q0 x 2 0 t\n", "listed twice"), ("", "holds no run")],
+)  # fmt: skip
+def test_a_run_that_is_none_is_refused_by_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_run(written(tmp_path, text))
+
+
+def test_a_split_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        read_beir(collection("toollinkos"), "train")
+    assert "test_with_dependencies" in caught.value.hint

@@ -1,0 +1,82 @@
+"""Measures are those of ir_measures and trec_eval, for every judged query."""
+
+from pathlib import Path
+
+import ir_measures
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluate import write_run
+from retrieve_cli.evaluation.judgments import read_run
+from retrieve_cli.evaluation.measures import DEFAULT, depth, parse, per_query
+
+NAMES = [*DEFAULT, "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]
+ids = st.sampled_from([f"d{number}" for number in range(12)])
+qrels = st.dictionaries(
+    st.sampled_from("abcdef"), st.dictionaries(ids, st.integers(-1, 3), min_size=1), min_size=1, max_size=5
+)
+scores = st.floats(-2, 2, width=32) | st.sampled_from([0.0, 0.5, 1.0])
+runs = st.dictionaries(st.sampled_from("abcdefg"), st.dictionaries(ids, scores, max_size=12), max_size=6)
+
+
+@given(qrels=qrels, run=runs)
+def test_every_judged_query_has_the_value_that_ir_measures_gives_it(
+    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
+) -> None:
+    measures = parse(NAMES)
+    found = per_query(measures, qrels, run)
+    qrels = {query: {name: max(grade, 0) for name, grade in grades.items()} for query, grades in qrels.items()}
+    theirs = {
+        (str(metric.measure), metric.query_id): metric.value
+        for metric in ir_measures.iter_calc(measures, qrels, {q: r for q, r in run.items() if q in qrels})
+    }
+    means = ir_measures.calc_aggregate(measures, qrels, {q: r for q, r in run.items() if q in qrels})
+    for measure in measures:
+        values = found[str(measure)]
+        assert list(values) == list(qrels)
+        for query, value in values.items():
+            assert value == theirs.get((str(measure), query), measure.DEFAULT)
+        assert sum(values.values()) / len(values) == pytest.approx(means[measure])
+
+
+@given(qrels=qrels, run=runs)
+def test_a_run_that_is_written_and_read_again_is_measured_the_same(
+    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("run") / "run.trec"
+    write_run(run, path, tag="t")
+    measures = parse(NAMES)
+    again = read_run(path) if path.stat().st_size else {}
+    assert per_query(measures, qrels, again) == per_query(measures, qrels, run)
+    for line in path.read_text().splitlines():
+        query, _, _, rank, _, _ = line.split()
+        assert 1 <= int(rank) <= len(run[query])
+
+
+def test_ranks_of_equal_scores_are_those_of_trec_eval(tmp_path: Path) -> None:
+    write_run({"q": {"a": 1.0, "c": 1.0, "b": 1.0, "z": 0.5}}, tmp_path / "run", tag="t")
+    assert [line.split()[2] for line in (tmp_path / "run").read_text().splitlines()] == ["c", "b", "a", "z"]
+    first = ir_measures.calc_aggregate(
+        [ir_measures.Success @ 1], {"q": {"c": 1}}, {"q": {"a": 1.0, "c": 1.0, "b": 1.0}}
+    )
+    assert list(first.values()) == [1.0]
+
+
+def test_an_id_that_a_trec_file_cannot_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'a b'"):
+        write_run({"q": {"a b": 1.0}}, tmp_path / "run", tag="t")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("nDGC@10", "nDCG@10"), ("foo", "R@100"), ("nDCG@x", "nDCG"), ("", "nDCG@10"), ("P@5@3", "P@10")]
+)
+def test_a_name_that_is_no_measure_is_refused_with_the_nearest(name: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse([name])
+    assert hint in caught.value.hint
+
+
+def test_the_depth_is_that_of_the_deepest_measure() -> None:
+    assert depth(parse(["nDCG@10", "R@200"])) == 200
+    assert depth(parse(["nDCG@10", "AP"])) == 1000
