@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.errors import Exit, RetrieveError, UsageError
+from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
 
 if TYPE_CHECKING:
+    from retrieve_cli.config import Settings
     from retrieve_cli.evaluate import Evaluation
+    from retrieve_cli.evaluation.differences import Difference
     from retrieve_cli.evaluation.judgments import Topic
 
 
@@ -42,6 +44,15 @@ def evaluate(
     per_query_out: Annotated[
         Path | None, typer.Option("--per-query-out", metavar="FILE", help="Write every measure of every query, JSONL.")
     ] = None,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="KEY=VALUE", help="Compare with this setting changed (several: a=1,b=2); repeatable."
+        ),
+    ] = None,
+    with_run: Annotated[
+        list[Path] | None, typer.Option("--with-run", metavar="FILE", help="Compare with this TREC run; repeatable.")
+    ] = None,
     gate: Annotated[
         list[str] | None,
         typer.Option("--gate", metavar="GATE", help="End with 9 unless it holds: 'nDCG@10>=0.6', 'p95<=300ms'."),
@@ -53,9 +64,13 @@ def evaluate(
     *,
     shared: Shared,
 ) -> None:
-    """Measure the answers to judged queries: every query counts, every mean has its interval, latency stands beside."""
+    """Measure the answers to judged queries: every query counts, every mean has its interval, latency stands beside.
+
+    With --with or --with-run, compare: paired by query, each difference with its interval and how sure it is.
+    """
     from retrieve_cli import evaluate as evaluation
     from retrieve_cli.evaluation import gates, judgments, measures
+    from retrieve_cli.evaluation.differences import differences
 
     settings = shared.settings("search", mode=mode)
     topics, notes = _topics(gold, beir, split, queries, qrels)
@@ -63,20 +78,27 @@ def evaluate(
     chosen = measures.parse(names or measures.DEFAULT)
     wanted = [gates.Gate.of(text) for text in gate or ()]
     before = _baseline(baseline)
-    if run is not None:
-        found = evaluation.judge(judgments.read_run(run), topics, chosen, pipeline=str(run))
-    else:
+    changed = {text: _changed(settings, text) for text in with_ or ()}
+    runs = {str(path): judgments.read_run(path) for path in with_run or ()}
+
+    def asked(settings: Settings) -> Evaluation:
         from retrieve_cli.search import Searcher
 
-        searcher = Searcher(shared.store, settings)
-        found = evaluation.evaluate(searcher, topics, chosen, mode=settings.search.mode)
+        return evaluation.evaluate(Searcher(shared.store, settings), topics, chosen, mode=settings.search.mode)
+
+    found = (
+        asked(settings) if run is None else evaluation.judge(judgments.read_run(run), topics, chosen, pipeline=str(run))
+    )
+    arms = {text: asked(each) for text, each in changed.items()}
+    arms |= {name: evaluation.judge(each, topics, chosen, pipeline=name) for name, each in runs.items()}
+    compared = differences(found.per_query, {name: arm.per_query for name, arm in arms.items()})
     figures = {**found.metrics, **found.latency_ms}
     gates.check_names(wanted, list(figures))
     if run_out is not None:
         evaluation.write_run(found.run, run_out, tag="retrieve")
     if per_query_out is not None:
         evaluation.write_per_query(found, topics, per_query_out)
-    _print(found, shared, per_query_out)
+    _print(found, arms, compared, shared, per_query_out)
     for note in (*notes, *found.notes):
         shared.talk.say(f"note: {note}")
     failed = [fault for each in wanted if (fault := each.fault(figures))]
@@ -120,11 +142,53 @@ def _baseline(path: Path | None) -> dict[str, float]:
         raise UsageError(f"{path} is no baseline ({error!r})", hint=hint) from error
 
 
-def _print(found: Evaluation, shared: Shared, per_query: Path | None) -> None:
+def _changed(settings: Settings, text: str) -> Settings:
+    """The settings with `section.key=value,…` in their place.
+
+    Raises:
+        UsageError: it is not that, or a key changes the index and not only the answers.
+    """
+    import yaml
+
+    from retrieve_cli.config import override
+
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        section, dot, name = key.strip().partition(".")
+        if not (equals and dot):
+            raise UsageError(f"--with {text!r} is not SECTION.KEY=VALUE", hint="for example: --with fusion.method=rrf")
+        if section not in _OF_ANSWERS and key.strip() != "dense.hnsw_ef_search":
+            hint = "build another index with it, write its run (--run-out), and compare: --with-run FILE"
+            raise UsageError(f"`{key.strip()}` changes the index, which this command only asks", hint=hint)
+        settings = override(settings, {section: {name: yaml.safe_load(value)}}, where=f"--with {text}")
+    return settings
+
+
+_OF_ANSWERS = ("search", "fusion")
+"""Sections of the configuration that change answers and not the index."""
+
+
+def _print(
+    found: Evaluation,
+    arms: Mapping[str, Evaluation],
+    compared: Sequence[Difference],
+    shared: Shared,
+    per_query: Path | None,
+) -> None:
     from retrieve_cli import render
 
     if shared.format == "json":
-        print(render.dump({**found.to_json(), "per_query": str(per_query) if per_query else None}))
+        value = {**found.to_json(), "per_query": str(per_query) if per_query else None}
+        if arms:
+            value["arms"] = [
+                {
+                    "arm": name,
+                    **arm.to_json(),
+                    "differences": {each.measure: each.to_json() for each in compared if each.arm == name},
+                }
+                for name, arm in arms.items()
+            ]
+        print(render.dump(value))
         return
     rows: Sequence[tuple[str, str, str]] = [
         (name, f"{each.mean:.4f}", f"{each.low:.4f} - {each.high:.4f}") for name, each in found.intervals.items()
@@ -133,3 +197,12 @@ def _print(found: Evaluation, shared: Shared, per_query: Path | None) -> None:
     times = ", ".join(f"{name} {value:.1f}" for name, value in found.latency_ms.items())
     answered = f"{found.queries} queries, {len(found.unanswered)} without an answer"
     print(f"{answered}; {found.pipeline}" + (f"; ms of one: {times}" if times else ""))
+    for name, arm in arms.items():
+        late = found.latency_ms and arm.latency_ms
+        added = f", p50 {arm.latency_ms['p50'] - found.latency_ms['p50']:+.1f} ms" if late else ""
+        print(printable(f"with {name} ({arm.pipeline}{added})"))
+        for each in compared:
+            if each.arm == name:
+                print(printable(f"  {each.sentence()}"))
+                if each.losers:
+                    print(printable("    lost most: " + ", ".join(f"{id_} {lost:+.3f}" for id_, lost in each.losers)))

@@ -1,0 +1,106 @@
+"""Two configurations on the same queries: differences paired by query, and what can be said of them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from samples import Program
+
+from retrieve_cli.evaluation.differences import differences
+from retrieve_cli.evaluation.statistics import paired_t, randomisation
+
+values = st.lists(st.floats(0, 1), min_size=2, max_size=30)
+
+
+@given(before=values, data=st.data())
+def test_every_difference_is_that_of_its_queries(before: list[float], data: st.DataObject) -> None:
+    after = data.draw(st.lists(st.floats(0, 1), min_size=len(before), max_size=len(before)))
+    names = [f"q{number}" for number in range(len(before))]
+    base, arm = ({"m": dict(zip(names, each, strict=True))} for each in (before, after))
+    [found] = differences(base, {"arm": arm})
+    apart = np.array(after) - np.array(before)
+    assert found.interval.mean == pytest.approx(apart.mean(), abs=1e-12)
+    assert found.interval.low <= found.interval.mean <= found.interval.high
+    assert (found.p, found.p_t) == (randomisation(apart), paired_t(apart))
+    assert found.p_holm == found.p
+    assert found.wins.won + found.wins.lost + found.wins.tied == len(names)
+    assert [lost for _, lost in found.losers] == sorted(each for each in apart if each < 0)[:5]
+    [other_way] = differences(arm, {"base": base})
+    assert other_way.interval.mean == pytest.approx(-found.interval.mean, abs=1e-12)
+    assert other_way.p == pytest.approx(found.p)
+
+
+def test_more_comparisons_ask_for_more() -> None:
+    generator = np.random.default_rng(0)
+    base = {"m": {str(number): value for number, value in enumerate(generator.random(40))}}
+    arms = {
+        f"arm {number}": {"m": {name: value + generator.normal(0.02, 0.05) for name, value in base["m"].items()}}
+        for number in range(5)
+    }
+    together = differences(base, arms)
+    alone = [differences(base, {name: arm})[0] for name, arm in arms.items()]
+    assert [each.p for each in together] == [each.p for each in alone]
+    assert all(each.p_holm >= each.p for each in together)
+    assert min(each.p_holm for each in together) == pytest.approx(min(1.0, 5 * min(each.p for each in alone)))
+
+
+def test_an_arm_that_changes_nothing_is_said_to() -> None:
+    base = {"m": {"a": 0.5, "b": 1.0}}
+    [found] = differences(base, {"arm": base})
+    assert (found.p, found.p_holm, found.losers) == (1.0, 1.0, [])
+    assert found.sentence() == "m: the same for every query"
+
+
+# ------------------------------------------------------------------------------------------- the program
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    path = tmp_path / "gold.jsonl"
+    lines = [{"query": "lungs in CT", "relevant": ["lungs"]}, {"query": "counts cells", "relevant": ["cells"]},
+             {"query": "brain", "relevant": ["align"]}]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_settings_and_runs_are_compared_with_what_is_configured(
+    index: Path, gold: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert retrieve("eval", "--gold", gold, "--run-out", run).code == 0
+    done = retrieve("eval", "--gold", gold, "--with", "search.mode=bm25", "--with",
+                    "fusion.dense_weight=0.1,fusion.bm25_weight=0.9", "--with-run", run, "--json")  # fmt: skip
+    assert done.code == 0, done.err
+    first, second, third = done.json["arms"]
+    assert (first["arm"], first["pipeline"]) == ("search.mode=bm25", "bm25@200")
+    alone = retrieve("eval", "--gold", gold, "--mode", "bm25", "--json").json
+    assert first["metrics"] == alone["metrics"]
+    apart = first["differences"]["nDCG@10"]
+    assert apart["difference"] == pytest.approx(alone["metrics"]["nDCG@10"] - done.json["metrics"]["nDCG@10"])
+    assert apart["p_holm"] >= apart["p"]
+    assert second["pipeline"] == done.json["pipeline"]
+    assert third["differences"]["nDCG@10"]["tied"] == 3
+    shown = retrieve("eval", "--gold", gold, "--with", "search.mode=bm25", "--with-run", run).out
+    assert "with search.mode=bm25 (bm25@200" in shown
+    assert "the same for every query" in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("fusion.method=rff", "'rff'"),
+        ("fusion.methud=rrf", "methud"),
+        ("fusion", "is not SECTION.KEY=VALUE"),
+        ("fusion.method", "is not SECTION.KEY=VALUE"),
+        ("bm25.k1=2", "changes the index"),
+        ("nothing.at=all", "changes the index"),
+    ],
+)
+def test_a_change_that_cannot_be_compared_is_refused(
+    index: Path, gold: Path, retrieve: Program, change: str, message: str
+) -> None:
+    done = retrieve("eval", "--gold", gold, "--with", change)
+    assert done.code == 2
+    assert message in done.err
