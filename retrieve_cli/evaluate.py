@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _TIMED = 50
 """Queries that are asked again, one at a time."""
-_GROUPS = (1, 3)
+GROUPS = {"group@1": 1, "group@3": 3}
 """Among how many of the first groups the right one is looked for."""
+LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_") for share in (50, 95))
+"""Milliseconds of one query and of its stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,10 @@ def latency(searcher: Searcher, queries: Sequence[Query], *, k: int, mode: Mode)
         stages["search"].append(ranked.search)
     found = {}
     for stage, seconds in stages.items():
+        prefix = "" if stage == "total" else f"{stage}_"
         for share in (50, 95):
-            name = f"p{share}" if stage == "total" else f"{stage}_p{share}"
-            found[name] = round(float(np.percentile(seconds, share)) * 1000.0, 3)
-    return dict(sorted(found.items()))
+            found[f"{prefix}p{share}"] = round(float(np.percentile(seconds, share)) * 1000.0, 3)
+    return {name: found[name] for name in LATENCY}
 
 
 def write_run(run: Run, path: Path, *, tag: str) -> None:
@@ -244,8 +246,8 @@ def _groups(
     if wanted and not any(firsts.values()):
         return None
     return {
-        f"group@{count}": {name: float(wanted[name] in first[:count]) for name, first in firsts.items()}
-        for count in (_GROUPS if wanted else ())
+        measure: {name: float(wanted[name] in first[:count]) for name, first in firsts.items()}
+        for measure, count in (GROUPS.items() if wanted else ())
     }
 
 
@@ -256,6 +258,6 @@ def _first_groups(searcher: Searcher, ranking: Ranking) -> list[Json]:
         group = searcher.generation.records[hit.record]["group"]
         if group is not None and group not in first:
             first.append(group)
-        if len(first) == max(_GROUPS):
+        if len(first) == max(GROUPS.values()):
             break
     return first

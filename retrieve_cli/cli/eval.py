@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
 
 if TYPE_CHECKING:
+    from ir_measures import Measure
+
     from retrieve_cli.config import Settings
     from retrieve_cli.evaluate import Evaluation
     from retrieve_cli.evaluation.differences import Difference
@@ -53,6 +56,13 @@ def evaluate(
     with_run: Annotated[
         list[Path] | None, typer.Option("--with-run", metavar="FILE", help="Compare with this TREC run; repeatable.")
     ] = None,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Compare with every active stage switched off in turn.")
+    ] = False,
+    latency_budget_ms: Annotated[
+        float | None,
+        typer.Option("--latency-budget-ms", metavar="MS", help="With --ablate: recommend what ends in time (p95)."),
+    ] = None,
     gate: Annotated[
         list[str] | None,
         typer.Option("--gate", metavar="GATE", help="End with 9 unless it holds: 'nDCG@10>=0.6', 'p95<=300ms'."),
@@ -68,43 +78,81 @@ def evaluate(
 
     With --with or --with-run, compare: paired by query, each difference with its interval and how sure it is.
     """
-    from retrieve_cli import evaluate as evaluation
-    from retrieve_cli.evaluation import gates, judgments, measures
+    from retrieve_cli.ablation import ablations, recommendation
+    from retrieve_cli.evaluation import gates, measures
     from retrieve_cli.evaluation.differences import differences
 
     settings = shared.settings("search", mode=mode)
     topics, notes = _topics(gold, beir, split, queries, qrels)
-    names = [name for text in metrics or () for name in text.replace(",", " ").split()]
-    chosen = measures.parse(names or measures.DEFAULT)
+    chosen = measures.parse([name for text in metrics or measures.DEFAULT for name in text.replace(",", " ").split()])
+    asker = _Asker(shared, topics, chosen)
     wanted = [gates.Gate.of(text) for text in gate or ()]
+    gates.check_names(wanted, asker.figures(retrieving=run is None))
     before = _baseline(baseline)
-    changed = {text: _changed(settings, text) for text in with_ or ()}
-    runs = {str(path): judgments.read_run(path) for path in with_run or ()}
-
-    def asked(settings: Settings) -> Evaluation:
-        from retrieve_cli.search import Searcher
-
-        return evaluation.evaluate(Searcher(shared.store, settings), topics, chosen, mode=settings.search.mode)
-
-    found = (
-        asked(settings) if run is None else evaluation.judge(judgments.read_run(run), topics, chosen, pipeline=str(run))
-    )
-    arms = {text: asked(each) for text, each in changed.items()}
-    arms |= {name: evaluation.judge(each, topics, chosen, pipeline=name) for name, each in runs.items()}
+    switched_off = ablations(settings) if ablate and run is None else {}
+    if ablate and not switched_off:
+        raise UsageError("--ablate needs an index and several stages to switch off", hint="leave --run and --mode out")
+    if latency_budget_ms is not None and not ablate:
+        raise UsageError("--latency-budget-ms goes with --ablate", hint="add --ablate")
+    changes = {**{text: text for text in with_ or ()}, **switched_off}
+    changed = {name: _changed(settings, change) for name, change in changes.items()}
+    found = asker.retrieve(settings) if run is None else asker.judge(run)
+    arms = {name: asker.retrieve(each) for name, each in changed.items()}
+    arms |= {str(path): asker.judge(path) for path in with_run or ()}
     compared = differences(found.per_query, {name: arm.per_query for name, arm in arms.items()})
-    figures = {**found.metrics, **found.latency_ms}
-    gates.check_names(wanted, list(figures))
-    if run_out is not None:
-        evaluation.write_run(found.run, run_out, tag="retrieve")
-    if per_query_out is not None:
-        evaluation.write_per_query(found, topics, per_query_out)
-    _print(found, arms, compared, shared, per_query_out)
+    _write(found, topics, run_out, per_query_out)
+    advice = None
+    if latency_budget_ms is not None:
+        advice = recommendation(found, {name: arms[name] for name in switched_off}, compared, latency_budget_ms)
+    _print(found, arms, compared, shared, per_query_out, switched_off=tuple(switched_off), advice=advice)
     for note in (*notes, *found.notes):
         shared.talk.say(f"note: {note}")
+    figures = {**found.metrics, **found.latency_ms}
     failed = [fault for each in wanted if (fault := each.fault(figures))]
     failed += gates.losses(found.metrics, before, tolerance)
     if failed:
         raise _GateFailed("; ".join(failed), hint="see which queries lost: --per-query-out FILE")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Evaluates configurations and runs on the same topics, by the same measures."""
+
+    shared: Shared
+    topics: Sequence[Topic]
+    measures: Sequence[Measure]
+
+    def figures(self, *, retrieving: bool) -> list[str]:
+        """Names of what will be known in the end."""
+        from retrieve_cli.evaluate import GROUPS, LATENCY
+
+        names = [str(measure) for measure in self.measures]
+        chunks = [f"chunk {name}" for name in names] if any(topic.quote for topic in self.topics) else []
+        groups = list(GROUPS) if any(topic.group for topic in self.topics) else []
+        return [*names, *chunks, *groups, *LATENCY] if retrieving else names
+
+    def retrieve(self, settings: Settings) -> Evaluation:
+        """What the index answers under these settings."""
+        from retrieve_cli.evaluate import evaluate
+        from retrieve_cli.search import Searcher
+
+        return evaluate(Searcher(self.shared.store, settings), self.topics, self.measures, mode=settings.search.mode)
+
+    def judge(self, path: Path) -> Evaluation:
+        """A TREC run from a file."""
+        from retrieve_cli.evaluate import judge
+        from retrieve_cli.evaluation.judgments import read_run
+
+        return judge(read_run(path), self.topics, self.measures, pipeline=str(path))
+
+
+def _write(found: Evaluation, topics: Sequence[Topic], run_out: Path | None, per_query_out: Path | None) -> None:
+    from retrieve_cli.evaluate import write_per_query, write_run
+
+    if run_out is not None:
+        write_run(found.run, run_out, tag="retrieve")
+    if per_query_out is not None:
+        write_per_query(found, topics, per_query_out)
 
 
 class _GateFailed(RetrieveError):
@@ -174,6 +222,9 @@ def _print(
     compared: Sequence[Difference],
     shared: Shared,
     per_query: Path | None,
+    *,
+    switched_off: Sequence[str],
+    advice: str | None,
 ) -> None:
     from retrieve_cli import render
 
@@ -188,6 +239,8 @@ def _print(
                 }
                 for name, arm in arms.items()
             ]
+        if advice is not None:
+            value["recommendation"] = advice
         print(render.dump(value))
         return
     rows: Sequence[tuple[str, str, str]] = [
@@ -200,9 +253,11 @@ def _print(
     for name, arm in arms.items():
         late = found.latency_ms and arm.latency_ms
         added = f", p50 {arm.latency_ms['p50'] - found.latency_ms['p50']:+.1f} ms" if late else ""
-        print(printable(f"with {name} ({arm.pipeline}{added})"))
+        print(printable(f"{'without' if name in switched_off else 'with'} {name} ({arm.pipeline}{added})"))
         for each in compared:
             if each.arm == name:
                 print(printable(f"  {each.sentence()}"))
                 if each.losers:
                     print(printable("    lost most: " + ", ".join(f"{id_} {lost:+.3f}" for id_, lost in each.losers)))
+    if advice is not None:
+        print(printable(advice))

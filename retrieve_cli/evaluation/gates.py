@@ -42,6 +42,8 @@ class Gate:
 
     def fault(self, figures: Mapping[str, float]) -> str:
         """Why the figures do not pass; empty where they do."""
+        if self.name not in figures:
+            return f"{self.name} could not be measured"
         value = figures[self.name]
         passed = _SIGNS[self.sign](value, self.limit)
         return "" if passed else f"{self.name} is {value:.6g}, and must be {self.sign} {self.limit:g}"

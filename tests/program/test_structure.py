@@ -27,12 +27,23 @@ FLOORS = [
         "evaluation",
     },
     {"assemble", "render"},
-    {"build", "reuse", "sync", "search", "evaluate", "comparison", "inspection", "doctor"},
+    {"build", "reuse", "sync", "search", "evaluate", "ablation", "comparison", "inspection", "doctor"},
     {"cli"},
     {"__main__"},
 ]
 FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
-SEE_SETTINGS = {"config", "cli", "build", "sync", "search", "assemble", "comparison", "inspection", "doctor"}
+SEE_SETTINGS = {
+    "config",
+    "cli",
+    "build",
+    "sync",
+    "search",
+    "assemble",
+    "comparison",
+    "inspection",
+    "doctor",
+    "ablation",
+}
 HEAVY = ("torch", "transformers", "spacy", "sentence_transformers", "onnxruntime", "faiss", "scipy", "pydantic")
 
 
