@@ -48,6 +48,7 @@ class SourceSetting:
     name: str = ""
     path: Path | None = None
     url: str | None = None
+    endpoint: str | None = None
     query: Path | None = None
     graph: str | None = None
     page_size: int | None = _bounded(None, 1)
@@ -62,7 +63,7 @@ class SourceSetting:
 
 
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
-_NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("url", "query")}
+_NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("endpoint", "query")}
 """Keys without which an entry of its kind names nothing."""
 
 
@@ -351,7 +352,7 @@ def _place(setting: SourceSetting) -> str:
     """The last part of a path or an address; what stands behind `?` may be a secret."""
     if setting.path is not None:
         return os.path.basename(os.path.abspath(setting.path))  # noqa: PTH100, PTH119  as sources name themselves
-    return str(setting.url).partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
+    return str(setting.url or setting.endpoint).partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:

@@ -107,7 +107,7 @@ def _fetcher(entry: SourceSetting) -> Any:
         return HttpFetcher(str(entry.url), sha1=entry.sha1, **shared)
     from retrieve_cli.sources.remote.sparql import SparqlFetcher
 
-    return SparqlFetcher(str(entry.url), _query(entry), graph=entry.graph, page_size=entry.page_size, **shared)
+    return SparqlFetcher(str(entry.endpoint), _query(entry), graph=entry.graph, page_size=entry.page_size, **shared)
 
 
 def _query(entry: SourceSetting) -> str:

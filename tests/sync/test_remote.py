@@ -67,7 +67,7 @@ def tools(site: Site, **keys: Any) -> dict[str, Any]:
 
 
 def hub(endpoint: Endpoint, **keys: Any) -> dict[str, Any]:
-    return {"kind": "sparql", "name": "hub", "url": endpoint.url, "query": "hub.rq", "id_prefix": "hub/", **keys}
+    return {"kind": "sparql", "name": "hub", "endpoint": endpoint.url, "query": "hub.rq", "id_prefix": "hub/", **keys}
 
 
 @pytest.fixture
