@@ -7,6 +7,7 @@ bound by memory bandwidth either way. The file stays an ordinary faiss index tha
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +32,8 @@ _INNER_PRODUCT = 0
 _BLOCK = 1024
 """Rows multiplied at a time. The vectors start at byte 45, unaligned, so NumPy copies each block; a block that stays
 in the cache makes that copy free, where the whole matrix would cost five times the product."""
+_WORTH_THREADS = 8
+"""Queries from which on they are spread over the cores: NumPy lets go of the interpreter while it multiplies."""
 _SAMPLE = 4096
 """Rows from which an approximate index estimates how a query's scores are spread."""
 
@@ -125,11 +128,17 @@ class FlatIndex:
 
     def search(self, queries: Sequence[Vectors], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
         """The best rows by inner product. One product a query: its scores then do not depend on the batch."""
-        found = []
-        for query in queries:
+
+        def find(query: Vectors) -> Candidates:
             scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.arange(len(scores)), depth))
-        return found
+            return candidates(scores, np.arange(len(scores)), depth)
+
+        if len(queries) < _WORTH_THREADS:
+            return [find(query) for query in queries]
+        from concurrent.futures import ThreadPoolExecutor  # a single query does without it
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None) as threads:
+            return list(threads.map(find, queries))
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The inner product with each of `rows`, or the best one in each group of rows."""
