@@ -216,6 +216,7 @@ class Generation:
         """SHA-1 of the content of every record."""
         return {self.record_id(row): digest.tobytes() for row, digest in enumerate(self.contents)}
 
+    @cached_property
     def rows_by_origin(self) -> dict[bytes, int]:
         """The row of each record by the SHA-1 of what it was read from."""
         return {origin.tobytes(): row for row, origin in enumerate(self.origins)}

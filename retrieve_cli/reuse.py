@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +46,7 @@ class Reuse:
 
     def row(self, source: Source, item: Item) -> int | None:
         """The row of the record that was read from an item like this."""
-        return self._rows.get(item.digest) if source.kind in self.kinds else None
+        return self.generation.rows_by_origin.get(item.digest) if source.kind in self.kinds else None
 
     def name(self, row: int) -> str:
         """The id of that record."""
@@ -61,10 +60,6 @@ class Reuse:
         for chunk in self._lacking.intersection(range(first, end)) if self._lacking else ():
             stored = self.generation.chunks[chunk]
             embed(self.generation.texts[chunk].tobytes(), f"{stored['header']}{stored['text']}")
-
-    @cached_property
-    def _rows(self) -> dict[bytes, int]:
-        return self.generation.rows_by_origin()
 
 
 def reusable(before: Mapping[str, Json], after: Mapping[str, Json]) -> frozenset[str]:

@@ -125,10 +125,9 @@ class Sync:
         if live and self._as_built(live.manifest) and self._store.quarantined() == refused:
             counts = {source.name: source.records for source in live.manifest.sources}
             return Plan(live.manifest.id, Changes(kept=len(live.records)), {}, counts, refused, needed=False)
-        before = live.contents_by_id() if live else contents_before(self._store)
         after, records, refused = self._read(live)
         recipe = recipe_changes(live.manifest.recipe, self._parts.recipe) if live else {}
-        return Plan(self._store.live(), Changes.between(before, after), recipe, records, refused, needed=True)
+        return Plan(self._store.live(), Changes.between(self._before, after), recipe, records, refused, needed=True)
 
     def run(self) -> Report:
         """Plans and applies. The lock must be held.
@@ -151,14 +150,13 @@ class Sync:
             if last:
                 self._limits.check_loss(last, plan.records)
             reuse = Reuse(self._live, self._parts.recipe) if self._live else None
-            before = self._live.contents_by_id() if self._live else contents_before(self._store)
             report = apply(
                 self._sources,
                 self._parts,
                 self._store,
                 limits=self._limits,
                 progress=self._progress,
-                before=before,
+                before=self._before,
                 last=last,
                 reuse=reuse,
             )
@@ -204,6 +202,11 @@ class Sync:
         self._progress.say(f"the live index is damaged and will be written anew: {fault}")
         return None
 
+    @cached_property
+    def _before(self) -> dict[str, bytes]:
+        """SHA-1 of the content of every live record by its id, though files beside the tables may be damaged."""
+        return self._live.contents_by_id() if self._live else contents_before(self._store)
+
     def _last(self) -> Manifest | None:
         """The manifest of the live generation, though its files may be damaged; else the newest that can be read."""
         kept = self._store.kept()
@@ -222,7 +225,7 @@ class Sync:
 
         An item that the live generation has is not read: what it holds is known, if its source's fields are the same.
         """
-        known = live.rows_by_origin() if live else {}
+        known = live.rows_by_origin if live else {}
         cards = live.manifest.recipe["sources"] if live else {}
         contents: dict[str, bytes] = {}
         records: dict[str, int] = {}

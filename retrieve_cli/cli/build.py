@@ -60,12 +60,18 @@ def build(
 
 def finish(report: Report, shared: Shared) -> None:
     """Prints what was done, and names what was refused; ends with the code for that."""
+    show(report, shared)
+    if report.quarantined:
+        raise typer.Exit(Exit.PARTIAL)
+
+
+def show(report: Report, shared: Shared, **more: bool) -> None:
+    """Prints what was done, with `more` keys in JSON, and names what was refused."""
     from retrieve_cli.render import dump
 
-    print(dump(report.to_json()) if shared.format == "json" else report.sentence())
+    print(dump({**report.to_json(), **more}) if shared.format == "json" else report.sentence())
     for item in report.refused[:5]:
         shared.talk.say(f"refused {item.source}:{item.line}: {item.reason}")
     if report.quarantined:
         read = report.records + report.quarantined
         shared.talk.say(f"refused {report.quarantined} of {read} records, listed in {shared.store.quarantine}")
-        raise typer.Exit(Exit.PARTIAL)

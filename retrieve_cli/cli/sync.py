@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.build import finish
+from retrieve_cli.cli.build import finish, show
 from retrieve_cli.cli.options import Shared, Talk, shared
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
@@ -84,8 +83,6 @@ def _run(shared: Shared, settings: Settings) -> None:
 
 def _run_and_verify(shared: Shared, settings: Settings) -> RetrieveError | None:
     """Syncs, compares, prints both; what the comparison found is returned, for the sync itself has succeeded."""
-    from retrieve_cli.render import dump
-
     trouble: RetrieveError | None = None
     with _writing(shared, settings) as progress:
         sync = prepare(shared, settings, progress)
@@ -97,8 +94,7 @@ def _run_and_verify(shared: Shared, settings: Settings) -> RetrieveError | None:
                 trouble = _NotEqual.of(report.generation, differing)
         except RetrieveError as error:
             trouble = error
-    verified = {"verified": trouble is None}
-    print(dump({**report.to_json(), **verified}) if shared.format == "json" else report.sentence())
+    show(report, shared, verified=trouble is None)
     if trouble is None:
         shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
         if report.quarantined:
@@ -131,6 +127,8 @@ class _NotEqual(RetrieveError):
 
 
 def _show_plan(shared: Shared, settings: Settings) -> None:
+    from tempfile import TemporaryDirectory
+
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.render import dump
 
