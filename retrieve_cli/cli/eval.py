@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ir_measures import Measure
 
     from retrieve_cli.config import Settings
-    from retrieve_cli.evaluate import Evaluation
     from retrieve_cli.evaluation.differences import Difference
     from retrieve_cli.evaluation.judgments import Topic
+    from retrieve_cli.experiments.evaluate import Evaluation
 
 
 @shared("text", "json")
@@ -78,9 +78,9 @@ def evaluate(
 
     With --with or --with-run, compare: paired by query, each difference with its interval and how sure it is.
     """
-    from retrieve_cli.ablation import ablations, recommendation
     from retrieve_cli.evaluation import gates, measures
     from retrieve_cli.evaluation.differences import differences
+    from retrieve_cli.experiments.ablation import ablations, recommendation
 
     settings = shared.settings("search", mode=mode)
     topics, notes = _topics(gold, beir, split, queries, qrels)
@@ -124,7 +124,7 @@ class _Asker:
 
     def figures(self, *, retrieving: bool) -> list[str]:
         """Names of what will be known in the end."""
-        from retrieve_cli.evaluate import GROUPS, LATENCY
+        from retrieve_cli.experiments.evaluate import GROUPS, LATENCY
 
         names = [str(measure) for measure in self.measures]
         chunks = [f"chunk {name}" for name in names] if any(topic.quote for topic in self.topics) else []
@@ -133,21 +133,21 @@ class _Asker:
 
     def retrieve(self, settings: Settings) -> Evaluation:
         """What the index answers under these settings."""
-        from retrieve_cli.evaluate import evaluate
+        from retrieve_cli.experiments.evaluate import evaluate
         from retrieve_cli.search import Searcher
 
         return evaluate(Searcher(self.shared.store, settings), self.topics, self.measures, mode=settings.search.mode)
 
     def judge(self, path: Path) -> Evaluation:
         """A TREC run from a file."""
-        from retrieve_cli.evaluate import judge
         from retrieve_cli.evaluation.judgments import read_run
+        from retrieve_cli.experiments.evaluate import judge
 
         return judge(read_run(path), self.topics, self.measures, pipeline=str(path))
 
 
 def _write(found: Evaluation, topics: Sequence[Topic], run_out: Path | None, per_query_out: Path | None) -> None:
-    from retrieve_cli.evaluate import write_per_query, write_run
+    from retrieve_cli.experiments.evaluate import write_per_query, write_run
 
     if run_out is not None:
         write_run(found.run, run_out, tag="retrieve")

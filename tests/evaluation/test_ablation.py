@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from samples import Program
 
-from retrieve_cli.ablation import ablations, recommendation
 from retrieve_cli.config import Settings, override
-from retrieve_cli.evaluate import Evaluation
 from retrieve_cli.evaluation.differences import differences
 from retrieve_cli.evaluation.statistics import interval
+from retrieve_cli.experiments.ablation import ablations, recommendation
+from retrieve_cli.experiments.evaluate import Evaluation
 
 
 def evaluated(values: list[float], p95: float) -> Evaluation:

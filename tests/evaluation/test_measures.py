@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluate import write_run
 from retrieve_cli.evaluation.judgments import read_run
 from retrieve_cli.evaluation.measures import DEFAULT, depth, parse, per_query
+from retrieve_cli.experiments.evaluate import write_run
 
 NAMES = [*DEFAULT, "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]
 ids = st.sampled_from([f"d{number}" for number in range(12)])

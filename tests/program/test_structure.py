@@ -27,7 +27,8 @@ FLOORS = [
         "evaluation",
     },
     {"assemble", "render"},
-    {"build", "reuse", "sync", "search", "evaluate", "ablation", "comparison", "inspection", "doctor"},
+    {"build", "reuse", "sync", "search", "comparison", "inspection", "doctor"},
+    {"experiments"},
     {"cli"},
     {"__main__"},
 ]
@@ -42,7 +43,7 @@ SEE_SETTINGS = {
     "comparison",
     "inspection",
     "doctor",
-    "ablation",
+    "experiments",
 }
 HEAVY = ("torch", "transformers", "spacy", "sentence_transformers", "onnxruntime", "faiss", "scipy", "pydantic")
 

@@ -50,6 +50,8 @@ class Evaluation:
     generation: str | None = None
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     """`p50`, `p95` of a single warm query, and the same of its stages as `encode_p50` and so on."""
+    samples_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """What these are of: by stage (`encode`, `search`, `total`), a number for each query that was timed."""
     notes: Sequence[str] = ()
 
     @property
@@ -111,6 +113,7 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
         further |= quoted
         notes += [f"the quote of query {name!r} is in no chunk: it can only be missed" for name in unfound]
     found = _evaluation(run, topics, measures, pipeline=ranked.pipeline, notes=notes, further=further)
+    samples = samples_ms(searcher, queries[:_TIMED], k=min(k, 10), mode=mode)
     return Evaluation(
         per_query=found.per_query,
         intervals=found.intervals,
@@ -118,7 +121,8 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
         run=run,
         pipeline=ranked.pipeline,
         generation=searcher.generation.manifest.id,
-        latency_ms=latency(searcher, queries[:_TIMED], k=min(k, 10), mode=mode),
+        latency_ms=latency(samples),
+        samples_ms=samples,
         notes=found.notes,
     )
 
@@ -141,21 +145,25 @@ def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
     return [f"{len(absent)} of {len(relevant)} relevant ids are not in the index and can only be missed ({shown}, …)"]
 
 
-def latency(searcher: Searcher, queries: Sequence[Query], *, k: int, mode: Mode) -> dict[str, float]:
-    """Milliseconds of a single query in a warm process, by stage: the median and the 95th percentile."""
-    stages: dict[str, list[float]] = {"encode": [], "search": [], "total": []}
+def samples_ms(searcher: Searcher, queries: Sequence[Query], *, k: int, mode: Mode) -> dict[str, list[float]]:
+    """Milliseconds of single queries in a warm process, by stage."""
+    found: dict[str, list[float]] = {"encode": [], "search": [], "total": []}
     for query in queries:
         begun = time.perf_counter()
         ranked = searcher.rank([query], k=k, mode=mode)
-        stages["total"].append(time.perf_counter() - begun)
-        stages["encode"].append(ranked.encode)
-        stages["search"].append(ranked.search)
-    found = {}
-    for stage, seconds in stages.items():
-        prefix = "" if stage == "total" else f"{stage}_"
-        for share in (50, 95):
-            found[f"{prefix}p{share}"] = round(float(np.percentile(seconds, share)) * 1000.0, 3)
-    return {name: found[name] for name in LATENCY}
+        seconds = {"encode": ranked.encode, "search": ranked.search, "total": time.perf_counter() - begun}
+        for stage, spent in seconds.items():
+            found[stage].append(spent * 1000.0)
+    return found
+
+
+def latency(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The median and the 95th percentile of each stage, named as in `LATENCY`."""
+    return {
+        f"{'' if stage == 'total' else stage + '_'}p{share}": round(float(np.percentile(samples[stage], share)), 3)
+        for stage in ("total", "encode", "search")
+        for share in (50, 95)
+    }
 
 
 def write_run(run: Run, path: Path, *, tag: str) -> None:

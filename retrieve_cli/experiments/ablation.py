@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from retrieve_cli.config import Settings
-from retrieve_cli.evaluate import Evaluation
 from retrieve_cli.evaluation.differences import Difference
+from retrieve_cli.experiments.evaluate import Evaluation
 
 SIGNIFICANT = 0.05
 
