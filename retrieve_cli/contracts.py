@@ -315,6 +315,10 @@ class Ranking:
         """The only place where hits are put in order: by score, then by chunk id, so that a run repeats to the byte."""
         return cls(query, tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))))
 
+    def first(self, count: int) -> Ranking:
+        """The first `count` hits."""
+        return Ranking(self.query, self.hits[:count])
+
 
 @dataclass(frozen=True, slots=True)
 class Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from retrieve_cli.assemble import encoders, pipelines, sources
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Answer, Hit, Query, Ranking, Result, Unit
+from retrieve_cli.contracts import Answer, Hit, Index, Query, Ranking, Result, Stage, Unit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.generation import Generation
 from retrieve_cli.store import Store
@@ -53,11 +54,11 @@ class Searcher:
         """
         begun = time.perf_counter()
         self._store = store
-        self._settings = settings
+        self.settings = settings
         opened = store.open(generation)
         with store.reading(opened[1].id):
             self.generation = Generation(*opened)
-            self._indexes = pipelines.open_indexes(self.generation, settings)
+            self.indexes = pipelines.open_indexes(self.generation, settings)
         self._opened = time.perf_counter() - begun
         self._vectors: dict[str, Vectors] = {}
         self.notices: list[str] = []
@@ -78,19 +79,17 @@ class Searcher:
         if k < 1:
             raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
         begun = time.perf_counter()
-        skipped = self._encode([query.text for query in queries]) if "dense" in LEGS[mode] else {}
+        skipped = self.encode([query.text for query in queries]) if "dense" in LEGS[mode] else {}
         if mode in skipped:
             raise skipped[mode]
         encoded = time.perf_counter()
         legs = tuple(leg for leg in LEGS[mode] if leg not in skipped)
-        stage, method = pipelines.pipeline(
-            self.generation, self._indexes, self._settings, legs=legs, unit=unit, k=k, encode=self._vectors_of
-        )
+        stage, method = self.pipeline(legs, k=k, unit=unit)
         with self._store.reading(self.generation.manifest.id):
             rankings = stage([Ranking(query) for query in queries])
         searched = time.perf_counter()
         return Ranked(
-            rankings=[replace(ranking, hits=ranking.hits[:k]) for ranking in rankings],
+            rankings=rankings,
             unit=unit,
             legs=legs,
             skipped=_reasons(skipped),
@@ -126,12 +125,26 @@ class Searcher:
                 pipeline=ranked.pipeline,
                 generation=self.generation.manifest.id,
                 timings_ms=timings,
-                matches=partial(_matches, self._indexes.analyzer, ranking.query.text),
+                matches=partial(_matches, self.indexes.analyzer, ranking.query.text),
             )
             for ranking, found, mute in zip(ranked.rankings, results, silent, strict=True)
         ]
 
-    def _encode(self, texts: Sequence[str]) -> Mapping[str, Unavailable]:
+    def under(self, settings: Settings, bm25: Index | None = None) -> Searcher:
+        """The same generation answering under other settings, and from another BM25 index where one is given."""
+        sibling = copy(self)
+        sibling.settings = settings
+        if bm25 is not None:
+            sibling.indexes = replace(self.indexes, bm25=bm25)
+        return sibling
+
+    def pipeline(self, legs: Sequence[str], *, k: int, unit: Unit) -> tuple[Stage, str]:
+        """The stage that ranks by these legs, for queries that were encoded, and its fusion formula."""
+        return pipelines.pipeline(
+            self.generation, self.indexes, self.settings, legs=legs, unit=unit, k=k, encode=self._vectors_of
+        )
+
+    def encode(self, texts: Sequence[str]) -> Mapping[str, Unavailable]:
         """Turns the queries to vectors, for the dense leg to find; without the model, why that leg cannot run."""
         self._vectors = {}
         try:
@@ -149,7 +162,7 @@ class Searcher:
 
     def _silent(self, query: Query, legs: Sequence[str]) -> dict[str, str]:
         """Legs that ran and could say nothing about this query."""
-        if "bm25" in legs and not self._indexes.analyzer.terms(query.text):
+        if "bm25" in legs and not self.indexes.analyzer.terms(query.text):
             return {"bm25": "the query has no words besides stop words"}
         return {}
 
@@ -158,7 +171,7 @@ class Searcher:
     ) -> tuple[Result, ...]:
         """The hits with what the store has of them, and what a look at their sources says."""
         hits = ranking.hits
-        if legs == ("bm25",) and self._indexes.bm25.unit == "record":
+        if legs == ("bm25",) and self.indexes.bm25.unit == "record":
             hits = tuple(self._with_best_chunk(hit, ranking.query) for hit in hits)
         records, chunks = self.generation.records, self.generation.chunks
         found = (Result(hit, records[hit.record], chunks[hit.row]) for hit in hits)
@@ -169,9 +182,9 @@ class Searcher:
         first, end = (int(row) for row in self.generation.starts[hit.record : hit.record + 2])
         if end - first == 1:
             return hit
-        terms = set(self._indexes.analyzer.terms(query.text))
+        terms = set(self.indexes.analyzer.terms(query.text))
         texts = (str(self.generation.chunks[row]["text"]) for row in range(first, end))
-        shared = [len(terms.intersection(self._indexes.analyzer.terms(text))) for text in texts]
+        shared = [len(terms.intersection(self.indexes.analyzer.terms(text))) for text in texts]
         row = first + shared.index(max(shared))
         return replace(hit, row=row, id=self.generation.chunk_id(row))
 
@@ -204,7 +217,7 @@ class Searcher:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return encoders.encoder_to_query(self._settings, self.generation.manifest.recipe)
+        return encoders.encoder_to_query(self.settings, self.generation.manifest.recipe)
 
 
 def _reasons(skipped: Mapping[str, Unavailable]) -> dict[str, str]:

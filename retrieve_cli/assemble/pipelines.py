@@ -20,6 +20,7 @@ from retrieve_cli.generation import BM25, CHUNKS, DENSE, RECORDS, Generation
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.indexes.analyzer import Analyzer
+    from retrieve_cli.stages.fusion import Fusion
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,19 @@ def pipeline(
     }
     chosen = [known[name]() for name in legs]
     if len(chosen) == 1:
-        return Retrieve(chosen[0]), "none"
+        return Retrieve(chosen[0], keep=k), "none"
+    fusion = fusion_of(settings)
+    return Fuse(chosen, fusion=fusion, keep=k), str(fusion)
+
+
+def fusion_of(settings: Settings) -> Fusion:
+    """The fusion as configured."""
+    from retrieve_cli.stages.fusion import Fusion
+
     fusion = settings.fusion
-    weights = {"bm25": fusion.bm25_weight, "dense": fusion.dense_weight}
-    fuse = Fuse(
-        chosen,
-        weights=[weights[name] for name in legs],
+    return Fusion(
         method=fusion.method,
         normalization=fusion.normalization,
         rrf_k=fusion.rrf_k,
+        weights={"bm25": fusion.bm25_weight, "dense": fusion.dense_weight},
     )
-    return fuse, fuse.method

@@ -6,7 +6,8 @@ are broken as trec_eval breaks them, so that anybody gets the same numbers from 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -51,26 +52,52 @@ def depth(measures: Sequence[Measure]) -> int:
     return max((_DEEP if cutoff is None else int(cutoff) for cutoff in cutoffs), default=0)
 
 
+class Scorer:
+    """Computes measures of any number of runs on the same judgments."""
+
+    def __init__(self, measures: Sequence[Measure], qrels: Mapping[str, Grades]) -> None:
+        self._measures = measures
+        # A grade below 0 counts as 0 in every measure; given as it is, trec_eval never ends where a query has no other.
+        self._judged = {
+            query: {name: max(grade, 0) for name, grade in grades.items()} for query, grades in qrels.items()
+        }
+        with _refusing(measures):
+            self._evaluator = _package().evaluator(measures, self._judged)
+
+    def __call__(self, run: Run) -> dict[str, dict[str, float]]:
+        """The value of each measure for each judged query, in the order of the judgments.
+
+        Raises:
+            UsageError: no program at hand computes one of the measures.
+        """
+        found: dict[str, dict[str, float]] = {str(measure): {} for measure in self._measures}
+        with _refusing(self._measures):
+            for metric in self._evaluator.iter_calc({query: dict(run.get(query, {})) for query in self._judged}):
+                found[str(metric.measure)][metric.query_id] = float(metric.value)
+        return {
+            str(measure): {query: found[str(measure)].get(query, float(measure.DEFAULT)) for query in self._judged}
+            for measure in self._measures
+        }
+
+
 def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run) -> dict[str, dict[str, float]]:
     """The value of each measure for each judged query, in the order of the judgments.
 
     Raises:
         UsageError: no program at hand computes one of the measures.
     """
-    ir_measures = _package()
-    found: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
-    # A grade below 0 counts as 0 in every measure; given as it is, trec_eval never ends where a query has no other.
-    judged = {query: {name: max(grade, 0) for name, grade in grades.items()} for query, grades in qrels.items()}
+    return Scorer(measures, qrels)(run)
+
+
+@contextmanager
+def _refusing(measures: Sequence[Measure]) -> Iterator[None]:
+    """What the package says of measures that it cannot compute, as an error of the user's."""
     try:
-        for metric in ir_measures.iter_calc(measures, judged, {query: dict(run.get(query, {})) for query in judged}):
-            found[str(metric.measure)][metric.query_id] = float(metric.value)
+        yield
     except (ValueError, RuntimeError, AssertionError) as error:
+        names = ", ".join(map(str, measures))
         hint = f"for example: {' '.join(DEFAULT)}"
-        raise UsageError(f"{', '.join(found)} cannot be computed: {error}", hint=hint) from error
-    return {
-        str(measure): {query: found[str(measure)].get(query, float(measure.DEFAULT)) for query in judged}
-        for measure in measures
-    }
+        raise UsageError(f"{names} cannot be computed: {error}", hint=hint) from error
 
 
 def _package() -> Any:

@@ -211,11 +211,16 @@ class Bm25Writer(Postings):
         self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
         self._formula = formula
 
-    def write(self, path: Path) -> int:
-        """Writes the impacts of all rows; returns the number of rows."""
+    def stored(self) -> dict[str, Json]:
+        """What the file holds: the impacts of all rows, and what they were computed from."""
         columns = self.columns()
-        pickles.dump({**self._head, **stored_columns(columns), "impacts": impacts(columns, self._formula)}, path)
-        return len(columns["lengths"])
+        return {**self._head, **stored_columns(columns), "impacts": impacts(columns, self._formula)}
+
+    def write(self, path: Path) -> int:
+        """Writes it; returns the number of rows."""
+        stored = self.stored()
+        pickles.dump(stored, path)
+        return len(stored["lengths"])
 
 
 # ---------------------------------------------------------------------------------------------------- index
@@ -255,7 +260,8 @@ class Bm25Index(TermIndex):
     """`bm25.pkl`, opened: sums the impacts of a query's terms over the rows that have them."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Takes what `Bm25Writer` wrote. Raises: IndexCorrupt where parts are missing or disagree."""
+        """Takes what `Bm25Writer` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+        self._stored = stored
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
@@ -271,6 +277,10 @@ class Bm25Index(TermIndex):
             raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
         if not complete or len(self._starts) != len(self._term_ends):
             raise IndexCorrupt("the arrays of bm25.pkl do not fit each other", hint="retrieve inspect verify")
+
+    def reweighted(self, formula: Formula) -> Bm25Index:
+        """The index that a build with another formula would give; in memory, and nothing is read again."""
+        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)})
 
     def __len__(self) -> int:
         return self._length

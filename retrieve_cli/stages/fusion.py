@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -9,10 +11,32 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from retrieve_cli.contracts import Rows
+
     Floats = NDArray[np.float64]
 
 Method = Literal["weighted", "rrf"]
 Normalization = Literal["zscore", "zscore_candidates", "minmax"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How several legs are made one: all that decides the fused score of a candidate."""
+
+    method: Method = "weighted"
+    normalization: Normalization = "zscore"
+    """Of the weighted sum: by mean and deviation over all rows, or over the leg's list, or by the list's ends."""
+    rrf_k: float = 60.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """By leg; one that is not named weighs 1."""
+
+    def weight(self, leg: str) -> float:
+        """Reciprocal ranks are weighted only by being listed, as the paper has it."""
+        return 1.0 if self.method == "rrf" else self.weights.get(leg, 1.0)
+
+    def __str__(self) -> str:
+        """The formula, for people and for the JSON answer."""
+        return f"rrf(k={self.rrf_k:g})" if self.method == "rrf" else f"weighted({self.normalization})"
 
 
 def reciprocal_rank(ranks: NDArray[np.int64], *, k: float) -> Floats:
@@ -33,3 +57,10 @@ def minmax(scores: Floats, *, low: float, high: float) -> Floats:
 def weighted_sum(contributions: Floats, weights: Floats) -> Floats:
     """(legs, m) contributions and (legs,) weights to (m,) fused scores."""
     return weights @ contributions
+
+
+def highest(scores: Floats, count: int) -> Rows:
+    """Places of the `count` highest scores in no order, and of all that are equal to the last of them."""
+    if count >= len(scores):
+        return np.arange(len(scores))
+    return np.flatnonzero(scores >= np.partition(scores, len(scores) - count)[len(scores) - count])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Ranking, Unit
+from retrieve_cli.stages.fusion import highest
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
@@ -92,8 +93,10 @@ class Leg:
 class Retrieve:
     """The stage that ranks by one leg alone."""
 
-    def __init__(self, leg: Leg) -> None:
+    def __init__(self, leg: Leg, *, keep: int) -> None:
+        """`keep` is how many hits are handed on."""
         self.leg = leg
+        self._keep = keep
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         prepared = self.leg.prepare([ranking.query.text for ranking in rankings])
@@ -102,13 +105,15 @@ class Retrieve:
 
     def _rank(self, ranking: Ranking, query: Any, found: Candidates) -> Ranking:
         leg = self.leg
-        scores = [float(score) for score in found.scores]
+        kept = highest(found.scores.astype(np.float64), self._keep)
+        scores = [float(score) for score in found.scores[kept]]
         evidence = [
             (Evidence(leg=leg.name, rank=rank, score=score, normalized=score, weight=1.0),)
             for rank, score in enumerate(scores, 1)
         ]
-        rows = leg.best_chunks(query, found.rows) if leg.unit == "record" else found.rows
-        return Ranking.of(ranking.query, hits(leg.layout, rows, scores, evidence))
+        rows = found.rows[kept]
+        chunks = leg.best_chunks(query, rows) if leg.unit == "record" else rows
+        return Ranking.of(ranking.query, hits(leg.layout, chunks, scores, evidence)).first(self._keep)
 
     def __str__(self) -> str:
         return str(self.leg)

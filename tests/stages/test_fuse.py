@@ -16,7 +16,8 @@ from retrieve_cli.contracts import Field, Query, Ranking
 from retrieve_cli.indexes.analyzer import Analyzer
 from retrieve_cli.indexes.bm25 import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.stages.fuse import Fuse
-from retrieve_cli.stages.fusion import minmax, reciprocal_rank, weighted_sum, zscore
+from retrieve_cli.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
+from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
 
 MakeLeg = Callable[..., Leg]
@@ -37,15 +38,10 @@ def tables(draw: st.DrawFn, legs: int = 2, queries: int = 1) -> Any:
     return draw(quarters).astype(np.float32) / 4
 
 
-def fuse(legs: list[Leg], formula: tuple[str, str], weights: list[float] | None = None) -> Fuse:
+def fuse(legs: list[Leg], formula: tuple[str, str], weights: list[float] | None = None, keep: int = 1000) -> Fuse:
     method, normalization = formula
-    return Fuse(
-        legs,
-        weights=weights or [1.0] * len(legs),
-        method=method,  # type: ignore[arg-type]
-        normalization=normalization,  # type: ignore[arg-type]
-        rrf_k=60,
-    )
+    named = dict(zip((leg.name for leg in legs), weights or [1.0] * len(legs), strict=True))
+    return Fuse(legs, fusion=Fusion(method, normalization, 60, named), keep=keep)  # type: ignore[arg-type]
 
 
 def scores(ranking: Ranking) -> dict[int, float]:
@@ -146,7 +142,7 @@ def test_a_batch_answers_as_its_queries_do_one_by_one_and_in_their_order(
     legs = [make_leg(f"leg{at}", part, depth=5) for at, part in enumerate(table)]
     rankings = [Ranking(Query(str(number), id=f"{at}")) for at, number in enumerate(asked)]
 
-    for stage in (fuse(legs, formula), Retrieve(legs[0])):
+    for stage in (fuse(legs, formula), Retrieve(legs[0], keep=3)):
         assert stage(rankings) == [stage([ranking])[0] for ranking in rankings]
         assert [ranking.query for ranking in stage(rankings)] == [ranking.query for ranking in rankings]
 
@@ -234,5 +230,43 @@ def test_a_stage_prints_as_the_expression_that_made_it(make_leg: MakeLeg) -> Non
     stage = fuse([make_leg("bm25", [[1]], depth=200), make_leg("dense", [[1]], depth=50)], FORMULAS[0])
 
     assert str(stage) == "fuse(bm25@200, dense@50)"
-    assert stage.method == "rrf(k=60)"
-    assert fuse(list(stage.legs), FORMULAS[3]).method == "weighted(minmax)"
+    assert str(Fusion("rrf")) == "rrf(k=60)"
+    assert str(Fusion(*FORMULAS[3])) == "weighted(minmax)"  # type: ignore[arg-type]
+
+
+@given(table=tables(), formula=formulas, keep=st.integers(1, 12), depth=st.integers(1, 12))
+def test_what_is_handed_on_is_the_beginning_of_the_whole_ranking(
+    make_leg: MakeLeg, table: Any, formula: tuple[str, str], keep: int, depth: int
+) -> None:
+    legs = [make_leg(f"leg{at}", part, depth=depth) for at, part in enumerate(table)]
+
+    (whole,) = fuse(legs, formula)(ANY)
+    (beginning,) = fuse(legs, formula, keep=keep)(ANY)
+
+    assert beginning == whole.first(keep)
+    assert Retrieve(legs[0], keep=keep)(ANY)[0] == Retrieve(legs[0], keep=1000)(ANY)[0].first(keep)
+
+
+@given(table=tables(), formula=formulas, depth=st.integers(1, 12))
+def test_a_pool_that_is_cut_is_the_pool_of_legs_that_were_asked_for_less(
+    make_leg: MakeLeg, table: Any, formula: tuple[str, str], depth: int
+) -> None:
+    def pool(depth: int) -> Pool:
+        legs = [make_leg(f"leg{at}", part, depth=depth) for at, part in enumerate(table)]
+        asked = [leg.prepare(["0"])[0] for leg in legs]
+        return gather(legs, asked, [leg.find([query])[0] for leg, query in zip(legs, asked, strict=True)])
+
+    fusion = Fusion(*formula)  # type: ignore[arg-type]
+    cut, asked = pool(100).cut(depth), pool(depth)
+
+    assert cut.rows.tolist() == asked.rows.tolist()
+    assert cut.ranks.tolist() == asked.ranks.tolist()
+    assert cut.contributions(fusion).tolist() == asked.contributions(fusion).tolist()
+
+
+@given(hnp.arrays(np.float64, st.integers(0, 12), elements=st.integers(-3, 3)), st.integers(1, 14))
+def test_the_highest_are_so_many_and_their_equals(values: Any, count: int) -> None:
+    least = sorted(values, reverse=True)[:count]
+    assert sorted(values[highest(values, count)], reverse=True) == sorted(
+        (value for value in values if not least or value >= least[-1]), reverse=True
+    )

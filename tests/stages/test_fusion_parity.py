@@ -14,6 +14,7 @@ import pytest
 
 from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.stages.fuse import Fuse
+from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.retrieve import Leg
 
 CASES = 60
@@ -87,7 +88,8 @@ def compared(make_leg: Callable[..., Leg]) -> dict[str, list[tuple[Any, Any]]]:
             for at, (table, depth) in enumerate(zip(tables(generator, legs), depths, strict=True))
         ]
         method, normalization = ("rrf", "zscore") if kind == "rrf" else ("weighted", kind)
-        stage = Fuse(made, weights=weights, method=method, normalization=normalization, rrf_k=k)
+        named = {f"leg{at}": weight for at, weight in enumerate(weights)}
+        stage = Fuse(made, fusion=Fusion(method, normalization, k, named), keep=1000)
         ours.append(scores_of(stage(queries())))
         kinds.append(kind)
         cases.append(
@@ -118,7 +120,7 @@ def test_a_candidate_missing_from_one_list_gets_that_legs_exact_score_where_ranx
 ) -> None:
     first = make_leg("first", [[4, 3, 2, 1]], depth=2)
     second = make_leg("second", [[-5, -1, -2, -9]], depth=2)
-    stage = Fuse([first, second], weights=[1, 1], method="weighted", normalization="minmax", rrf_k=60)
+    stage = Fuse([first, second], fusion=Fusion("weighted", "minmax"), keep=1000)
 
     (ranking,) = stage([Ranking(Query("0"))])
 

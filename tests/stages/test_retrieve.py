@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
 from retrieve_cli.stages.fuse import Fuse
+from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
 
 MakeLeg = Callable[..., Leg]
@@ -40,7 +41,7 @@ def test_a_ranking_is_ordered_by_score_and_then_by_id(hits: list[tuple[str, floa
 
 
 def test_one_leg_alone_ranks_by_its_own_scores_and_says_so(make_leg: MakeLeg) -> None:
-    stage = Retrieve(make_leg("dense", [[0.25, 0.75, 0.5]], depth=2))
+    stage = Retrieve(make_leg("dense", [[0.25, 0.75, 0.5]], depth=2), keep=1000)
 
     (ranking,) = stage(ASKED)
 
@@ -54,8 +55,8 @@ def test_one_leg_alone_ranks_by_its_own_scores_and_says_so(make_leg: MakeLeg) ->
 def test_no_query_gives_no_ranking(make_leg: MakeLeg) -> None:
     leg = make_leg("dense", [[1, 2]])
 
-    assert Retrieve(leg)([]) == []
-    assert Fuse([leg, leg], weights=[1, 1], method="rrf", normalization="zscore", rrf_k=60)([]) == []
+    assert Retrieve(leg, keep=1000)([]) == []
+    assert Fuse([leg, leg], fusion=Fusion("rrf"), keep=10)([]) == []
 
 
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
@@ -68,7 +69,7 @@ def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
     groups = np.split(table[0], layout.starts[1:-1])
     expected = sorted(((-group.max(), at, int(group.argmax())) for at, group in enumerate(groups)))[:depth]
 
-    (ranking,) = Retrieve(leg)(ASKED)
+    (ranking,) = Retrieve(leg, keep=1000)(ASKED)
 
     assert [(-hit.score, hit.record, hit.row - layout.starts[hit.record]) for hit in ranking.hits] == expected
 
@@ -82,7 +83,7 @@ def test_a_record_index_gives_each_chunk_the_score_of_its_record(
     leg = make_leg("bm25", table, layout=layout, unit="chunk", index_unit="record", depth=depth)
     spread = np.repeat(table[0], sizes)
 
-    (ranking,) = Retrieve(leg)(ASKED)
+    (ranking,) = Retrieve(leg, keep=1000)(ASKED)
 
     order = np.lexsort((np.arange(len(spread)), -spread))[:depth]
     assert [(hit.row, hit.score) for hit in ranking.hits] == [(row, spread[row]) for row in order]
@@ -101,7 +102,7 @@ def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_chunks(
         make_leg("dense", vectors, layout=layout),
     ]
 
-    (ranking,) = Fuse(legs, weights=[1, 1], method="weighted", normalization="minmax", rrf_k=60)(ASKED)
+    (ranking,) = Fuse(legs, fusion=Fusion("weighted", "minmax"), keep=1000)(ASKED)
 
     assert {hit.row: tuple(why.score for why in hit.evidence) for hit in ranking.hits} == {
         row: (words[0, record], vectors[0, row]) for row, record in enumerate(np.repeat(np.arange(len(sizes)), sizes))
@@ -118,10 +119,10 @@ def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_records_in_either_ord
         make_leg("bm25", words, layout=layout, unit="record", index_unit="record"),
         make_leg("dense", vectors, layout=layout, unit="record"),
     ]
-    options: dict[str, Any] = {"method": "weighted", "normalization": "minmax", "rrf_k": 60}
+    fusion = Fusion("weighted", "minmax", weights={"bm25": 1, "dense": 2})
 
-    (forward,) = Fuse(legs, weights=[1, 2], **options)(ASKED)
-    (backward,) = Fuse(legs[::-1], weights=[2, 1], **options)(ASKED)
+    (forward,) = Fuse(legs, fusion=fusion, keep=1000)(ASKED)
+    (backward,) = Fuse(legs[::-1], fusion=fusion, keep=1000)(ASKED)
 
     groups = np.split(vectors[0], layout.starts[1:-1])
     assert {hit.record: (hit.row, *(why.score for why in hit.evidence)) for hit in forward.hits} == {
@@ -133,6 +134,6 @@ def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_records_in_either_ord
 def test_a_record_index_alone_shows_the_first_chunk_of_each_record(make_leg: MakeLeg, make_layout: MakeLayout) -> None:
     leg = make_leg("bm25", [[1, 2]], layout=make_layout([3, 2]), unit="record", index_unit="record")
 
-    (ranking,) = Retrieve(leg)(ASKED)
+    (ranking,) = Retrieve(leg, keep=1000)(ASKED)
 
     assert [hit.id for hit in ranking.hits] == ["01#0", "00#0"]
