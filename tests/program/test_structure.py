@@ -12,9 +12,10 @@ import retrieve_cli
 
 PACKAGE = Path(retrieve_cli.__file__).parent
 FLOORS = [
-    {"contracts", "errors", "manifest", "changes", "durable", "pickles", "tables"},
+    {"contracts", "errors", "manifest", "changes", "durable", "pickles", "tables", "confidence"},
     {
         "config",
+        "config_file",
         "lock",
         "store",
         "generation",
@@ -45,7 +46,17 @@ SEE_SETTINGS = {
     "doctor",
     "experiments",
 }
-HEAVY = ("torch", "transformers", "spacy", "sentence_transformers", "onnxruntime", "faiss", "scipy", "pydantic")
+HEAVY = (
+    "torch",
+    "transformers",
+    "spacy",
+    "sentence_transformers",
+    "onnxruntime",
+    "faiss",
+    "scipy",
+    "sklearn",
+    "pydantic",
+)
 
 
 def imports() -> list[tuple[str, str, str]]:

@@ -1,0 +1,296 @@
+"""Confidence: the probability that a hit of this score is relevant, as it was calibrated on judged queries.
+
+A calibration holds for the scores it was measured on and for no others: its card says which those are, and whoever
+applies it compares cards. `evaluation/calibration.py` makes them; here they are applied, written and read, without
+scikit-learn. Probabilities and rates lie in [0, 1].
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from retrieve_cli import durable
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+SCHEMA_VERSION = 1
+GRID = tuple(percent / 100 for percent in range(101))
+"""Thresholds of which the rates of wrong decisions are known."""
+AGAIN = "calibrate again: retrieve eval --gold FILE --calibrate"
+
+
+# -------------------------------------------------------------------------------------------- curves
+
+
+@dataclass(frozen=True, slots=True)
+class Isotonic:
+    """A line through the points (x, y), level beyond its ends: x increasing, y never falling.
+
+    Raises:
+        ValueError: the points are none of these.
+    """
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.x or len(self.x) != len(self.y) or not all(map(math.isfinite, self.x)):
+            raise ValueError("a curve needs points, each with a finite score and a probability")
+        if any(left >= right for left, right in pairwise(self.x)):
+            raise ValueError("the scores of a curve do not increase")
+        if not all(left <= right for left, right in pairwise((0.0, *self.y, 1.0))):
+            raise ValueError("the probabilities of a curve fall, or leave the range from 0 to 1")
+
+    def __call__(self, scores: Floats) -> Floats:
+        import numpy as np
+
+        x, y = np.array(self.x), np.array(self.y)
+        if x.size == 1:
+            return np.full_like(scores, y[0])
+        # Not np.interp: at a point it may round past its value, and a higher score shall never be less sure.
+        inside = np.clip(scores, x[0], x[-1])
+        left = np.minimum(np.searchsorted(x, inside, "right"), x.size - 1) - 1
+        share = (inside - x[left]) / (x[left + 1] - x[left])
+        found: Floats = np.minimum(y[left] + share * (y[left + 1] - y[left]), y[left + 1])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """1 / (1 + exp(-(intercept + slope · (score - centre)))), with slope >= 0.
+
+    The centre is that of the scores it was fitted on: about 0 instead, scores far from 0 would lose their digits.
+
+    Raises:
+        ValueError: a number is not finite, or the slope is below 0.
+    """
+
+    centre: float
+    slope: float
+    intercept: float
+
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, (self.centre, self.slope, self.intercept))) or self.slope < 0:
+            raise ValueError("a logistic curve needs finite coefficients and a slope of at least 0")
+
+    def __call__(self, scores: Floats) -> Floats:
+        import numpy as np
+
+        # exp(700) is still a number.
+        exponent = np.clip(self.intercept + self.slope * (scores - self.centre), -700, 700)
+        found: Floats = 1 / (1 + np.exp(-exponent))
+        return found
+
+
+Curve: TypeAlias = Isotonic | Logistic
+Method: TypeAlias = Literal["isotonic", "logistic"]
+_CURVES: Mapping[str, type[Isotonic | Logistic]] = {"isotonic": Isotonic, "logistic": Logistic}
+
+
+# -------------------------------------------------------------------------------------- calibrations
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Hits of like confidence: its mean, the share of them that is relevant, and how many they are."""
+
+    predicted: float
+    observed: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A curve from score to probability, what it holds for, and how far it can be trusted.
+
+    The figures come from queries that the curve in question had not seen; the curve itself from all of them.
+    """
+
+    curve: Curve
+    card: Mapping[str, Json]
+    """Which scores it holds for, plain JSON: legs, fusion, unit, depth, whatever else changes a score."""
+    generation: str
+    """Id of the index it was measured on."""
+    queries: int
+    pairs: int
+    """Hits of all queries, each judged relevant or not."""
+    relevant: int
+    """Hits that are relevant."""
+    brier: float
+    """Mean squared distance of confidence and truth (Brier 1950)."""
+    brier_base: float
+    """The same of a confidence that is always the share of relevant hits. A curve that is not below it says nothing."""
+    calibration_error: float
+    """Mean distance of confidence and observed share over the bins (expected calibration error)."""
+    reliability: tuple[Bin, ...]
+    """At most ten bins of about as many hits, least sure first."""
+    rates: tuple[tuple[float, float], ...]
+    """For each threshold of GRID the false-accept and the false-reject rate, see `at`."""
+
+    def __post_init__(self) -> None:
+        if len(self.rates) != len(GRID):
+            raise ValueError(f"rates are needed of {len(GRID)} thresholds, not of {len(self.rates)}")
+        # As it will be read again, so that cards compare alike before and after: a tuple becomes a list.
+        object.__setattr__(self, "card", json.loads(json.dumps(dict(self.card), allow_nan=False)))
+
+    @property
+    def method(self) -> Method:
+        return "isotonic" if isinstance(self.curve, Isotonic) else "logistic"
+
+    def confidence(self, scores: Sequence[float] | ArrayLike) -> Floats:
+        """(n,) float64 probabilities of (n,) scores, never falling as the score rises.
+
+        Raises:
+            ValueError: a score is not a finite number.
+        """
+        import numpy as np
+
+        values = np.asarray(scores, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("a score is not a finite number")
+        return self.curve(values)
+
+    def at(self, threshold: float) -> tuple[float, float]:
+        """What it costs to take only hits of at least this confidence: the false-accept and the false-reject rate.
+
+        The share of all hits that are not relevant and yet taken, and of all relevant hits that are not. A relevant
+        chunk that was no hit counts in neither. Of the threshold of GRID at or next below this one.
+
+        Raises:
+            UsageError: the threshold lies outside [0, 1].
+        """
+        if not 0 <= threshold <= 1:
+            raise UsageError(f"a confidence lies between 0 and 1, not at {threshold}", hint="for example: 0.5")
+        return self.rates[bisect_right(GRID, threshold) - 1]
+
+    def to_json(self) -> dict[str, Json]:
+        return {"method": self.method, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Json]) -> Calibration:
+        """The calibration that `to_json` gave.
+
+        Raises:
+            ValueError: something is missing, or is no such number.
+        """
+        try:
+            curve = _CURVES[value["method"]]
+            points = {name: _numbers(number) for name, number in value["curve"].items()}
+            return cls(
+                curve=curve(**points),
+                card=_as(dict, value["card"]),
+                generation=_as(str, value["generation"]),
+                queries=_count(value["queries"]),
+                pairs=_count(value["pairs"]),
+                relevant=_count(value["relevant"]),
+                brier=_share(value["brier"]),
+                brier_base=_share(value["brier_base"]),
+                calibration_error=_share(value["calibration_error"]),
+                reliability=tuple(
+                    Bin(_share(entry["predicted"]), _share(entry["observed"]), _count(entry["count"]))
+                    for entry in value["reliability"]
+                ),
+                rates=tuple((_share(accepted), _share(rejected)) for accepted, rejected in value["rates"]),
+            )
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def _as(kind: type, value: Json) -> Json:
+    if not isinstance(value, kind) or isinstance(value, bool):  # to Python a truth value is a whole number
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _count(value: Json) -> int:
+    number: int = _as(int, value)
+    if number < 0:
+        raise ValueError(f"{number} is no count")
+    return number
+
+
+def _number(value: Json) -> float:
+    return float(value if isinstance(value, float) else _as(int, value))
+
+
+def _share(value: Json) -> float:
+    number = _number(value)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{number} does not lie between 0 and 1")
+    return number
+
+
+def _numbers(value: Json) -> Json:
+    """A coefficient, or the coordinates of points."""
+    return tuple(map(_number, value)) if isinstance(value, list | tuple) else _number(value)
+
+
+# ---------------------------------------------------------------------------------------------- file
+
+
+def read(path: Path) -> list[Calibration]:
+    """The calibrations in a file; none where there is no file.
+
+    Raises:
+        UsageError: the file cannot be read, is damaged, or from another schema.
+    """
+    try:
+        return _load(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
+    except ValueError as error:
+        raise UsageError(f"{path} holds no calibrations: {error}", hint=AGAIN) from error
+
+
+def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
+    """Adds calibrations to a file, each in the place of the one with the same card.
+
+    A file that cannot be understood is set aside and its new path returned: the hint of `read` is to calibrate again,
+    which must not fail over the same file. Two writers at once: the last one wins.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    aside = None
+    kept: list[Calibration] = []
+    try:
+        kept = _load(path)
+    except ValueError:
+        aside = path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
+    for calibration in calibrations:
+        kept = [other for other in kept if other.card != calibration.card] + [calibration]
+    entries = [calibration.to_json() for calibration in kept]
+    value = {"schema_version": SCHEMA_VERSION, "calibrations": entries}
+    durable.replace(path, json.dumps(value, allow_nan=False) + "\n")
+    return aside
+
+
+def _load(path: Path) -> list[Calibration]:
+    """What `read` returns; ValueError where the file is not one of this schema."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    version = value.get("schema_version") if isinstance(value, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"its schema version is {version!r}; this retrieve reads {SCHEMA_VERSION}")
+    try:
+        return [Calibration.from_json(entry) for entry in value["calibrations"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError("it has no list of them") from error

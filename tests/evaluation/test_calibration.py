@@ -1,0 +1,539 @@
+"""Calibrations held to curves that are known, to scikit-learn, to counting by hand, and to what they promise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from sklearn.isotonic import IsotonicRegression
+
+from retrieve_cli.confidence import GRID, Bin, Calibration, Isotonic, Logistic, read, write
+from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.evaluation import calibration
+from retrieve_cli.evaluation.calibration import assign, fit, held_out, isotonic, logistic, rates, reliability
+
+CARD = {"legs": ["bm25", "dense"], "fusion": "rrf", "unit": "chunk", "depth": 50}
+Truth = Callable[[np.ndarray], np.ndarray]
+Hits = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def sigmoid(scores: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-2.2 * (scores - 2)))
+
+
+def steps(scores: np.ndarray) -> np.ndarray:
+    return np.where(scores < 1.2, 0.01, np.where(scores < 1.9, 0.25, 0.85))
+
+
+def levelling(scores: np.ndarray) -> np.ndarray:
+    """The best hits are relevant no more often than 57 times in 100."""
+    return 0.02 + 0.55 / (1 + np.exp(-6 * (scores - 1.2)))
+
+
+def judged(truth: Truth, *, queries: int, seed: int = 0) -> Hits:
+    """Twenty hits a query; some queries have higher scores than others."""
+    generator = np.random.default_rng(seed)
+    scores = 0.3 + generator.normal(0, 0.8, (queries, 20)) + generator.normal(0, 0.3, (queries, 1))
+    relevant = generator.random(scores.shape) < truth(scores)
+    return scores.ravel(), relevant.ravel(), np.repeat(np.arange(queries), 20)
+
+
+def calibrated(hits: Hits, **given: Any) -> Calibration:
+    return fit(*hits, **{"card": CARD, "generation": "0123456789ab", **given})
+
+
+@pytest.fixture(scope="module")
+def both() -> list[Calibration]:
+    """One calibration of each shape."""
+    free, smooth = (calibrated(judged(truth, queries=60), card={"legs": truth.__name__}) for truth in (steps, sigmoid))
+    assert (free.method, smooth.method) == ("isotonic", "logistic")
+    return [free, smooth]
+
+
+# ------------------------------------------------------------------------------------------ the curve
+
+
+@pytest.mark.parametrize("truth", [sigmoid, steps, levelling])
+def test_a_known_curve_is_found_again(truth: Truth) -> None:
+    found = calibrated(judged(truth, queries=400))
+    unseen, relevant, _ = judged(truth, queries=400, seed=1)
+    confidences = found.confidence(unseen)
+    assert np.abs(confidences - truth(unseen)).mean() < 0.015
+    assert found.calibration_error < 0.015
+    assert np.mean((confidences - relevant) ** 2) == pytest.approx(found.brier, abs=0.01)
+    assert found.brier < found.brier_base
+
+
+def test_a_curve_that_is_no_sigmoid_is_left_free() -> None:
+    chosen = [calibrated(judged(truth, queries=150)).method for truth in (steps, levelling)]
+    assert chosen == ["isotonic", "isotonic"]
+
+
+def test_of_a_few_queries_with_a_true_sigmoid_the_sigmoid_is_found() -> None:
+    chosen = [calibrated(judged(sigmoid, queries=40, seed=seed)).method for seed in range(20)]
+    assert chosen.count("logistic") >= 15
+
+
+def test_the_shape_that_predicts_unseen_queries_better_is_taken() -> None:
+    for seed in range(6):
+        hits = judged(levelling, queries=25, seed=seed)
+        briers = {method: brier(predicted(hits, method), hits) for method in calibration.FITS}
+        found = calibrated(hits)
+        assert found.brier == pytest.approx(briers[found.method])
+        assert briers[found.method] == min(briers.values())
+
+
+def test_shapes_that_predict_equally_well_are_decided_for_the_sigmoid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "_brier", lambda confidences, relevant: 0.25)
+    assert calibrated(judged(steps, queries=50)).method == "logistic"
+
+
+def test_scores_that_say_the_opposite_give_the_share_of_relevant_hits() -> None:
+    scores, relevant, queries = judged(sigmoid, queries=50)
+    found = calibrated((-scores, relevant, queries))
+    assert found.confidence([-9, 0, 9]) == pytest.approx(relevant.mean(), abs=0.02)
+    assert logistic(-scores, relevant).slope == 0
+
+
+def test_scores_that_are_all_the_same_give_the_share_of_relevant_hits() -> None:
+    scores, relevant, queries = judged(sigmoid, queries=50)
+    found = calibrated((np.full_like(scores, 0.3), relevant, queries))
+    assert found.confidence([0.0, 0.3, 1.0]) == pytest.approx(relevant.mean(), abs=0.01)
+    assert len(found.reliability) <= 5
+
+
+def test_scores_that_part_the_hits_without_an_error_give_no_certainty() -> None:
+    _, relevant, queries = judged(sigmoid, queries=50)
+    found = calibrated((relevant.astype(float), relevant, queries))
+    low, high = found.confidence([0.0, 1.0])
+    assert 0 < low < 0.01 < 0.95 < high < 1
+
+
+def test_without_further_hits_a_free_curve_is_that_of_scikit_learn() -> None:
+    scores, relevant, _ = judged(steps, queries=60)
+    scores = np.round(scores, 2)  # with ties
+    theirs = IsotonicRegression(out_of_bounds="clip", y_min=0, y_max=1).fit(scores, relevant)
+    unseen = np.linspace(scores.min() - 1, scores.max() + 1, 5001)
+    assert isotonic(scores, relevant, prior=0)(unseen) == pytest.approx(theirs.predict(unseen), abs=1e-12)
+
+
+def test_further_hits_on_every_plateau_keep_the_top_from_being_overconfident() -> None:
+    beyond = {0.0: [], 1.0: []}
+    unseen = judged(levelling, queries=300, seed=99)[0]
+    for seed in range(20):
+        scores, relevant, _ = judged(levelling, queries=50, seed=seed)
+        for prior, found in beyond.items():
+            confidences = isotonic(scores, relevant, prior=prior)(unseen)
+            sure = confidences >= 0.7
+            found.append((confidences - levelling(unseen))[sure].mean() if sure.any() else 0.0)
+    assert np.mean(beyond[0.0]) > 0.15
+    assert np.mean(beyond[1.0]) < 0.1
+
+
+def test_three_lucky_hits_at_the_top_are_no_certainty() -> None:
+    scores, relevant = np.arange(40.0), np.arange(40) >= 37
+    assert isotonic(scores, relevant, prior=0)(np.array([50.0])) == 1
+    assert isotonic(scores, relevant)(np.array([50.0])) == 4 / 5
+
+
+# ---------------------------------------------------------------------------------------------- laws
+
+numbers = st.floats(-1e6, 1e6)
+
+
+@settings(max_examples=30)
+@given(scores=st.lists(numbers, min_size=1, max_size=50))
+def test_a_higher_score_is_never_less_sure(both: list[Calibration], scores: list[float]) -> None:
+    for found in both:
+        near = np.sort(np.concatenate([scores, np.array(scores) / 1e6, np.linspace(-1, 4, 500)]))
+        confidences = found.confidence(near)
+        assert confidences.dtype == np.float64
+        assert confidences.shape == near.shape
+        assert np.all(np.diff(confidences) >= 0)
+        assert np.all((confidences >= 0) & (confidences <= 1))
+
+
+@settings(max_examples=50)
+@given(
+    points=st.lists(st.tuples(numbers, st.floats(0, 1)), min_size=1, max_size=8, unique_by=lambda point: point[0]),
+    scores=st.lists(numbers, min_size=1, max_size=20),
+)
+def test_a_free_curve_passes_through_its_points_and_never_falls(
+    points: list[tuple[float, float]], scores: list[float]
+) -> None:
+    xs, ys = sorted(x for x, _ in points), sorted(y for _, y in points)
+    curve = Isotonic(tuple(xs), tuple(ys))
+    assert curve(np.array(xs)) == pytest.approx(ys, abs=1e-15)
+    around = np.concatenate([scores, xs, np.nextafter(xs, -np.inf), np.nextafter(xs, np.inf)])
+    assert np.all(np.diff(curve(np.sort(around))) >= 0)
+
+
+@pytest.mark.parametrize("truth", [sigmoid, steps])
+@pytest.mark.parametrize(
+    ("scale", "shift"), [(1e-12, 0.0), (1e9, 0.0), (1 / 3, -7.0), (1.0, 1e6), (1e-4, 1.0), (1e-200, 0.0)]
+)
+def test_neither_scale_nor_shift_of_the_scores_changes_a_probability(truth: Truth, scale: float, shift: float) -> None:
+    scores, relevant, queries = judged(truth, queries=60)
+    found, moved = calibrated((scores, relevant, queries)), calibrated((scores * scale + shift, relevant, queries))
+    unseen = judged(truth, queries=30, seed=1)[0]
+    assert moved.method == found.method
+    assert moved.confidence(unseen * scale + shift) == pytest.approx(found.confidence(unseen), abs=1e-6)
+    assert moved.brier == pytest.approx(found.brier, abs=1e-6)
+
+
+@pytest.mark.parametrize("truth", [sigmoid, steps])
+def test_the_order_of_the_hits_changes_nothing(truth: Truth) -> None:
+    hits = judged(truth, queries=60)
+    hits = (np.round(hits[0], 1), *hits[1:])
+    order = np.random.default_rng(3).permutation(hits[0].size)
+    assert calibrated(tuple(column[order] for column in hits)) == calibrated(hits)
+
+
+def test_queries_are_told_apart_by_name_or_by_number() -> None:
+    scores, relevant, queries = judged(steps, queries=60)
+    assert calibrated((scores, relevant, [str(query) for query in queries])) == calibrated((scores, relevant, queries))
+
+
+def test_the_seed_decides_the_folds_and_nothing_else() -> None:
+    hits = judged(steps, queries=60)
+    found, other = calibrated(hits), calibrated(hits, seed=1)
+    assert found == calibrated(hits, seed=0)
+    assert found.brier != other.brier
+    assert found.curve == other.curve
+
+
+# ------------------------------------------------------------------------------------------ held out
+
+
+def predicted(hits: Hits, method: str) -> np.ndarray:
+    """The held-out confidence of each hit, in the order of the hits."""
+    scores, relevant, queries = hits
+    names = sorted({str(query) for query in queries})
+    owners = np.array([names.index(str(query)) for query in queries])
+    held = assign(relevant, owners, folds=5)[owners]
+    return held_out(calibration.FITS[method], scores, relevant, held)
+
+
+def brier(confidences: np.ndarray, hits: Hits) -> float:
+    return float(np.mean((confidences - hits[1]) ** 2))
+
+
+def test_no_query_is_both_learnt_from_and_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, relevant, queries = judged(steps, queries=33)
+    owner = dict(zip(scores.tolist(), queries.tolist(), strict=True))
+    learnt: list[set[int]] = []
+
+    def spy(scores: np.ndarray, relevant: np.ndarray) -> Logistic:
+        learnt.append({owner[score] for score in scores.tolist()})
+        return logistic(scores, relevant)
+
+    monkeypatch.setitem(calibration.FITS, "logistic", spy)
+    monkeypatch.setitem(calibration.FITS, "isotonic", calibration.level)
+    calibrated((scores, relevant, queries))
+    *folds, everything = learnt
+    unseen = [everything - fold for fold in folds]
+    assert everything == set(range(33))
+    assert sorted(query for fold in unseen for query in fold) == list(range(33))
+    for fold in folds:
+        seen = sum(query in fold for query in queries)
+        assert seen == 20 * len(fold)
+
+
+def test_every_fold_has_its_part_of_both_kinds() -> None:
+    owners = np.repeat(np.arange(100), 3)
+    relevant = (owners < 10).astype(bool) | (owners == 50)
+    relevant[::3] |= owners[::3] < 10
+    for seed in range(20):
+        fold = assign(relevant, owners, folds=5, seed=seed)
+        assert np.bincount(fold).tolist() == [20] * 5
+        assert np.bincount(fold[np.unique(owners[relevant])], minlength=5).min() >= 2
+
+
+def test_rates_are_those_counted_over_held_out_predictions() -> None:
+    hits = judged(steps, queries=60)
+    found = calibrated(hits)
+    confidences, relevant = predicted(hits, found.method).tolist(), hits[1].tolist()
+    for threshold, (accepted, rejected) in zip(GRID, found.rates, strict=True):
+        others = [confidence for confidence, good in zip(confidences, relevant, strict=True) if not good]
+        wanted = [confidence for confidence, good in zip(confidences, relevant, strict=True) if good]
+        assert accepted == sum(confidence >= threshold for confidence in others) / len(others)
+        assert rejected == sum(confidence < threshold for confidence in wanted) / len(wanted)
+    assert found.rates[0] == (1.0, 0.0)
+
+
+def test_a_confidence_on_the_threshold_is_accepted() -> None:
+    found = rates(np.array([0.29, 0.29, 0.57]), np.array([True, False, False]))
+    assert (found[28], found[29], found[30]) == ((1.0, 0.0), (1.0, 0.0), (0.5, 1.0))
+    assert (found[57], found[58]) == ((0.5, 1.0), (0.0, 1.0))
+
+
+def test_the_rates_of_a_threshold_are_those_of_the_grid_below_it(both: list[Calibration]) -> None:
+    found = replace(both[0], rates=tuple((1 - threshold, threshold) for threshold in GRID))
+    for percent in range(101):
+        assert found.at(percent / 100)[1] == GRID[percent]
+        assert found.at(min(1, percent / 100 + 0.009))[1] == GRID[percent]
+    assert found.at(0.2999)[1] == 0.29
+
+
+@pytest.mark.parametrize("threshold", [-0.01, 1.01, float("nan"), float("inf")])
+def test_a_threshold_outside_the_range_is_refused(both: list[Calibration], threshold: float) -> None:
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        both[0].at(threshold)
+
+
+def test_bins_hold_about_as_many_hits_each_and_all_of_them() -> None:
+    generator = np.random.default_rng(0)
+    confidences = generator.random(1003)
+    bins = reliability(confidences, generator.random(1003) < confidences)
+    assert len(bins) == 10
+    assert sum(part.count for part in bins) == 1003
+    assert {part.count for part in bins} <= {100, 101}
+    assert [part.predicted for part in bins] == sorted(part.predicted for part in bins)
+
+
+def test_hits_of_one_confidence_share_a_bin() -> None:
+    confidences, relevant = np.array([0.2] * 90 + [0.5] * 4 + [0.9] * 6), np.arange(100) % 2 == 0
+    assert reliability(confidences, relevant) == (Bin(pytest.approx(0.2), 0.5, 90), Bin(pytest.approx(0.74), 0.5, 10))
+
+
+def test_the_calibration_error_is_the_mean_distance_over_the_bins(both: list[Calibration]) -> None:
+    for found in both:
+        away = sum(part.count * abs(part.predicted - part.observed) for part in found.reliability)
+        assert found.calibration_error == pytest.approx(away / found.pairs)
+
+
+def test_the_base_is_the_share_of_relevant_hits_of_the_other_folds() -> None:
+    scores, relevant, queries = judged(sigmoid, queries=60)
+    share = relevant.mean()
+    assert calibrated((scores, relevant, queries)).brier_base == pytest.approx(share * (1 - share), rel=0.01)
+
+
+def test_what_was_calibrated_on_is_counted(both: list[Calibration]) -> None:
+    _, relevant, _ = judged(steps, queries=60)
+    found = both[0]
+    assert (found.queries, found.pairs, found.relevant) == (60, 1200, relevant.sum())
+    assert (found.card, found.generation) == ({"legs": "steps"}, "0123456789ab")
+
+
+# ------------------------------------------------------------------------------------------ refusals
+
+
+def few(queries: int = 40, relevant: int = 40, others: int = 40) -> Hits:
+    truth = np.arange(relevant + others) < relevant
+    return np.arange(truth.size) * 1.0, truth, np.arange(truth.size) % queries
+
+
+@pytest.mark.parametrize(
+    ("hits", "named"),
+    [
+        (few(queries=9), "of 9 queries.*takes 20 hits, of 10 queries"),
+        (few(relevant=0), "relevant hits: 0, of 0 queries"),
+        (few(others=0), "not relevant hits: 0, of 0 queries"),
+        (few(relevant=19), "relevant hits: 19, of 19 queries; it takes 20 hits"),
+        (few(others=19), "not relevant hits: 19, of 19 queries; it takes 20 hits"),
+        ((np.arange(90.0), np.arange(90) % 10 == 1, np.where(np.arange(90) % 10 == 1, 0, np.arange(90))), "of 1 quer"),
+        (([], [], []), "relevant hits: 0"),
+    ],
+)
+def test_too_little_is_refused_with_what_there_is_and_what_it_takes(hits: Hits, named: str) -> None:
+    with pytest.raises(UsageError, match=named) as refused:
+        calibrated(hits)
+    assert "judge more" in refused.value.hint
+
+
+def test_the_least_that_is_taken_gives_numbers() -> None:
+    found = calibrated(few(queries=10, relevant=20, others=20))
+    assert np.isfinite([found.brier, found.brier_base, found.calibration_error, *sum(found.rates, ())]).all()
+
+
+@pytest.mark.parametrize(
+    ("hits", "named"),
+    [
+        (([1.0, 2.0], [True], ["a", "b"]), "one a hit"),
+        (([1.0, 2.0], [True, False], ["a"]), "one a hit"),
+        (([1.0, float("nan")], [True, False], ["a", "b"]), "finite"),
+        (([1.0, float("inf")], [True, False], ["a", "b"]), "finite"),
+    ],
+)
+def test_hits_that_are_no_hits_are_an_error(hits: Any, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        calibrated(hits)
+
+
+def test_one_fold_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least 2"):
+        calibrated(judged(steps, queries=30), folds=1)
+
+
+def test_without_scikit_learn_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.isotonic", None)
+    with pytest.raises(Unavailable, match="scikit-learn") as missing:
+        calibrated(judged(steps, queries=30))
+    assert missing.value.hint == "pip install 'retrieve-cli[eval]'"
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), -float("inf")])
+def test_a_score_that_is_no_number_has_no_confidence(both: list[Calibration], score: float) -> None:
+    for found in both:
+        with pytest.raises(ValueError, match="finite"):
+            found.confidence([0.5, score])
+
+
+def test_no_scores_have_no_confidences(both: list[Calibration]) -> None:
+    assert [found.confidence([]).size for found in both] == [0, 0]
+
+
+# ---------------------------------------------------------------------------------------------- file
+
+
+def test_calibrations_are_read_as_they_were_written(both: list[Calibration], tmp_path: Path) -> None:
+    path = tmp_path / "confidence.json"
+    assert write(path, both) is None
+    assert read(path) == both
+    unseen = judged(steps, queries=50, seed=7)[0]
+    for found, again in zip(both, read(path), strict=True):
+        assert np.array_equal(found.confidence(unseen), again.confidence(unseen))
+
+
+@given(
+    numbers=st.tuples(st.floats(-1e300, 1e300), st.floats(0, 1e300), st.floats(-700, 700)),
+    shares=st.lists(st.floats(0, 1), min_size=3, max_size=3),
+)
+def test_numbers_survive_the_file_to_the_last_digit(
+    both: list[Calibration], tmp_path_factory: pytest.TempPathFactory, numbers: Any, shares: list[float]
+) -> None:
+    path = tmp_path_factory.mktemp("c") / "c.json"
+    one = replace(both[0], curve=Logistic(*numbers), brier=shares[0], rates=((shares[1], shares[2]),) * 101)
+    write(path, [one])
+    assert read(path) == [one]
+
+
+def test_without_a_file_there_is_no_calibration(tmp_path: Path) -> None:
+    assert read(tmp_path / "none.json") == []
+
+
+def test_a_card_that_is_written_again_replaces_its_calibration(both: list[Calibration], tmp_path: Path) -> None:
+    free, smooth = both
+    path = tmp_path / "c.json"
+    write(path, both)
+    anew = replace(smooth, card=free.card, generation="anew")
+    write(path, [anew])
+    assert read(path) == [smooth, anew]
+    write(path, [replace(anew, generation="a"), replace(anew, generation="b")])
+    assert [found.generation for found in read(path)] == [smooth.generation, "b"]
+
+
+def test_a_card_compares_alike_before_and_after_the_file(both: list[Calibration], tmp_path: Path) -> None:
+    one = replace(both[0], card={"legs": ("bm25", "dense"), "depth": 50})
+    write(tmp_path / "c.json", [one])
+    assert read(tmp_path / "c.json")[0].card == one.card == {"legs": ["bm25", "dense"], "depth": 50}
+
+
+def changed(**given: Any) -> Callable[[Any], None]:
+    return lambda value: value["calibrations"][0].update(given)
+
+
+def without(name: str) -> Callable[[Any], None]:
+    return lambda value: value["calibrations"][0].pop(name)
+
+
+DAMAGE = {
+    "schema": lambda value: value.update(schema_version=2),
+    "no schema": lambda value: value.pop("schema_version"),
+    "no list": lambda value: value.pop("calibrations"),
+    "no calibration": lambda value: value.update(calibrations=[3]),
+    "number": lambda value: value.update(calibrations=3),
+    "method": changed(method="beta"),
+    "other method": changed(method="logistic"),
+    "sigmoid falls": changed(method="logistic", curve={"centre": 0.0, "slope": -1.0, "intercept": 0.0}),
+    "falling": changed(curve={"x": [0.0, 1.0], "y": [0.5, 0.4]}),
+    "scores fall": changed(curve={"x": [1.0, 0.0], "y": [0.4, 0.5]}),
+    "lengths": changed(curve={"x": [0.0, 1.0], "y": [0.5]}),
+    "no points": changed(curve={"x": [], "y": []}),
+    "certain": changed(curve={"x": [0.0], "y": [1.1]}),
+    "nan": changed(curve={"x": [0.0], "y": [float("nan")]}),
+    "infinite": changed(curve={"x": [float("inf")], "y": [0.5]}),
+    "text": changed(brier="0.1"),
+    "truth": changed(pairs=True),
+    "half a query": changed(queries=1.5),
+    "less than none": changed(relevant=-1),
+    "brier": changed(brier=float("nan")),
+    "huge": changed(brier=10**400),
+    "few rates": changed(rates=[[0.0, 1.0]] * 100),
+    "odd rates": changed(rates=[[0.0]] * 101),
+    "bins": changed(reliability=[{"predicted": 0.5}]),
+    "card": changed(card=[]),
+    "generation": changed(generation=None),
+    **{f"no {name}": without(name) for name in ("method", "curve", "card", "rates", "reliability", "brier_base")},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_named_and_so_is_what_to_do(both: list[Calibration], tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "c.json"
+    write(path, both)
+    value = json.loads(path.read_text())
+    DAMAGE[damage](value)
+    path.write_text(json.dumps(value))
+    with pytest.raises(UsageError, match=r"c\.json") as refused:
+        read(path)
+    assert refused.value.hint == "calibrate again: retrieve eval --gold FILE --calibrate"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 1}'])
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "c.json").write_bytes(content)
+    with pytest.raises(UsageError, match=r"c\.json"):
+        read(tmp_path / "c.json")
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        read(tmp_path)
+
+
+def test_to_calibrate_again_does_not_fail_over_a_damaged_file_and_keeps_it(
+    both: list[Calibration], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.json"
+    path.write_text("half a fi")
+    aside = write(path, both)
+    assert read(path) == both
+    assert aside is not None
+    assert aside.read_text() == "half a fi"
+    assert sorted(tmp_path.iterdir()) == sorted([path, aside])
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(
+    both: list[Calibration], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c.json"
+    write(path, both[:1])
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write(path, both[1:])
+    assert read(path) == both[:1]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_confidence_is_read_and_applied_without_scikit_learn(both: list[Calibration], tmp_path: Path) -> None:
+    write(tmp_path / "c.json", both)
+    code = (
+        "import sys; from pathlib import Path; from retrieve_cli import confidence; early = 'numpy' in sys.modules;"
+        "[one.confidence([0.1, 0.9]) for one in confidence.read(Path('c.json'))];"
+        "print(early, [name for name in ('sklearn', 'scipy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("False []\n", "")
