@@ -1,0 +1,94 @@
+"""Values changed in a configuration file where they stand, so that comments, order and spelling stay as they were.
+
+The parser says where each value begins and ends; only those characters are replaced. What comes out is read again, and
+nothing is given back unless it says what was there before with the changes, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+
+_INDENT = "  "
+Changes = Mapping[str, Mapping[str, Json]]
+"""By section and key."""
+
+
+def changed(text: str, changes: Changes, *, where: str) -> str:
+    """The text of a configuration file with these values in it.
+
+    Raises:
+        UsageError: it is no such file, or written in a way (an alias, a tag) that allows no change in place.
+    """
+    try:
+        wanted = _merged(yaml.safe_load(text) or {}, changes)
+        for section, keys in changes.items():
+            for key, value in keys.items():
+                text = _with(text, section, key, yaml.safe_dump(value).removesuffix("...\n").strip())
+        same = yaml.safe_load(text) == wanted
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        raise _unchangeable(changes, where) from error
+    if not same:
+        raise _unchangeable(changes, where)
+    return text
+
+
+def _with(text: str, section: str, key: str, value: str) -> str:
+    """The text with one value replaced, or added where it was not."""
+    root = yaml.compose(text, yaml.SafeLoader)
+    if root is None:
+        return f"{text.rstrip()}\n\n{section}:\n{_INDENT}{key}: {value}\n".lstrip()
+    found = _pair(root, section)
+    if found is None and root.flow_style:
+        return _first_in(text, root, f"{section}: {{{key}: {value}}}")
+    if found is None:
+        return f"{text.rstrip()}\n\n{section}:\n{_INDENT}{key}: {value}\n"
+    name, keys = found
+    if isinstance(keys, yaml.ScalarNode) and not keys.value:  # `fusion:` and nothing below
+        end = name.end_mark.index + 1
+        return _spliced(text, end, end, f"\n{_INDENT}{key}: {value}")
+    old = _pair(keys, key)
+    if old is not None:
+        if not isinstance(old[1], yaml.ScalarNode) or not _within(old[1], keys):
+            raise ValueError("the value is not a plain one that stands there")
+        return _spliced(text, old[1].start_mark.index, old[1].end_mark.index, value)
+    if keys.flow_style:
+        return _first_in(text, keys, f"{key}: {value}")
+    first = keys.value[0][0].start_mark
+    return _spliced(text, first.index, first.index, f"{key}: {value}\n{' ' * first.column}")
+
+
+def _first_in(text: str, mapping: Any, entry: str) -> str:
+    """The text with another entry behind the brace that opens a mapping."""
+    start = mapping.start_mark.index + 1
+    return _spliced(text, start, start, f"{entry}{', ' if mapping.value else ''}")
+
+
+def _pair(node: Any, key: str) -> tuple[Any, Any] | None:
+    """The nodes of a key and its value."""
+    if not isinstance(node, yaml.MappingNode):
+        raise TypeError("no mapping")
+    return next(((name, value) for name, value in node.value if name.value == key), None)
+
+
+def _within(inner: Any, outer: Any) -> bool:
+    """Whether a node stands within another; the value of an alias stands where its anchor is."""
+    return bool(outer.start_mark.index <= inner.start_mark.index <= inner.end_mark.index <= outer.end_mark.index)
+
+
+def _spliced(text: str, start: int, end: int, piece: str) -> str:
+    return text[:start] + piece + text[end:]
+
+
+def _merged(value: Any, changes: Changes) -> Any:
+    return {**value, **{section: {**(value.get(section) or {}), **keys} for section, keys in changes.items()}}
+
+
+def _unchangeable(changes: Changes, where: str) -> UsageError:
+    lines = ", ".join(f"{section}.{key}: {value}" for section, keys in changes.items() for key, value in keys.items())
+    return UsageError(f"{where} is written in a way that allows no change in place", hint=f"set there by hand: {lines}")
