@@ -40,7 +40,7 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
 
 def _with(text: str, section: str, key: str, value: str) -> str:
     """The text with one value replaced, or added where it was not."""
-    root = yaml.compose(text, yaml.SafeLoader)
+    root: Any = yaml.compose(text, yaml.SafeLoader)
     if root is None:
         return f"{text.rstrip()}\n\n{section}:\n{_INDENT}{key}: {value}\n".lstrip()
     found = _pair(root, section)

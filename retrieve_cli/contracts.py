@@ -328,6 +328,8 @@ class Result:
     record: Mapping[str, Json]
     chunk: Mapping[str, Json]
     freshness: Freshness = "fresh"
+    confidence: float | None = None
+    """Probability that it is relevant, where the scores were calibrated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +350,8 @@ class Answer:
     """`open` once for the batch; `encode`, `search` and `total` a query, averaged over the batch."""
     matches: Callable[[str], list[tuple[int, int]]]
     """Spans of the words of a text that share a term with the query."""
+    confidence: Mapping[str, Json] | None = None
+    """What the results' confidence was measured on, and what was left out for having too little."""
 
 
 class Stage(Protocol):

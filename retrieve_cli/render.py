@@ -48,6 +48,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "pipeline": answer.pipeline,
         "generation": answer.generation,
         "timings_ms": dict(answer.timings_ms),
+        **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
     }
 
 
@@ -59,6 +60,7 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
         "doc_id": record["id"],
         "score": result.hit.score,
         "retrieval_score": result.hit.score,
+        **({} if result.confidence is None else {"confidence": result.confidence}),
         **{key: record[key] for key in ("name", "description", "url", "keywords", "license", "group")},
         "supporting_data": {
             "modalities": [],
@@ -153,6 +155,8 @@ def lines(values: Iterable[Json]) -> str:
 def as_csv(answers: Sequence[Answer]) -> str:
     """A header and one result a row (RFC 4180)."""
     columns = ["query_id", "rank", "id", "doc_id", "score", "name", "url", "section", "source", "start_line", "content"]
+    if any(answer.confidence for answer in answers):
+        columns.insert(columns.index("score") + 1, "confidence")
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, extrasaction="ignore")
     writer.writeheader()
@@ -246,6 +250,8 @@ def _table(answer: Answer) -> Table:
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("name", ratio=3, overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
+    if answer.confidence:
+        table.add_column("sure", justify="right", no_wrap=True)
     table.add_column("why", no_wrap=True)
     table.add_column("snippet", ratio=7)
     for rank, result in enumerate(answer.results, 1):
@@ -255,7 +261,8 @@ def _table(answer: Answer) -> Table:
             name.append(f"\n{result.freshness} since the build", style="red")
         if result.chunk["section"]:
             name.append("\n" + printable(str(result.chunk["section"])), style="italic")
-        table.add_row(str(rank), name, f"{result.hit.score:.3f}", Text(why(result)), _marked(answer, result))
+        sure = [] if result.confidence is None else [f"{result.confidence:.0%}"]
+        table.add_row(str(rank), name, f"{result.hit.score:.3f}", *sure, Text(why(result)), _marked(answer, result))
     return table
 
 
@@ -268,6 +275,8 @@ def _explanation(answer: Answer) -> Iterator[str]:
             part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"
             yield f"   {evidence.leg}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
     yield f"{answer.pipeline}, {answer.fusion_method}, generation {answer.generation}"
+    if answer.confidence:
+        yield "sure: " + ", ".join(f"{name} {value}" for name, value in answer.confidence.items())
     for leg, reason in answer.strategies_skipped.items():
         yield f"{leg} skipped: {reason}"
 
@@ -294,19 +303,6 @@ def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
     for row in rows:
         cells = (row["id"], row["name"], row["group"] or "", f"{row['source']}:{row['line']}")
         table.add_row(*(Text(printable(str(cell))) for cell in cells))
-    console.print(table)
-
-
-def print_measures(rows: Sequence[tuple[str, str, str]], console: Console) -> None:
-    """A table of measures: the mean, and its interval over queries."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("measure", "mean", "95 % interval"):
-        table.add_column(column, justify="left" if column == "measure" else "right")
-    for row in rows:
-        table.add_row(*row)
     console.print(table)
 
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Literal
 
 from retrieve_cli.assemble import encoders, pipelines, sources
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Answer, Hit, Index, Query, Ranking, Result, Stage, Unit
+from retrieve_cli.contracts import Answer, Hit, Index, Json, Query, Ranking, Result, Stage, Unit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.generation import Generation
+from retrieve_cli.manifest import sha1
 from retrieve_cli.store import Store
+from retrieve_cli.trust import Trust
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder, Vectors
@@ -99,18 +101,30 @@ class Searcher:
             search=searched - encoded,
         )
 
-    def answer(self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit = "record") -> list[Answer]:
+    def answer(
+        self,
+        queries: Sequence[Query],
+        *,
+        k: int,
+        mode: Mode,
+        unit: Unit = "record",
+        min_confidence: float | None = None,
+    ) -> list[Answer]:
         """An answer to each query, in order: its ranking, what the store has of each hit, and a look at its source.
+
+        Where the scores are calibrated, each hit has its confidence, and those below `min_confidence` are left out.
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
-            UsageError, Unavailable: as `rank` does.
+            UsageError: a confidence is asked for and the scores are not calibrated; and as `rank` does.
+            Unavailable: as `rank` does.
         """
         ranked = self.rank(queries, k=k, mode=mode, unit=unit)
         begun = time.perf_counter()
+        trust = Trust.of(self._store.calibration, self.score_card(ranked), min_confidence)
         with self._store.reading(self.generation.manifest.id):
             watched = self._watched()
-            results = [self._results(ranking, ranked.legs, watched) for ranking in ranked.rankings]
+            results = [self._results(ranking, ranked.legs, watched, trust) for ranking in ranked.rankings]
         self._say_stale(results)
         timings = self._timings(ranked.encode, ranked.search + time.perf_counter() - begun, len(queries))
         silent = [self._silent(query, ranked.legs) for query in queries]
@@ -126,16 +140,31 @@ class Searcher:
                 generation=self.generation.manifest.id,
                 timings_ms=timings,
                 matches=partial(_matches, self.indexes.analyzer, ranking.query.text),
+                confidence=trust.source(len(ranking.hits) - len(found)) if trust else None,
             )
             for ranking, found, mute in zip(ranked.rankings, results, silent, strict=True)
         ]
+
+    def score_card(self, ranked: Ranked) -> dict[str, Json]:
+        """All that decides what a score of this ranking means: two of the same card are worth the same."""
+        fusion = pipelines.fusion_of(self.settings)
+        return {
+            "recipe": sha1(self.generation.manifest.recipe),
+            "unit": ranked.unit,
+            "legs": list(ranked.legs),
+            "fusion": ranked.fusion_method,
+            "weights": [fusion.weight(leg) for leg in ranked.legs],
+            "depth": self.settings.search.depth,
+        }
 
     def under(self, settings: Settings, bm25: Index | None = None) -> Searcher:
         """The same generation answering under other settings, and from another BM25 index where one is given."""
         sibling = copy(self)
         sibling.settings = settings
+        if settings.dense != self.settings.dense:
+            sibling.indexes = pipelines.open_indexes(self.generation, settings)
         if bm25 is not None:
-            sibling.indexes = replace(self.indexes, bm25=bm25)
+            sibling.indexes = replace(sibling.indexes, bm25=bm25)
         return sibling
 
     def pipeline(self, legs: Sequence[str], *, k: int, unit: Unit) -> tuple[Stage, str]:
@@ -167,14 +196,18 @@ class Searcher:
         return {}
 
     def _results(
-        self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]]
+        self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]], trust: Trust | None
     ) -> tuple[Result, ...]:
-        """The hits with what the store has of them, and what a look at their sources says."""
+        """The hits with what the store has of them, how sure they are, and what a look at their sources says."""
+        ranking, sure = trust.sure(ranking) if trust else (ranking, [None] * len(ranking.hits))
         hits = ranking.hits
         if legs == ("bm25",) and self.indexes.bm25.unit == "record":
             hits = tuple(self._with_best_chunk(hit, ranking.query) for hit in hits)
         records, chunks = self.generation.records, self.generation.chunks
-        found = (Result(hit, records[hit.record], chunks[hit.row]) for hit in hits)
+        found = (
+            Result(hit, records[hit.record], chunks[hit.row], confidence=confidence)
+            for hit, confidence in zip(hits, sure, strict=True)
+        )
         return tuple(self._looked_at(result, watched) for result in found)
 
     def _with_best_chunk(self, hit: Hit, query: Query) -> Hit:

@@ -5,6 +5,8 @@
     artifacts/generations/.scratch-*/     a build under way, or what a killed one left behind
     artifacts/cache/                      vectors by the SHA-1 of their text, see vectors.py
     artifacts/sources/                    what was fetched from sources elsewhere
+    artifacts/runs/                       figures of evaluations, query by query
+    artifacts/calibration.json            what scores are worth, see confidence.py
     artifacts/quarantine.jsonl            what the last build refused
     artifacts/lock                        who is writing
 
@@ -59,6 +61,8 @@ class Store:
         self.quarantine = path / "quarantine.jsonl"
         self.cache = path / "cache"
         self.fetched = path / "sources"
+        self.runs = path / "runs"
+        self.calibration = path / "calibration.json"
         self.lock = path / "lock"
         hint = "name another folder: --artifacts DIR"
         try:

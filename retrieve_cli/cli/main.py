@@ -33,7 +33,7 @@ app = typer.Typer(
 app.command(short_help="Build an index and make it the live one.")(build.build)
 app.command(short_help="Bring the live index up to its sources.")(sync.sync)
 app.command(short_help="Answer a question from the live index.")(query.query)
-app.command("eval", short_help="Measure the answers to judged queries.")(eval_.evaluate)
+app.add_typer(eval_.app, name="eval", short_help="Measure the answers to judged queries.")
 app.command(short_help="Check all that can keep it from answering well.")(doctor.doctor)
 app.add_typer(inspect.app, name="inspect", short_help="Look into the live index.")
 

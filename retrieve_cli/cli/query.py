@@ -24,6 +24,10 @@ def query(
     mode: Annotated[
         str | None, typer.Option("--mode", metavar="hybrid|dense|bm25", help="Which legs answer.  [default: hybrid]")
     ] = None,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option("--min-confidence", metavar="P", help="Leave out what is less sure; needs eval --calibrate."),
+    ] = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="Rank chunks instead of whole records.")] = False,
     ids: Annotated[bool, typer.Option("--list", "-l", help="Print ids only, one a line.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show how each score came about.")] = False,
@@ -45,7 +49,11 @@ def query(
         sync_first(shared, settings)
     searcher = Searcher(shared.store, settings)
     answers = searcher.answer(
-        queries, k=settings.search.k, mode=settings.search.mode, unit="chunk" if chunks else "record"
+        queries,
+        k=settings.search.k,
+        mode=settings.search.mode,
+        unit="chunk" if chunks else "record",
+        min_confidence=min_confidence,
     )
     shared.talk.detail(f"generation {searcher.generation.manifest.id}, {len(searcher.generation.chunks)} chunks")
     for notice in searcher.notices:

@@ -16,6 +16,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.evaluation.measures import Values
 from retrieve_cli.evaluation.statistics import Interval, Wins, detectable, holm, interval, paired_t, randomisation, wins
 
+SIGNIFICANT = 0.05
+"""A p-value that is not above it is called so."""
 _LOSERS = 5
 """Queries that lost most, by name."""
 
@@ -40,6 +42,11 @@ class Difference:
     losers: Sequence[tuple[str, float]]
     """The queries that lost most, worst first."""
 
+    @property
+    def significant(self) -> bool:
+        """Whether it is beyond noise, all comparisons considered."""
+        return self.p_holm <= SIGNIFICANT
+
     def to_json(self) -> dict[str, Json]:
         return {
             "difference": self.interval.mean,
@@ -51,16 +58,6 @@ class Difference:
             "detectable": self.detectable if isfinite(self.detectable) else None,
             "losers": [{"id": name, "difference": lost} for name, lost in self.losers],
         }
-
-    def sentence(self) -> str:
-        """What can be said of it."""
-        if not (self.wins.won or self.wins.lost):
-            return f"{self.measure}: the same for every query"
-        sure = "significant" if self.p_holm <= 0.05 else "within noise"
-        what = f"{self.measure}: {self.interval.mean:+.4f} ({self.interval.low:+.4f} to {self.interval.high:+.4f})"
-        count = f"{self.wins.won} won, {self.wins.lost} lost, {self.wins.tied} tied"
-        least = f"; {self.detectable:.4f} would show" if isfinite(self.detectable) else ""
-        return f"{what}, {sure} (p {self.p:.4g}, Holm {self.p_holm:.4g}, t {self.p_t:.4g}); {count}{least}"
 
 
 def differences(baseline: Values, arms: Mapping[str, Values]) -> list[Difference]:

@@ -32,6 +32,8 @@ class Topic:
     """The group that its answer belongs to."""
     quote: str | None = None
     """A stretch of text; chunks that hold it are relevant."""
+    synthetic: str | None = None
+    """What the query was made from, where nobody asked it: titles, headings, and so on."""
 
 
 def read_gold(path: Path) -> list[Topic]:
@@ -100,17 +102,17 @@ def _gold_topic(item: Mapping[str, Json], where: str, number: int) -> Topic:
     text = item.get("query", item.get("text"))
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{where} has no `query`", hint=_GOLD)
-    known = {"query", "text", "relevant", "group", "quote", "id", "_id", "metadata"}
+    known = {"query", "text", "relevant", "group", "quote", "id", "_id", "metadata", "synthetic"}
     if strange := sorted(item.keys() - known):
         raise UsageError(f"{where}: unknown key `{strange[0]}`", hint=_GOLD)
     grades = _grades(item.get("relevant", {}), where)
-    group, quote = item.get("group"), item.get("quote")
-    for name, value in (("group", group), ("quote", quote)):
+    group, quote, synthetic = item.get("group"), item.get("quote"), item.get("synthetic")
+    for name, value in (("group", group), ("quote", quote), ("synthetic", synthetic)):
         if value is not None and not (isinstance(value, str) and value.strip()):
             raise UsageError(f"{where}: `{name}` is {value!r}, not a text", hint=_GOLD)
     if not grades and group is None and quote is None:
         raise UsageError(f"{where} says nothing of what is right for its query", hint=_GOLD)
-    return Topic(str(item.get("id", item.get("_id", number))), text, grades, group, quote)
+    return Topic(str(item.get("id", item.get("_id", number))), text, grades, group, quote, synthetic)
 
 
 _GOLD = 'a line is {"query": "…", "relevant": ["id", …] or {"id": grade, …}}, with "group" and "quote" if you like'

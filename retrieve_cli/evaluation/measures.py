@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from ctypes import c_float
 from difflib import get_close_matches
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import Unavailable, UsageError
@@ -73,7 +75,9 @@ class Scorer:
         found: dict[str, dict[str, float]] = {str(measure): {} for measure in self._measures}
         with _refusing(self._measures):
             for metric in self._evaluator.iter_calc({query: dict(run.get(query, {})) for query in self._judged}):
-                found[str(metric.measure)][metric.query_id] = float(metric.value)
+                # trec_eval divides by the number of hits: interpolated precision of none is not a number there.
+                value = metric.measure.DEFAULT if isnan(metric.value) else metric.value
+                found[str(metric.measure)][metric.query_id] = float(value)
         return {
             str(measure): {query: found[str(measure)].get(query, float(measure.DEFAULT)) for query in self._judged}
             for measure in self._measures
@@ -87,6 +91,15 @@ def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run
         UsageError: no program at hand computes one of the measures.
     """
     return Scorer(measures, qrels)(run)
+
+
+def ranked(scores: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The records of a query in the order in which they are measured, which is trec_eval's.
+
+    It keeps scores in single precision, and of equal ones puts the id first that sorts last.
+    """
+    by_id = sorted(scores.items(), key=lambda entry: entry[0].encode(errors="surrogatepass"), reverse=True)
+    return sorted(by_id, key=lambda entry: -c_float(entry[1]).value)
 
 
 @contextmanager

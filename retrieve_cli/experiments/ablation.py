@@ -4,30 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from retrieve_cli.assemble import variants
 from retrieve_cli.config import Settings
+from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
+from retrieve_cli.experiments.arms import Answers, with_settings
 from retrieve_cli.experiments.evaluate import Evaluation
+from retrieve_cli.generation import Generation
 
-SIGNIFICANT = 0.05
+
+def ablations(base: Answers) -> list[Answers]:
+    """The same index with each stage that takes part switched off in turn, each named after what it does without.
+
+    Raises:
+        UsageError: there is none that could be.
+    """
+    settings = base.settings
+    found = [with_settings(name, change, base) for name, change in _changes(settings).items()]
+    if settings.search.mode != "dense" and _weighs_fields(base.searcher.generation):
+        unweighted = variants.without_field_weights(base.searcher.generation)
+        found.append(base.under("without field weights", settings, unweighted))
+    if not found:
+        raise UsageError(f"nothing of --mode {settings.search.mode} can be switched off", hint="leave --mode out")
+    return found
 
 
-def ablations(settings: Settings) -> dict[str, str]:
-    """What is switched off, and the change of settings that does it (`section.key=value,...`)."""
+def _changes(settings: Settings) -> dict[str, str]:
+    """Names, and the change of settings (`section.key=value,...`) that switches a stage off."""
     if settings.search.mode != "hybrid":
         return {}
-    found = {"the dense leg": "search.mode=bm25", "the bm25 leg": "search.mode=dense"}
+    found = {"without the dense leg": "search.mode=bm25", "without the bm25 leg": "search.mode=dense"}
     fusion = settings.fusion
     if fusion.method == "weighted":
-        found["scores (ranks instead)"] = "fusion.method=rrf"
+        found["ranks instead of scores"] = "fusion.method=rrf"
         if fusion.dense_weight != fusion.bm25_weight:
-            found["the weights (equal ones)"] = "fusion.dense_weight=0.5,fusion.bm25_weight=0.5"
+            found["equal weights"] = "fusion.dense_weight=0.5,fusion.bm25_weight=0.5"
         if fusion.normalization == "zscore":
-            found["the spread over all rows"] = "fusion.normalization=zscore_candidates"
+            found["z-scores over candidates"] = "fusion.normalization=zscore_candidates"
         if fusion.normalization != "minmax":
-            found["z-scores (min-max instead)"] = "fusion.normalization=minmax"
+            found["min-max instead of z-scores"] = "fusion.normalization=minmax"
     if settings.search.depth > 1:
         found["half of the depth"] = f"search.depth={settings.search.depth // 2}"
     return found
+
+
+def _weighs_fields(generation: Generation) -> bool:
+    """Whether BM25 counts the words of one field more than those of another."""
+    recipe = generation.manifest.recipe
+    cards = recipe["sources"].values()
+    weights = {weight for card in cards for _, weight in card.get("weights", ()) if weight > 0}
+    weights |= {card["name_weight"] for card in cards if "name_weight" in card}
+    return recipe["bm25"]["backend"] == "impacts" and bool(weights - {1.0})
 
 
 def recommendation(
@@ -42,15 +69,15 @@ def recommendation(
     better = [
         each
         for each in compared
-        if each.measure == measure and each.arm in quick and each.interval.mean > 0 and each.p_holm <= SIGNIFICANT
+        if each.measure == measure and each.arm in quick and each.interval.mean > 0 and each.significant
     ]
     if better:
         best = max(better, key=lambda each: each.interval.mean)
-        return f"within {budget_ms:g} ms: without {best.arm}, {measure} {best.interval.mean:+.4f}"
+        return f"within {budget_ms:g} ms: {best.arm}, {measure} {best.interval.mean:+.4f}"
     if found.latency_ms["p95"] <= budget_ms:
         return f"within {budget_ms:g} ms: as configured; nothing is better beyond noise"
     if not quick:
         return f"within {budget_ms:g} ms: none of these configurations"
     name, arm = max(quick.items(), key=lambda each: each[1].metrics[measure])
     change = arm.metrics[measure] - found.metrics[measure]
-    return f"within {budget_ms:g} ms: without {name}, {measure} {change:+.4f}"
+    return f"within {budget_ms:g} ms: {name}, {measure} {change:+.4f}"

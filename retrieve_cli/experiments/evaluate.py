@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from retrieve_cli.contracts import Json, Query, Ranking
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation.judgments import Run, Topic
-from retrieve_cli.evaluation.measures import Values, depth, per_query
+from retrieve_cli.evaluation.measures import Values, depth, per_query, ranked
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.search import Mode, Searcher
 
@@ -97,13 +96,13 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
     notes = check_ids(searcher, topics)
     queries = [Query(topic.text, topic.id) for topic in topics]
     k = depth(measures)
-    ranked = searcher.rank(queries, k=k, mode=mode)
-    if ranked.skipped:
-        leg, why = next(iter(ranked.skipped.items()))
+    answered = searcher.rank(queries, k=k, mode=mode)
+    if answered.skipped:
+        leg, why = next(iter(answered.skipped.items()))
         raise Unavailable(f"the {leg} leg did not run ({why}): what is left is not what was to be measured",
-                          hint=f"mend that, or measure without it: --mode {ranked.legs[0]}")  # fmt: skip
-    run = {ranking.query.id: _scores(searcher, ranking) for ranking in ranked.rankings}
-    groups = _groups(searcher, ranked.rankings, topics)
+                          hint=f"mend that, or measure without it: --mode {answered.legs[0]}")  # fmt: skip
+    run = {ranking.query.id: _scores(searcher, ranking) for ranking in answered.rankings}
+    groups = _groups(searcher, answered.rankings, topics)
     if groups is None:
         notes.append("no record that was found has a group: groups are not measured")
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
@@ -112,14 +111,14 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
         quoted, unfound = _quotes(searcher, quoting, measures, mode=mode)
         further |= quoted
         notes += [f"the quote of query {name!r} is in no chunk: it can only be missed" for name in unfound]
-    found = _evaluation(run, topics, measures, pipeline=ranked.pipeline, notes=notes, further=further)
+    found = _evaluation(run, topics, measures, pipeline=answered.pipeline, notes=notes, further=further)
     samples = samples_ms(searcher, queries[:_TIMED], k=min(k, 10), mode=mode)
     return Evaluation(
         per_query=found.per_query,
         intervals=found.intervals,
         unanswered=found.unanswered,
         run=run,
-        pipeline=ranked.pipeline,
+        pipeline=answered.pipeline,
         generation=searcher.generation.manifest.id,
         latency_ms=latency(samples),
         samples_ms=samples,
@@ -150,8 +149,8 @@ def samples_ms(searcher: Searcher, queries: Sequence[Query], *, k: int, mode: Mo
     found: dict[str, list[float]] = {"encode": [], "search": [], "total": []}
     for query in queries:
         begun = time.perf_counter()
-        ranked = searcher.rank([query], k=k, mode=mode)
-        seconds = {"encode": ranked.encode, "search": ranked.search, "total": time.perf_counter() - begun}
+        answered = searcher.rank([query], k=k, mode=mode)
+        seconds = {"encode": answered.encode, "search": answered.search, "total": time.perf_counter() - begun}
         for stage, spent in seconds.items():
             found[stage].append(spent * 1000.0)
     return found
@@ -166,19 +165,19 @@ def latency(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
     }
 
 
-def write_run(run: Run, path: Path, *, tag: str) -> None:
+def run_lines(run: Run, *, tag: str) -> str:
     """The run as TREC has it: `query Q0 document rank score tag`, the rank by trec_eval's order of equal scores."""
     lines = []
     for query, scores in run.items():
-        for rank, (document, score) in enumerate(sorted(scores.items(), key=_trec_order), 1):
+        for rank, (document, score) in enumerate(ranked(scores), 1):
             if len(document.split()) != 1 or len(query.split()) != 1:
                 hint = "TREC files set their columns apart by blanks; --per-query-out has no such limit"
                 raise UsageError(f"a TREC run cannot hold the id {document!r} of query {query!r}", hint=hint)
             lines.append(f"{query} Q0 {document} {rank} {score!r} {tag}\n")
-    path.write_text("".join(lines), "utf-8")
+    return "".join(lines)
 
 
-def write_per_query(found: Evaluation, topics: Sequence[Topic], path: Path) -> None:
+def per_query_lines(found: Evaluation, topics: Sequence[Topic]) -> str:
     """A line of JSON for each judged query: id, text, every measure, how many results."""
     rows = (
         {
@@ -189,13 +188,7 @@ def write_per_query(found: Evaluation, topics: Sequence[Topic], path: Path) -> N
         }
         for topic in topics
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
-
-
-def _trec_order(entry: tuple[str, float]) -> tuple[float, list[int]]:
-    """By score; among equal scores trec_eval puts the id that sorts last first."""
-    return -entry[1], [-byte for byte in entry[0].encode()]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _evaluation(
@@ -232,8 +225,8 @@ def _quotes(
             if quote in text:
                 grades[name][searcher.generation.chunk_id(row)] = 1
     queries = [Query(topic.text, topic.id) for topic in topics]
-    ranked = searcher.rank(queries, k=depth(measures), mode=mode, unit="chunk")
-    run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in ranked.rankings}
+    answered = searcher.rank(queries, k=depth(measures), mode=mode, unit="chunk")
+    run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in answered.rankings}
     values = {f"chunk {name}": each for name, each in per_query(measures, grades, run).items()}
     return values, [name for name, found in grades.items() if not found]
 

@@ -20,6 +20,7 @@ from retrieve_cli.assemble import variants
 from retrieve_cli.config import Settings, override
 from retrieve_cli.contracts import Candidates, Json
 from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluation.differences import SIGNIFICANT
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, depth
 from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
@@ -42,7 +43,6 @@ _LEAST = 10
 _WORTH = 0.001
 """A block of settings is left as it is unless another choice gains more on the queries that are searched on."""
 _ROUNDS = 3
-_SIGNIFICANT = 0.05
 
 _WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 _NORMALIZATIONS: tuple[Normalization, ...] = ("zscore", "zscore_candidates", "minmax")
@@ -133,7 +133,7 @@ class Tuned:
     @property
     def recommended(self) -> bool:
         """Whether there is a change, and its gain on held-out queries is beyond noise."""
-        return self.best != self.now and self.held_out.mean > 0 and self.p <= _SIGNIFICANT
+        return self.best != self.now and self.held_out.mean > 0 and self.p <= SIGNIFICANT
 
     @property
     def changes(self) -> dict[str, dict[str, Json]]:

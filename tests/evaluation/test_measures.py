@@ -1,15 +1,13 @@
 """Measures are those of ir_measures and trec_eval, for every judged query."""
 
-from pathlib import Path
-
 import ir_measures
 import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import read_run
-from retrieve_cli.evaluation.measures import DEFAULT, depth, parse, per_query
-from retrieve_cli.experiments.evaluate import write_run
+from retrieve_cli.evaluation.measures import DEFAULT, depth, parse, per_query, ranked
+from retrieve_cli.experiments.evaluate import run_lines
 
 NAMES = [*DEFAULT, "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]
 ids = st.sampled_from([f"d{number}" for number in range(12)])
@@ -45,7 +43,7 @@ def test_a_run_that_is_written_and_read_again_is_measured_the_same(
     qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "run.trec"
-    write_run(run, path, tag="t")
+    path.write_text(run_lines(run, tag="t"))
     measures = parse(NAMES)
     again = read_run(path) if path.stat().st_size else {}
     assert per_query(measures, qrels, again) == per_query(measures, qrels, run)
@@ -54,18 +52,25 @@ def test_a_run_that_is_written_and_read_again_is_measured_the_same(
         assert 1 <= int(rank) <= len(run[query])
 
 
-def test_ranks_of_equal_scores_are_those_of_trec_eval(tmp_path: Path) -> None:
-    write_run({"q": {"a": 1.0, "c": 1.0, "b": 1.0, "z": 0.5}}, tmp_path / "run", tag="t")
-    assert [line.split()[2] for line in (tmp_path / "run").read_text().splitlines()] == ["c", "b", "a", "z"]
-    first = ir_measures.calc_aggregate(
-        [ir_measures.Success @ 1], {"q": {"c": 1}}, {"q": {"a": 1.0, "c": 1.0, "b": 1.0}}
-    )
-    assert list(first.values()) == [1.0]
+@given(st.dictionaries(st.text("ab#é", min_size=1, max_size=3), st.sampled_from([0.5, 1.0, 1.0 + 1e-12]), min_size=2))
+def test_ranks_are_those_of_trec_eval_for_equal_scores_too(scores: dict[str, float]) -> None:
+    """The rank of each record is 1 / RR where it alone is relevant."""
+    for rank, (name, _) in enumerate(ranked(scores), 1):
+        (found,) = ir_measures.calc_aggregate([ir_measures.RR], {"q": {name: 1}}, {"q": scores}).values()
+        assert rank == round(1 / found)
+    assert [line.split()[2] for line in run_lines({"q": scores}, tag="t").splitlines()] == [
+        name for name, _ in ranked(scores)
+    ]
 
 
-def test_an_id_that_a_trec_file_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_a_measure_of_an_empty_answer_that_is_no_number_is_the_default() -> None:
+    measures = parse(["IPrec@0.0"])
+    assert per_query(measures, {"q": {"a": 1}, "r": {"a": 1}}, {"q": {"a": 1.0}}) == {"IPrec@0.0": {"q": 1.0, "r": 0.0}}
+
+
+def test_an_id_that_a_trec_file_cannot_hold_is_refused() -> None:
     with pytest.raises(UsageError, match="'a b'"):
-        write_run({"q": {"a b": 1.0}}, tmp_path / "run", tag="t")
+        run_lines({"q": {"a b": 1.0}}, tag="t")
 
 
 @pytest.mark.parametrize(

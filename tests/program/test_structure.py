@@ -28,7 +28,7 @@ FLOORS = [
         "evaluation",
     },
     {"assemble", "render"},
-    {"build", "reuse", "sync", "search", "comparison", "inspection", "doctor"},
+    {"build", "reuse", "sync", "search", "trust", "comparison", "inspection", "doctor"},
     {"experiments"},
     {"cli"},
     {"__main__"},

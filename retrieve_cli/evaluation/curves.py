@@ -1,0 +1,54 @@
+"""The points of the two curves of a run: precision over recall, nDCG over the cut-off, each a mean over queries.
+
+Every query with grades counts, as in any other measure: one that was not answered counts 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from retrieve_cli.evaluation.judgments import Grades, Run
+from retrieve_cli.evaluation.measures import parse, per_query
+
+RECALLS = tuple(step / 10 for step in range(11))
+CUTOFFS = (1, 2, 3, 5, 10, 20, 50, 100)
+
+Points = Sequence[tuple[float, float]]
+"""Where on the x axis, and the mean there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """What a run's figures are made of, by recall and by rank."""
+
+    queries: int
+    """Those that have grades."""
+    depth: int
+    """Hits of the query that has most; nothing is known of what lies deeper."""
+    precision: Points
+    """Interpolated precision at the recalls 0.0, 0.1 ... 1.0: the highest at this recall or a later one."""
+    ndcg: Points
+    """nDCG at the cut-offs up to `depth`, the first of them always."""
+
+
+def curves(qrels: Mapping[str, Grades], run: Run) -> Curves | None:
+    """The curves of a run over the queries that have grades; None where no query has any.
+
+    Raises:
+        Unavailable: the package that computes measures is not installed.
+    """
+    graded = {query: grades for query, grades in qrels.items() if grades}
+    if not graded:
+        return None
+    depth = max(len(run.get(query, {})) for query in graded)
+    cutoffs = [cutoff for cutoff in CUTOFFS if cutoff <= max(depth, 1)]
+    measures = parse([*(f"IPrec@{recall}" for recall in RECALLS), *(f"nDCG@{cutoff}" for cutoff in cutoffs)])
+    means = [fsum(values.values()) / len(values) for values in per_query(measures, graded, run).values()]
+    return Curves(
+        queries=len(graded),
+        depth=depth,
+        precision=list(zip(RECALLS, means[: len(RECALLS)], strict=True)),
+        ndcg=list(zip(map(float, cutoffs), means[len(RECALLS) :], strict=True)),
+    )

@@ -1,0 +1,168 @@
+"""What is measured and compared: an index under some settings, another index, or runs that somebody else made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from retrieve_cli.assemble import variants
+from retrieve_cli.config import Settings, load, override
+from retrieve_cli.contracts import Index, Json
+from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluation.judgments import Run, Topic, read_run
+from retrieve_cli.evaluation.measures import ranked
+from retrieve_cli.experiments.evaluate import Evaluation, evaluate, judge
+from retrieve_cli.search import Searcher
+from retrieve_cli.stages.fusion import reciprocal_rank
+from retrieve_cli.store import Store
+
+if TYPE_CHECKING:
+    from ir_measures import Measure
+
+_OF_ANSWERS = frozenset({"search", "fusion"})
+"""Sections of the configuration that change answers and not the index."""
+_OF_NEITHER = frozenset({"sources", "build", "sync", "store"})
+"""Those that change neither."""
+_KEYS_OF_ANSWERS = frozenset(
+    {
+        "dense.hnsw_ef_search",
+        *(f"encoder.{key}" for key in ("device", "models_dir", "cache_dir", "download", "batch_size")),
+    }
+)
+_FORMULA = frozenset(f"bm25.{key}" for key in variants.FORMULA)
+"""Keys that change the index, but an index in memory will do."""
+
+
+class Arm(Protocol):
+    """One of the things that are compared."""
+
+    @property
+    def name(self) -> str: ...
+
+    def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What an index answers under these settings."""
+
+    name: str
+    searcher: Searcher
+
+    @classmethod
+    def of(cls, name: str, store: Store, settings: Settings) -> Answers:
+        """Raises: IndexMissing, IndexCorrupt."""
+        return cls(name, Searcher(store, settings))
+
+    @property
+    def settings(self) -> Settings:
+        return self.searcher.settings
+
+    def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation:
+        return evaluate(self.searcher, topics, measures, mode=self.settings.search.mode)
+
+    def under(self, name: str, settings: Settings, bm25: Index | None = None) -> Answers:
+        """The same index under other settings, or with another BM25."""
+        return Answers(name, self.searcher.under(settings, bm25))
+
+    def with_changes(self, name: str, changes: Mapping[str, Json], settings: Settings) -> Answers:
+        """The same index under `settings`; `changes` are the keys that differ, all of which must be of answers.
+
+        Raises:
+            UsageError: one of them changes the index.
+        """
+        for key in changes:
+            section = key.partition(".")[0]
+            if section not in _OF_ANSWERS | _OF_NEITHER and key not in _KEYS_OF_ANSWERS | _FORMULA:
+                hint = f"build another index with it and name its folder: --with ARTIFACTS ({key} differs)"
+                raise UsageError(f"`{key}` of {name} changes the index, which this command only asks", hint=hint)
+        formula = {key.partition(".")[2]: value for key, value in changes.items() if key in _FORMULA}
+        if not formula:
+            return self.under(name, settings)
+        wanted = variants.formula_of(self.searcher.generation, **formula)
+        return self.under(name, settings, variants.reweighted(self.searcher.indexes, wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A TREC run as it is, or several fused by reciprocal ranks."""
+
+    name: str
+    paths: Sequence[Path]
+    rrf_k: float
+
+    def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation:
+        runs = [read_run(path) for path in self.paths]
+        if len(runs) == 1:
+            return judge(runs[0], topics, measures, pipeline=str(self.paths[0]))
+        pipeline = f"rrf(k={self.rrf_k:g}: {', '.join(map(str, self.paths))})"
+        return judge(fused(runs, k=self.rrf_k), topics, measures, pipeline=pipeline)
+
+
+def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
+    """Several runs as one, by reciprocal rank fusion; equal scores within a run are ranked as trec_eval ranks them."""
+    found: dict[str, dict[str, float]] = {}
+    for run in runs:
+        for query, scores in run.items():
+            shares = reciprocal_rank(np.arange(1, len(scores) + 1), k=k)
+            into = found.setdefault(query, {})
+            for (document, _), share in zip(ranked(scores), shares, strict=True):
+                into[document] = into.get(document, 0.0) + float(share)
+    return found
+
+
+def arm(text: str, base: Answers | None, rrf_k: float) -> Arm:
+    """What `--with TEXT` names: an artifacts folder, a configuration file, a run, or changes `section.key=value,…`.
+
+    Raises:
+        UsageError: it is none of these, or needs an index and there is none.
+    """
+    path = Path(text)
+    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+        return Runs(text, [path], rrf_k)
+    if base is None:
+        raise UsageError(f"--with {text} asks an index; beside --run stand runs alone", hint="name another run")
+    if path.is_dir():
+        return Answers.of(text, Store(path), base.settings)
+    if path.is_file():
+        settings = load(path)
+        return base.with_changes(text, differing(base.settings, settings), settings)
+    if "=" not in text:
+        hint = "a setting (fusion.method=rrf), a config.yaml, a TREC run, or an artifacts folder"
+        raise UsageError(f"--with {text!r} is neither a file nor SECTION.KEY=VALUE", hint=hint)
+    return with_settings(text, text, base)
+
+
+def with_settings(name: str, text: str, base: Answers) -> Answers:
+    """The same index with `section.key=value,…` changed.
+
+    Raises:
+        UsageError: it is not that, or a key changes the index.
+    """
+    import yaml
+
+    changes: dict[str, Json] = {}
+    settings = base.settings
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        section, dot, inner = (piece.strip() for piece in key.partition("."))
+        if not (equals and dot):
+            raise UsageError(f"--with {text!r} is not SECTION.KEY=VALUE", hint="for example: --with fusion.method=rrf")
+        changes[f"{section}.{inner}"] = yaml.safe_load(value)
+        settings = override(settings, {section: {inner: changes[f"{section}.{inner}"]}}, where=f"--with {text}")
+    return base.with_changes(name, changes, settings)
+
+
+def differing(before: Settings, after: Settings) -> dict[str, Json]:
+    """By `section.key`, the values of `after` that are others in `before`."""
+    old, new = asdict(before), asdict(after)
+    return {
+        f"{section}.{key}": value
+        for section, keys in new.items()
+        for key, value in keys.items()
+        if value != old[section][key]
+    }

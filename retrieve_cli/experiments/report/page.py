@@ -1,0 +1,292 @@
+"""What stands on the report's page: the figures of each arm, their differences, and the queries that went worst.
+
+Everything a user wrote (queries, ids, names) is escaped by the template and cleaned on its way out, wherever it stands.
+The page names no date and no machine: the same evaluation gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from math import inf, isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli import durable
+from retrieve_cli.errors import Unavailable, printable
+from retrieve_cli.evaluation.curves import Points, curves
+from retrieve_cli.evaluation.differences import SIGNIFICANT, Difference
+from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.evaluation.measures import ranked
+from retrieve_cli.experiments.evaluate import Evaluation
+from retrieve_cli.experiments.report import charts
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_WORST, _TOP, _RELEVANT = 10, 5, 20
+"""Queries that are shown with their hits, hits of each in each arm, relevant records of each."""
+_EXTREMES, _NOTES = 3, 20
+"""Queries named beside a plot of differences, at either end; notes in all."""
+_TIED = 1e-9
+"""Differences up to this size are none, as in the counts of won and lost."""
+_STAGES = {"": "whole", "encode_": "encoding", "search_": "search"}
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A configuration or a run, by the name that it has on the page."""
+
+    name: str
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    id: str
+    name: str | None
+    score: float
+    grade: int | None
+    """None where nobody judged the record for this query."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What an arm made of a query."""
+
+    value: float | None
+    """By the first measure."""
+    change: float | None
+    """Against the baseline."""
+    hits: Sequence[_Hit]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """A relevant record, and its rank in each arm; None where it was not found."""
+
+    id: str
+    name: str | None
+    grade: int
+    ranks: Sequence[int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A query that went badly."""
+
+    topic: Topic
+    answers: Sequence[_Answer]
+    sought: Sequence[_Sought]
+    unlisted: int
+    """Relevant records that are left out."""
+
+
+def write(
+    folder: Path,
+    *,
+    arms: Sequence[Arm],
+    topics: Sequence[Topic],
+    compared: Sequence[Difference],
+    describe: Callable[[str], str | None],
+    notes: Sequence[str],
+) -> Path:
+    """Writes the page into the folder, which it makes if need be, and returns its path.
+
+    The first arm is the baseline; `compared` holds the differences of the others from it, by their names. `describe`
+    gives the name of a record, or None.
+
+    Raises:
+        Unavailable: a package that the report is made with is not installed.
+    """
+    template = _environment().from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
+    evaluations = {_letter(at): arm.evaluation for at, arm in enumerate(arms)}
+    measure = next((name for name, values in arms[0].evaluation.per_query.items() if values), None)
+    changes = {letter: _changes(measure, arms[0].evaluation, each) for letter, each in evaluations.items()}
+    worst, lost = _worst(measure, arms[0].evaluation, changes, topics)
+    text = template.render(
+        arms={_letter(at): arm for at, arm in enumerate(arms)},
+        topics=topics,
+        notes=_notes(arms, notes),
+        measure=measure,
+        measures=list(dict.fromkeys(name for each in evaluations.values() for name in each.per_query)),
+        stages=_STAGES if any(each.latency_ms for each in evaluations.values()) else {},
+        compared={_letter(at): [each for each in compared if each.arm == arm.name] for at, arm in enumerate(arms)},
+        comparisons=len(compared),
+        bound=SIGNIFICANT,
+        plots=_plots(measure, changes, topics),
+        curves=_curves(evaluations, topics),
+        histograms=_histograms(evaluations),
+        worst=[_case(topic, evaluations, changes, measure, describe) for topic in worst],
+        lost=lost,
+        top=_TOP,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "index.html"
+    durable.replace(path, text)
+    return path
+
+
+def verdict(found: Difference) -> str:
+    """How sure it is, in words."""
+    if not (found.wins.won or found.wins.lost):
+        return "same for every query"
+    return "significant" if found.significant else "within noise"
+
+
+def _letter(at: int) -> str:
+    """What an arm is called where its name is too long: A is the baseline."""
+    return chr(ord("A") + at % 26) + (str(at // 26) if at >= 26 else "")
+
+
+def _notes(arms: Sequence[Arm], notes: Sequence[str]) -> list[str]:
+    """Each note once; those of a further arm alone, under its letter; no more than can be read."""
+    found = list(dict.fromkeys([*notes, *arms[0].evaluation.notes]))
+    for at, arm in enumerate(arms):
+        found += [f"{_letter(at)}: {note}" for note in arm.evaluation.notes if note not in found]
+    left = len(found) - _NOTES
+    return found if left <= 0 else [*found[:_NOTES], f"and {left} more notes of this kind"]
+
+
+def _changes(measure: str | None, baseline: Evaluation, arm: Evaluation) -> dict[str, float]:
+    """An arm's value of the first measure less the baseline's, by query, over those that have both."""
+    before, after = ({} if measure is None else each.per_query.get(measure, {}) for each in (baseline, arm))
+    return {name: after[name] - value for name, value in before.items() if name in after}
+
+
+# ------------------------------------------------------------------------------------------------ charts
+
+
+def _plots(
+    measure: str | None, changes: Mapping[str, Mapping[str, float]], topics: Sequence[Topic]
+) -> dict[str, dict[str, Any]]:
+    """For each further arm that has the measure: its chart, and the queries at either end, those of a tie in order."""
+    further = {letter: each for letter, each in list(changes.items())[1:] if each}
+    # One scale for all, or a small difference of one arm would look like a large one of another.
+    reach = max((abs(value) for each in further.values() for value in each.values()), default=0.0) * 1.05 or 1.0
+    texts = {topic.id: topic.text for topic in topics}
+    found = {}
+    for letter, each in further.items():
+        ordered = sorted(each.items(), key=lambda change: change[1])
+        lost = [(texts.get(name, name), change) for name, change in ordered if change < -_TIED]
+        ordered = sorted(each.items(), key=lambda change: -change[1])
+        won = [(texts.get(name, name), change) for name, change in ordered if change > _TIED]
+        chart = charts.differences(list(each.values()), reach=reach, measure=str(measure), letter=letter)
+        ends = [("Won most", won[:_EXTREMES]), ("Lost most", lost[:_EXTREMES])]
+        found[letter] = {"chart": chart, "ends": ends, "won": len(won), "lost": len(lost), "queries": len(each)}
+    return found
+
+
+def _curves(evaluations: Mapping[str, Evaluation], topics: Sequence[Topic]) -> dict[str, Any] | None:
+    """Both curves, what they are made of, and the lines of their legend; None where no topic has grades."""
+    qrels = {topic.id: topic.grades for topic in topics}
+    found = {letter: curves(qrels, each.run) for letter, each in evaluations.items()}
+    drawn = {letter: each for letter, each in found.items() if each is not None}
+    if not drawn:
+        return None
+    lines = [
+        ("precision", "recall", {letter: each.precision for letter, each in drawn.items()}),
+        ("nDCG", "k", {letter: each.ndcg for letter, each in drawn.items()}),
+    ]
+    return {
+        "queries": next(iter(drawn.values())).queries,
+        "depths": {letter: each.depth for letter, each in drawn.items()},
+        "swatches": dict(zip(drawn, charts.swatches(len(drawn)), strict=True)),
+        "charts": [charts.precision_recall(lines[0][2]), charts.ndcg(lines[1][2])],
+        "points": [(what, axis, _rows(by_letter)) for what, axis, by_letter in lines],
+    }
+
+
+def _rows(lines: Mapping[str, Points]) -> dict[float, list[float | None]]:
+    """The points of all lines by x; None where a line has none there."""
+    values = [dict(points) for points in lines.values()]
+    return {x: [each.get(x) for each in values] for x in sorted({x for each in values for x in each})}
+
+
+def _histograms(evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
+    """A chart for each arm whose queries were timed, all on one axis."""
+    timed = {letter: each for letter, each in evaluations.items() if each.samples_ms.get("total")}
+    if not timed:
+        return {}
+    edges = charts.bins([each.samples_ms["total"] for each in timed.values()])
+    return {
+        letter: charts.histogram(each.samples_ms["total"], edges=edges, times=each.latency_ms, letter=letter)
+        for letter, each in timed.items()
+    }
+
+
+# ----------------------------------------------------------------------------------------------- queries
+
+
+def _worst(
+    measure: str | None, baseline: Evaluation, changes: Mapping[str, Mapping[str, float]], topics: Sequence[Topic]
+) -> tuple[list[Topic], bool]:
+    """The queries that lost most in any arm, or where none did, those of lowest value; and which of these it is."""
+    values = {} if measure is None else baseline.per_query[measure]
+    loss = {name: min(each[name] for each in changes.values() if name in each) for name in values}
+    lost = any(change < -_TIED for change in loss.values())
+    order, bound = (loss, -_TIED) if lost else (values, inf)
+    found = [topic for topic in topics if order.get(topic.id, inf) < bound]
+    return sorted(found, key=lambda topic: order[topic.id])[:_WORST], lost
+
+
+def _case(
+    topic: Topic,
+    evaluations: Mapping[str, Evaluation],
+    changes: Mapping[str, Mapping[str, float]],
+    measure: str | None,
+    describe: Callable[[str], str | None],
+) -> _Case:
+    runs = [ranked(each.run.get(topic.id, {})) for each in evaluations.values()]
+    ranks = [{name: rank for rank, (name, _) in enumerate(run, 1)} for run in runs]
+    relevant = sorted((-grade, name) for name, grade in topic.grades.items() if grade > 0)
+    listed = relevant[:_RELEVANT]
+    answers = [
+        _Answer(
+            value=each.per_query.get(str(measure), {}).get(topic.id),
+            change=changes[letter].get(topic.id),
+            hits=[_Hit(name, describe(name), score, topic.grades.get(name)) for name, score in run[:_TOP]],
+        )
+        for (letter, each), run in zip(evaluations.items(), runs, strict=True)
+    ]
+    sought = [_Sought(name, describe(name), -grade, [found.get(name) for found in ranks]) for grade, name in listed]
+    return _Case(topic, answers, sought, unlisted=len(relevant) - len(listed))
+
+
+# ---------------------------------------------------------------------------------------------- template
+
+
+def _environment() -> Environment:
+    """The template's ways to write things; whatever it writes is cleaned, and escaped unless it is a chart."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+        from markupsafe import Markup
+    except ImportError as error:
+        hint = "pip install 'retrieve-cli[eval]'"
+        raise Unavailable("the package jinja2 is not installed", hint=hint) from error
+    found = Environment(
+        autoescape=True,
+        finalize=lambda value: _clean(value) if type(value) is str else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    written = {"cut": _cut, "number": _number, "count": "{:,}".format, "chart": Markup}
+    found.filters |= {**written, "verdict": verdict, "finite": isfinite}
+    return found
+
+
+def _clean(text: str) -> str:
+    """Without control characters and halves of a character, which no UTF-8 file can hold."""
+    return printable(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+def _cut(text: str, length: int) -> str:
+    """One line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def _number(value: float, form: str = ".4f") -> str:
+    return format(value, form).replace("-", "−")

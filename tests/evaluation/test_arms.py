@@ -1,0 +1,147 @@
+"""What can be compared: settings, configuration files, other indexes, runs, and runs fused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import Program
+
+from retrieve_cli.experiments.arms import fused
+
+GOLD = [
+    {"query": "lungs in CT", "relevant": ["lungs"]},
+    {"query": "counts cells", "relevant": ["cells"]},
+    {"query": "brain", "relevant": ["align"]},
+]
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    path = tmp_path / "gold.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in GOLD))
+    return path
+
+
+def test_a_formula_of_bm25_is_measured_as_an_index_built_with_it(
+    index: Path, catalog: Path, gold: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    config = tmp_path / "other.yaml"
+    config.write_text("bm25: {k1: 3.0, b: 0.1, variant: atire}")
+    assert retrieve("build", "--catalog", catalog, "--artifacts", "other", "--config", config).code == 0
+    arms = ["bm25.k1=3.0,bm25.b=0.1,bm25.variant=atire", "other", config]
+    flags = [flag for arm in arms for flag in ("--with", arm)]
+    done = retrieve("eval", "--gold", gold, "--compare", *flags, "--mode", "bm25", "--run-out", "r1", "--json")
+    assert done.code == 0, done.err
+    assert len({json.dumps(arm["metrics"]) for arm in done.json["arms"]}) == 1
+    there = retrieve("eval", "--gold", gold, "--artifacts", "other", "--mode", "bm25", "--run-out", "r2", "--json")
+    assert there.json["metrics"] == done.json["arms"][0]["metrics"]
+    assert Path("r1").read_text() != Path("r2").read_text()
+
+
+def test_a_configuration_file_that_wants_another_index_is_refused(
+    index: Path, gold: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    config = tmp_path / "other.yaml"
+    config.write_text("chunking: {size: 64}\nstore: {keep: 9}")
+    done = retrieve("eval", "--gold", gold, "--with", config)
+    assert done.code == 2
+    assert "`chunking.size`" in done.err
+    config.write_text("store: {keep: 9}\nfusion: {method: rrf}")
+    done = retrieve("eval", "--gold", gold, "--with", config, "--with", "fusion.method=rrf", "--json")
+    first, second = done.json["arms"]
+    assert first["metrics"] == second["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--with", "fusion.method=rrf"], "asks an index"),
+        (["--with", "artifacts"], "asks an index"),
+        (["--ablate"], "--ablate asks an index"),
+        (["--tune"], "--tune asks an index"),
+        (["--calibrate"], "--calibrate asks an index"),
+        (["--with", "run", "--with", "run"], "compared twice"),
+    ],
+)
+def test_beside_a_run_stand_runs_alone(
+    index: Path, gold: Path, retrieve: Program, flags: list[str], message: str
+) -> None:
+    assert retrieve("eval", "--gold", gold, "--run-out", "run").code == 0
+    done = retrieve("eval", "--gold", gold, "--run", "run", *flags)
+    assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_several_runs_are_fused_by_reciprocal_ranks(index: Path, gold: Path, retrieve: Program) -> None:
+    for mode in ("bm25", "dense"):
+        assert retrieve("eval", "--gold", gold, "--mode", mode, "--run-out", mode).code == 0
+    both = retrieve("eval", "--gold", gold, "--run", "bm25", "--run", "dense", "--json")
+    assert both.json["pipeline"] == "rrf(k=60: bm25, dense)"
+    live = retrieve("eval", "--gold", gold, "--with", "fusion.method=rrf,search.depth=1000", "--json").json["arms"][0]
+    assert both.json["metrics"] == pytest.approx(live["metrics"])
+
+
+RANX = """
+import json, sys
+from ranx import Qrels, Run, evaluate, fuse
+case = json.load(sys.stdin)
+run = fuse(runs=[Run(run) for run in case["runs"]], method="rrf", params={"k": case["k"]})
+print(evaluate(Qrels(case["qrels"]), run, "ndcg@10"))
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fused_runs_have_the_value_that_ranx_gives_them(gold: Path, retrieve: Program, seed: int) -> None:
+    """Three runs of forty queries with a planted truth, written as TREC files, fused and judged by either program."""
+    generator = np.random.default_rng(seed)
+    documents = [f"d{number:03}" for number in range(200)]
+    qrels, runs = {}, [{}, {}, {}]
+    for query in map(str, range(40)):
+        truth = dict.fromkeys(generator.choice(documents, 5, replace=False).tolist(), 1)
+        qrels[query] = truth
+        for run in runs:
+            scores = generator.normal(0, 1, 200) + [1.5 * (name in truth) for name in documents]
+            kept = np.argsort(-scores)[:100]
+            run[query] = {documents[at]: float(scores[at]) for at in kept}
+    Path("queries.tsv").write_text("".join(f"{query}\ttext\n" for query in qrels))
+    Path("qrels").write_text("".join(f"{query} 0 {name} 1\n" for query, truth in qrels.items() for name in truth))
+    for number, run in enumerate(runs):
+        lines = [f"{query} Q0 {name} 0 {score!r} x\n" for query, found in run.items() for name, score in found.items()]
+        Path(f"run{number}").write_text("".join(lines))
+    flags = [flag for number in range(3) for flag in ("--run", f"run{number}")]
+    ours = retrieve("eval", "--queries", "queries.tsv", "--qrels", "qrels", *flags, "--metrics", "nDCG@10", "--json")
+    case = {"runs": runs, "qrels": qrels, "k": 60}
+    theirs = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", RANX],
+        input=json.dumps(case),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )
+    assert theirs.returncode == 0, theirs.stderr
+    assert round(ours.json["metrics"]["nDCG@10"], 4) == round(float(theirs.stdout), 4)
+    assert 0.3 < ours.json["metrics"]["nDCG@10"] < 1
+
+
+def test_a_run_fused_with_itself_is_ranked_as_it_was() -> None:
+    run = {"q": {"a": 3.0, "b": 2.0, "c": 2.0}}
+    found = fused([run, run], k=60)["q"]
+    assert sorted(found, key=found.__getitem__, reverse=True) == ["a", "c", "b"]
+
+
+def test_what_each_query_came_to_is_kept_beside_the_index(index: Path, gold: Path, retrieve: Program) -> None:
+    first, second = (retrieve("eval", "--gold", gold, "--json").json["per_query"] for _ in range(2))
+    assert first == second
+    assert Path(first).parts[:2] == ("artifacts", "runs")
+    assert [json.loads(line)["query"] for line in Path(first).read_text().splitlines()] == [
+        line["query"] for line in GOLD
+    ]
+
+
+def test_synthetic_queries_are_said_to_be(index: Path, gold: Path, retrieve: Program) -> None:
+    gold.write_text("".join(json.dumps({**line, "synthetic": "titles"}) + "\n" for line in GOLD[:2]))
+    done = retrieve("eval", "--gold", gold)
+    assert "2 of 2 queries are synthetic (made from titles)" in done.err

@@ -1,0 +1,79 @@
+"""The points of a run's curves are those of ir_measures."""
+
+from math import isnan
+from statistics import fmean
+
+import ir_measures
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli.evaluation.curves import CUTOFFS, RECALLS, curves
+
+ids = st.sampled_from([f"d{number}" for number in range(12)])
+qrels = st.dictionaries(
+    st.sampled_from("abcdef"), st.dictionaries(ids, st.integers(-1, 3), min_size=1), min_size=1, max_size=5
+)
+scores = st.floats(-2, 2, width=32) | st.sampled_from([0.0, 0.5, 1.0])
+runs = st.dictionaries(st.sampled_from("abcdefg"), st.dictionaries(ids, scores, max_size=12), max_size=6)
+
+
+@given(qrels=qrels, run=runs)
+def test_every_point_is_the_mean_that_ir_measures_has(
+    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
+) -> None:
+    found = curves(qrels, run)
+    assert found is not None
+    theirs = {
+        **{("precision", recall): ir_measures.IPrec @ recall for recall in RECALLS},
+        **{("ndcg", float(cutoff)): ir_measures.nDCG @ cutoff for cutoff in CUTOFFS},
+    }
+    judged = {query: {name: max(grade, 0) for name, grade in grades.items()} for query, grades in qrels.items()}
+    answered = {query: hits for query, hits in run.items() if query in judged and hits}
+    values: dict[str, list[float]] = {str(measure): [] for measure in theirs.values()}
+    for metric in ir_measures.iter_calc(list(theirs.values()), judged, answered):
+        values[str(metric.measure)].append(metric.value)
+    for kind, points in (("precision", found.precision), ("ndcg", found.ndcg)):
+        for x, mean in points:
+            each = values[str(theirs[kind, x])]
+            assert not any(map(isnan, each))
+            assert mean == pytest.approx(fmean([*each, *[0.0] * (len(judged) - len(each))]))
+
+
+@given(qrels=qrels, run=runs)
+def test_precision_never_rises_with_recall_and_nothing_leaves_0_to_1(
+    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
+) -> None:
+    found = curves(qrels, run)
+    assert found is not None
+    precision = [mean for _, mean in found.precision]
+    assert precision == sorted(precision, reverse=True)
+    assert all(0 <= mean <= 1 for _, mean in [*found.precision, *found.ndcg])
+
+
+@pytest.mark.parametrize(
+    ("hits", "cutoffs"), [(0, [1]), (1, [1]), (4, [1, 2, 3]), (20, [1, 2, 3, 5, 10, 20]), (300, list(CUTOFFS))]
+)
+def test_no_cut_off_lies_deeper_than_the_run(hits: int, cutoffs: list[int]) -> None:
+    run = {"q": {f"d{number}": float(-number) for number in range(hits)}, "unjudged": dict.fromkeys("abcdefg", 1.0)}
+    found = curves({"q": {"d0": 1}}, run)
+    assert found is not None
+    assert [x for x, _ in found.ndcg] == cutoffs
+    assert found.depth == hits
+
+
+def test_a_query_without_an_answer_counts_0_at_every_recall() -> None:
+    found = curves({"a": {"x": 1}, "b": {"x": 1}}, {"a": {"x": 1.0}, "b": {}})
+    assert found is not None
+    assert [mean for _, mean in found.precision] == [0.5] * len(RECALLS)
+
+
+def test_without_grades_there_are_no_curves() -> None:
+    assert curves({"q": {}}, {"q": {"a": 1.0}}) is None
+    assert curves({}, {}) is None
+
+
+def test_only_queries_with_grades_count() -> None:
+    found = curves({"a": {"x": 1}, "b": {}}, {"a": {"x": 1.0}, "b": {"x": 1.0}})
+    assert found is not None
+    assert found.queries == 1
+    assert found.ndcg == [(1.0, 1.0)]
