@@ -1,6 +1,7 @@
 """`make bench`: every figure that the project is held to, and whether this machine reached it.
 
-python -m benchmarks.run [NAME ...]     names: quality evaluation build cold help warm throughput bm25 folder; on request: defaults
+python -m benchmarks.run [NAME ...]     names: quality evaluation build cold help warm throughput bm25 folder
+                                        and, where asked for: defaults
 """
 
 import sys

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
     Rows = NDArray[np.int64]
+    Terms = NDArray[np.int32]
 
 Json = Any
 """A value that JSON can hold."""
@@ -235,6 +236,32 @@ class Encoder(Protocol):
         """(n, dim) float32. On a CPU a text's vector is the same to the bit whatever texts stand beside it."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TermWeights:
+    """A text as a sparse vector over a model's vocabulary."""
+
+    terms: Terms
+    """(m,) int32 ids of vocabulary entries, ascending."""
+    weights: Vectors
+    """(m,) float32, all above 0."""
+
+
+class SparseEncoder(Protocol):
+    """Texts to weighted vocabulary entries (SPLADE and its kin). Making one is cheap; weights load at first use."""
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """All that changes the weights; part of the recipe."""
+
+    @property
+    def device(self) -> str:
+        """Where it runs and why, for people."""
+
+    def encode_queries(self, texts: Sequence[str]) -> list[TermWeights]: ...
+
+    def encode_passages(self, texts: Sequence[str]) -> list[TermWeights]: ...
+
+
 # --------------------------------------------------------------------------------------------- the way out
 
 
@@ -352,6 +379,21 @@ class Answer:
     """Spans of the words of a text that share a term with the query."""
     confidence: Mapping[str, Json] | None = None
     """What the results' confidence was measured on, and what was left out for having too little."""
+
+
+class PairScorer(Protocol):
+    """How well a passage answers a query, read together. Making one is cheap; weights load at the first pair."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in pipelines and evidence: `maxsim`, or a model's name."""
+
+    def score(self, query: str, passages: Sequence[str]) -> Vectors:
+        """(n,) float32, higher is better. A passage's score does not depend on the others, where the model allows it.
+
+        Raises:
+            Unavailable: the model, package or server is not there.
+        """
 
 
 class Stage(Protocol):
