@@ -269,7 +269,7 @@ def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
     kept: list[Calibration] = []
     try:
         kept = _load(path)
-    except ValueError:
+    except (ValueError, IsADirectoryError):
         aside = path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
     for calibration in calibrations:
         kept = [other for other in kept if other.card != calibration.card] + [calibration]

@@ -190,7 +190,7 @@ def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Sett
     variables = {name: text for name, text in environment.items() if name.startswith(_PREFIX) and "__" in name}
     for name, text in sorted(variables.items()):
         section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
-        overrides = {section: {key: _yaml(text, name)}}
+        overrides = {section: {key: read_yaml(text, name)}}
         settings = _overlay(settings, overrides, where=f"environment variable {name}", folder=Path())
     return settings
 
@@ -209,7 +209,7 @@ def _read(path: Path) -> Mapping[str, Json]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the configuration {path}: {error}", hint="check --config") from error
-    value = _yaml(text, str(path))
+    value = read_yaml(text, str(path))
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -219,7 +219,12 @@ def _read(path: Path) -> Mapping[str, Json]:
     return value
 
 
-def _yaml(text: str, where: str) -> Json:
+def read_yaml(text: str, where: str) -> Json:
+    """The value of a piece of YAML.
+
+    Raises:
+        UsageError: it is none; names `where` it stands.
+    """
     import yaml
 
     try:

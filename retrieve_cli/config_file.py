@@ -40,18 +40,20 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
 
 def _with(text: str, section: str, key: str, value: str) -> str:
     """The text with one value replaced, or added where it was not."""
+    end = "\r\n" if "\r\n" in text else "\n"
     root: Any = yaml.compose(text, yaml.SafeLoader)
     if root is None:
-        return f"{text.rstrip()}\n\n{section}:\n{_INDENT}{key}: {value}\n".lstrip()
+        return _appended(text, f"{section}:{end}{_INDENT}{key}: {value}{end}", end)
     found = _pair(root, section)
     if found is None and root.flow_style:
         return _first_in(text, root, f"{section}: {{{key}: {value}}}")
     if found is None:
-        return f"{text.rstrip()}\n\n{section}:\n{_INDENT}{key}: {value}\n"
+        return _appended(text, f"{section}:{end}{_INDENT}{key}: {value}{end}", end)
     name, keys = found
     if isinstance(keys, yaml.ScalarNode) and not keys.value:  # `fusion:` and nothing below
-        end = name.end_mark.index + 1
-        return _spliced(text, end, end, f"\n{_INDENT}{key}: {value}")
+        line = text.find(end, name.end_mark.index)
+        place = len(text) if line < 0 else line  # behind a comment that stands there
+        return _spliced(text, place, place, f"{end}{_INDENT}{key}: {value}")
     old = _pair(keys, key)
     if old is not None:
         if not isinstance(old[1], yaml.ScalarNode) or not _within(old[1], keys):
@@ -60,7 +62,14 @@ def _with(text: str, section: str, key: str, value: str) -> str:
     if keys.flow_style:
         return _first_in(text, keys, f"{key}: {value}")
     first = keys.value[0][0].start_mark
-    return _spliced(text, first.index, first.index, f"{key}: {value}\n{' ' * first.column}")
+    return _spliced(text, first.index, first.index, f"{key}: {value}{end}{' ' * first.column}")
+
+
+def _appended(text: str, section: str, end: str) -> str:
+    """The text with a section behind it, set apart by a blank line."""
+    if not text.strip():
+        return text + section
+    return text + ("" if text.endswith("\n") else end) + ("" if text.endswith(end * 2) else end) + section
 
 
 def _first_in(text: str, mapping: Any, entry: str) -> str:

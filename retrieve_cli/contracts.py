@@ -237,6 +237,23 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TokenVectors:
+    """A text as its tokens, each with its place in the encoder's space before pooling."""
+
+    ids: Terms
+    """(t,) int32, special tokens included."""
+    vectors: Vectors
+    """(t, dim) float32, of any length."""
+
+
+class TokenEncoder(Protocol):
+    """What an encoder can do besides, where its model has tokens: what late interaction compares."""
+
+    def encode_tokens(self, texts: Sequence[str], *, prefix: str) -> list[TokenVectors]:
+        """The tokens of each text, cut to the model's limit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TermWeights:
     """A text as a sparse vector over a model's vocabulary."""
 
@@ -317,6 +334,19 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Reranked:
+    """How a reranker moved a hit."""
+
+    scorer: str
+    before: int
+    """Rank from 1 before it was read again."""
+    retrieval_score: float
+    """The score it had then."""
+    score: float
+    """What the reranker gave it, on the reranker's own scale."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A place in a ranking. Its rank is its position; its text stays in the store."""
 
@@ -328,6 +358,8 @@ class Hit:
     """Record row in the store."""
     score: float
     evidence: tuple[Evidence, ...] = ()
+    reranked: Reranked | None = None
+    """Where a reranker read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +371,13 @@ class Ranking:
 
     @classmethod
     def of(cls, query: Query, hits: Iterable[Hit]) -> Ranking:
-        """The only place where hits are put in order: by score, then by chunk id, so that a run repeats to the byte."""
+        """Hits in order, by score and then by chunk id: a run repeats to the byte. Nobody else puts hits in order."""
         return cls(query, tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))))
+
+    @classmethod
+    def again(cls, query: Query, hits: Iterable[Hit]) -> Ranking:
+        """Hits of a ranking that have other scores now, in their new order; equal ones stay as they stood."""
+        return cls(query, tuple(sorted(hits, key=lambda hit: -hit.score)))
 
     def first(self, count: int) -> Ranking:
         """The first `count` hits."""

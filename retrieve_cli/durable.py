@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ def replace(path: Path, text: str) -> None:
     """Puts `text` in the file's place in one step: a reader sees the old or the new one, never a half."""
     new = path.with_name(f".{path.name}.new")
     try:
-        with new.open("w", encoding="utf-8") as file:
+        with new.open("w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -19,6 +20,32 @@ def replace(path: Path, text: str) -> None:
         new.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def put(path: Path, text: str) -> None:
+    """Writes a file that somebody named: through links, with the rights that it has, and into what is no plain file
+    (a pipe, /dev/stdout) as it stands; all others as `replace` does.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    target = path
+    while target.is_symlink() and not _is_device(target):
+        target = target.parent / target.readlink()
+    if _is_device(target) or (target.exists() and not target.is_file()):
+        target.write_text(text, "utf-8", newline="")
+        return
+    rights = target.stat().st_mode & 0o7777 if target.exists() else None
+    if rights is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    replace(target, text)
+    if rights is not None:
+        target.chmod(rights)
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path leads to what the system keeps: its links there are not files to be replaced."""
+    return path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",))
 
 
 def sync(path: Path) -> None:

@@ -40,6 +40,8 @@ class Ranked:
     """Why a leg that was asked for did not."""
     fusion_method: str
     pipeline: str
+    depth: int
+    """Candidates that each leg was asked for."""
     encode: float
     search: float
     """Seconds for the whole batch."""
@@ -97,6 +99,7 @@ class Searcher:
             skipped=_reasons(skipped),
             fusion_method=method,
             pipeline=str(stage),
+            depth=max(self.settings.search.depth, k),
             encode=encoded - begun,
             search=searched - encoded,
         )
@@ -121,7 +124,10 @@ class Searcher:
         """
         ranked = self.rank(queries, k=k, mode=mode, unit=unit)
         begun = time.perf_counter()
-        trust = Trust.of(self._store.calibration, self.score_card(ranked), min_confidence)
+        trust = Trust.of(self._store.calibration, self.score_card(ranked), min_confidence, self.notices.append)
+        if trust and trust.calibration.generation != self.generation.manifest.id:
+            known = trust.calibration.generation
+            self.notices.append(f"confidence was measured on generation {known}: retrieve eval --gold FILE --calibrate")
         with self._store.reading(self.generation.manifest.id):
             watched = self._watched()
             results = [self._results(ranking, ranked.legs, watched, trust) for ranking in ranked.rankings]
@@ -154,7 +160,8 @@ class Searcher:
             "legs": list(ranked.legs),
             "fusion": ranked.fusion_method,
             "weights": [fusion.weight(leg) for leg in ranked.legs],
-            "depth": self.settings.search.depth,
+            # Over all rows, a score does not depend on how many candidates there are.
+            "depth": None if len(ranked.legs) == 1 or fusion.over_all_rows else ranked.depth,
         }
 
     def under(self, settings: Settings, bm25: Index | None = None) -> Searcher:

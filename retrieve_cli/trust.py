@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +19,22 @@ class Trust:
     least: float | None
 
     @classmethod
-    def of(cls, path: Path, card: Mapping[str, Json], least: float | None) -> Trust | None:
+    def of(cls, path: Path, card: Mapping[str, Json], least: float | None, say: Callable[[str], None]) -> Trust | None:
         """The calibration in a file that was made on scores of this card; None where there is none.
+
+        A file that cannot be read is said, and is no trouble to who asks for no confidence.
 
         Raises:
             UsageError: there is none and a confidence is asked for, or it is none; the file is damaged.
         """
-        found = next((each for each in read(path) if each.card == card), None)
+        try:
+            known = read(path)
+        except UsageError as error:
+            if least is not None:
+                raise
+            say(f"no confidence: {error.message} ({error.hint})")
+            known = []
+        found = next((each for each in known if each.card == card), None)
         if found is not None:
             if least is not None:
                 found.at(least)

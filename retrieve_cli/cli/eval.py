@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,51 +92,64 @@ def evaluate(
     With --with or --ablate, compare: paired by query, each difference with its interval and how sure it is.
     """
     if context.invoked_subcommand is not None:
+        _refuse_options(context)
         return
     from retrieve_cli.evaluation import gates, measures
     from retrieve_cli.experiments import summary
     from retrieve_cli.experiments.ablation import ablations, recommendation
     from retrieve_cli.experiments.arms import Answers, Runs, arm
-    from retrieve_cli.experiments.trial import Trial, figures
+    from retrieve_cli.experiments.trial import Trial, check_places, figures
 
     settings = shared.settings("search", mode=mode)
     topics, notes = _topics(gold, beir, split, queries, qrels)
-    chosen = measures.parse([name for text in metrics or measures.DEFAULT for name in text.replace(",", " ").split()])
+    chosen = measures.parse(measures.names(metrics or measures.DEFAULT))
     wanted = [gates.Gate.of(text) for text in gate or ()]
     gates.check_names(wanted, figures(topics, chosen, retrieving=not run))
-    before = _baseline(baseline)
+    before = _baseline(baseline, tolerance)
     _check_company(
         {"--ablate": ablate, "--tune": tune, "--calibrate": calibrate, "--run": run, "--with": with_},
         {"--compare": compare, "--latency-budget-ms": latency_budget_ms is not None, "--write": write},
     )
+    check_places(report, {"--run-out": run_out, "--per-query-out": per_query_out}, [gold, queries, qrels, *(run or ())])
     index = None if run else Answers.of("as configured", shared.store, settings)
-    base = index or Runs(", ".join(map(str, run or ())), run or (), settings.fusion.rrf_k)
+    base = index or Runs.of(", ".join(map(str, run or ())), run or (), rrf_k=settings.fusion.rrf_k)
     without = ablations(index) if index and ablate else []
     others = [arm(text, index, settings.fusion.rrf_k) for text in with_ or ()]
-    trial = Trial.of(base, [*others, *without], topics, chosen)
+    trial = Trial.of(base, [*others, *without], topics, chosen, notes)
     advice = None
     if latency_budget_ms is not None:
         arms = {each.name: trial.arms[each.name] for each in without}
         advice = recommendation(trial.found, arms, trial.compared, latency_budget_ms)
-    outcome = summary.Outcome(
-        trial=trial,
-        per_query=trial.write_per_query(per_query_out, shared.store.runs if index else None),
-        advice=advice,
-        tuned=_tune(index, topics, chosen[0], shared, write=write) if index and tune else None,
-        calibration=_calibrate(index, topics, shared) if index and calibrate else None,
-    )
+    tuned = _tune(index, topics, chosen[0]) if index and tune else None
+    calibration = _calibrate(index, topics) if index and calibrate else None
+    per_query = trial.write_per_query(per_query_out, shared.store.runs if index else None)
     if run_out is not None:
         trial.write_run(run_out)
     if report is not None:
-        shared.talk.say(f"the report is at {trial.write_report(report, index, notes)}")
+        shared.talk.say(f"the report is at {trial.write_report(report, index)}")
+    outcome = summary.Outcome(trial, per_query, advice, tuned, calibration)
     summary.FORMATS[shared.format](outcome, shared.console())
-    for note in (*notes, *trial.notes):
+    for note in trial.notes:
         shared.talk.say(f"note: {note}")
+    if tuned and write:
+        _write(tuned, shared)
+    if calibration and index:
+        _keep(calibration, index, shared)
     known = {**trial.found.metrics, **trial.found.latency_ms}
     failed = [fault for each in wanted if (fault := each.fault(known))]
     failed += gates.losses(trial.found.metrics, before, tolerance)
     if failed:
         raise _GateFailed("; ".join(failed), hint="see which queries lost: --per-query-out FILE")
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """Raises: UsageError where options stand before a subcommand, which would not see them."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given:
+        flag = f"--{given[0].rstrip('_').replace('_', '-')}"
+        name = context.invoked_subcommand
+        raise UsageError(f"{flag} stands before {name}", hint=f"put it behind: retrieve eval {name} {flag} ...")
 
 
 class _GateFailed(RetrieveError):
@@ -174,6 +188,8 @@ def _topics(
         made = {topic.synthetic for topic in topics if topic.synthetic}
         count = sum(bool(topic.synthetic) for topic in topics)
         what = f"{count} of {len(topics)} queries are synthetic (made from {', '.join(sorted(made))})"
+        if made == {"session"}:
+            what = f"{count} of {len(topics)} queries were judged in a session, on what this index showed"
         return topics, [f"{what}: they tell configurations apart, not how good any of them is"] if made else []
     if beir:
         topics, unjudged = judgments.read_beir(beir, split)
@@ -182,42 +198,56 @@ def _topics(
     return topics, [f"{unjudged} queries have no judgment: left out"] if unjudged else []
 
 
-def _baseline(path: Path | None) -> dict[str, float]:
+def _baseline(path: Path | None, tolerance: float) -> dict[str, float]:
+    from retrieve_cli.evaluation.gates import check_tolerance
+
+    check_tolerance(tolerance)
     if path is None:
         return {}
     try:
-        found: Any = jsonlib.loads(path.read_text("utf-8"))["metrics"]
-        return {str(name): float(value) for name, value in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        found: Any = jsonlib.loads(path.read_text("utf-8-sig"))["metrics"]
+        figures = {str(name): float(value) for name, value in found.items()}
+        if not figures or not all(map(isfinite, figures.values())):
+            raise ValueError("it holds no figures")
+        return figures
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "it is what `retrieve eval --json` printed, saved to a file"
         raise UsageError(f"{path} is no baseline ({error!r})", hint=hint) from error
 
 
-def _tune(index: Answers, topics: list[Topic], measure: Any, shared: Shared, *, write: bool) -> Tuned:
-    from retrieve_cli import config_file, durable
-    from retrieve_cli.config import DEFAULT_FILE
+def _tune(index: Answers, topics: list[Topic], measure: Any) -> Tuned:
     from retrieve_cli.experiments.tuning import tune
 
-    tuned = tune(index.searcher, index.settings, topics, measure)
-    if write and tuned.recommended:
-        path = shared.config or DEFAULT_FILE
-        text = path.read_text("utf-8") if path.exists() else ""
-        durable.replace(path, config_file.changed(text, tuned.changes, where=str(path)))
-        later = "; what changes the index takes effect at the next sync" if "bm25" in tuned.changes else ""
-        shared.talk.say(f"{path} is changed{later}")
-    elif write:
+    return tune(index.searcher, index.settings, topics, measure)
+
+
+def _write(tuned: Tuned, shared: Shared) -> None:
+    """Puts what is recommended into the configuration."""
+    from retrieve_cli import config_file, durable
+    from retrieve_cli.config import DEFAULT_FILE
+
+    path = shared.config or DEFAULT_FILE
+    if not tuned.recommended:
         shared.talk.say("nothing is written: no gain beyond noise")
-    return tuned
+        return
+    text = path.read_bytes().decode() if path.exists() else ""
+    durable.put(path, config_file.changed(text, tuned.changes, where=str(path)))
+    later = "; what changes the index takes effect at the next sync" if "bm25" in tuned.changes else ""
+    shared.talk.say(f"{path} is changed{later}")
 
 
-def _calibrate(index: Answers, topics: list[Topic], shared: Shared) -> Calibration:
-    from retrieve_cli import confidence
+def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:
     from retrieve_cli.experiments.calibrating import calibrate
 
-    found = calibrate(index.searcher, index.settings, topics)
+    return calibrate(index.searcher, index.settings, topics)
+
+
+def _keep(found: Calibration, index: Answers, shared: Shared) -> None:
+    """Puts a calibration beside the generations."""
+    from retrieve_cli import confidence
+
     store = shared.store
     with store.writer(wait=index.settings.sync.wait, say=shared.talk.say):
         aside = confidence.write(store.calibration, [found])
     if aside is not None:
         shared.talk.say(f"note: {store.calibration} could not be read, and is kept as {aside}")
-    return found

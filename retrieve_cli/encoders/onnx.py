@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from retrieve_cli.contracts import ModelCard
+from retrieve_cli.contracts import ModelCard, TokenVectors
 from retrieve_cli.encoders.bert import Architecture, pool, positions, to_unit
 from retrieve_cli.encoders.cache import Exported, export_folder, sound
 from retrieve_cli.encoders.digests import Digests
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _SHORT = 64
 """Queries of up to so many tokens go through NumPy: beyond, loading onnxruntime is the smaller cost."""
+_FEW = 16
+"""The same for the tokens of candidates: there are many of them, and onnxruntime pays sooner."""
+Keep: TypeAlias = "Callable[[int, Vectors], None]"
+"""Takes the (t, dim) hidden states of the text at a place."""
 
 
 class OnnxEncoder:
@@ -84,16 +88,25 @@ class OnnxEncoder:
         short = [place for place, tokens in enumerate(ids) if len(tokens) <= _SHORT]
         long = [place for place, tokens in enumerate(ids) if len(tokens) > _SHORT]
         vectors = self._empty(len(texts))
-        self._encode_singly(ids, short, vectors)
-        self._encode_batches(ids, long, vectors)
+        keep = self._pooling_into(vectors)
+        self._run_singly(ids, short, keep)
+        self._run_batches(ids, long, keep)
         return vectors
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32. The more texts at once (thousands), the more of them find others of their length."""
         ids = self._ids(self.card.passage_prefix, texts)
         vectors = self._empty(len(texts))
-        self._encode_batches(ids, range(len(ids)), vectors)
+        self._run_batches(ids, range(len(ids)), self._pooling_into(vectors))
         return vectors
+
+    def encode_tokens(self, texts: Sequence[str], *, prefix: str) -> list[TokenVectors]:
+        """The hidden states of each text's tokens. Which way a text takes depends on its own length only."""
+        ids = self._ids(prefix, texts)
+        states = [np.zeros((len(tokens), self._exported.architecture.dim), np.float32) for tokens in ids]
+        self._run_singly(ids, [at for at, tokens in enumerate(ids) if len(tokens) <= _FEW], states.__setitem__)
+        self._run_batches(ids, [at for at, tokens in enumerate(ids) if len(tokens) > _FEW], states.__setitem__)
+        return [TokenVectors(np.array(tokens, np.int32), found) for tokens, found in zip(ids, states, strict=True)]
 
     def _ids(self, prefix: str, texts: Sequence[str]) -> list[list[int]]:
         tokenized = self.tokenizer.ids([prefix + text for text in texts], max_tokens=self._folder.max_tokens)
@@ -103,36 +116,42 @@ class OnnxEncoder:
     def _empty(self, count: int) -> Vectors:
         return np.zeros((count, self._folder.dim), dtype=np.float32)
 
-    def _encode_singly(self, ids: Sequence[Sequence[int]], places: Sequence[int], vectors: Vectors) -> None:
+    def _run_singly(self, ids: Sequence[Sequence[int]], places: Sequence[int], keep: Keep) -> None:
+        """Hidden states of one text at a time, by NumPy."""
         if not places:
             return
         architecture, weights = self._exported.architecture, self._weights
 
-        def encode(place: int) -> None:
-            if ids[place]:  # a text without a token keeps the zero vector
-                hidden = hidden_states(architecture, weights, np.array(ids[place], dtype=np.int64))
-                vectors[place] = self._finish(hidden)
+        def run(place: int) -> None:
+            if ids[place]:  # a text without a token has no states
+                keep(place, hidden_states(architecture, weights, np.array(ids[place], dtype=np.int64)))
 
-        self._spread(encode, places)
+        self._spread(run, places)
 
-    def _encode_batches(self, ids: Sequence[Sequence[int]], places: Sequence[int], vectors: Vectors) -> None:
+    def _run_batches(self, ids: Sequence[Sequence[int]], places: Sequence[int], keep: Keep) -> None:
+        """Hidden states of texts of one length at a time, by onnxruntime."""
         batches = list(same_length(ids, places, batch_tokens=self._batch_tokens))
         if not batches:
             return
         session, architecture = self._session, self._exported.architecture
 
-        def encode(batch: Sequence[int]) -> None:
+        def run(batch: Sequence[int]) -> None:
             tokens = np.array([ids[place] for place in batch], dtype=np.int64)
             inputs = {"ids": tokens, "positions": np.ascontiguousarray(positions(tokens, architecture))}
             (hidden,) = session.run(None, inputs)
             for place, states in zip(batch, hidden, strict=True):
-                vectors[place] = self._finish(states)
+                keep(place, states)
 
-        self._spread(encode, batches)
+        self._spread(run, batches)
 
-    def _finish(self, hidden: Vectors) -> Vectors:
-        pooled = pool(hidden, self._folder.pooling)
-        return to_unit(pooled) if self._folder.normalize else pooled
+    def _pooling_into(self, vectors: Vectors) -> Keep:
+        """What turns a text's hidden states into its row of `vectors`."""
+
+        def keep(place: int, hidden: Vectors) -> None:
+            pooled = pool(hidden, self._folder.pooling)
+            vectors[place] = to_unit(pooled) if self._folder.normalize else pooled
+
+        return keep
 
     def _spread(self, work: Callable[[Any], None], items: Sequence[Any]) -> None:
         """Over the threads, one item at a time; onnxruntime and NumPy let go of the interpreter while they compute."""

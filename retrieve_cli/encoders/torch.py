@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from retrieve_cli.contracts import ModelCard
+from retrieve_cli.contracts import ModelCard, TokenVectors
 from retrieve_cli.encoders.batching import halving
 from retrieve_cli.encoders.devices import Choice, Device, choose
 from retrieve_cli.encoders.digests import Digests
@@ -81,6 +81,21 @@ class TorchEncoder:
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, the longest texts first through the device, so that its memory fails early or never."""
         return self._encode(texts, prefix=self.card.passage_prefix)
+
+    def encode_tokens(self, texts: Sequence[str], *, prefix: str) -> list[TokenVectors]:
+        """The hidden states of each text's tokens."""
+        ids = self.tokenizer.ids([prefix + text for text in texts], max_tokens=self._folder.max_tokens).ids
+        states = self._model.encode(
+            [readable(text) for text in texts],
+            prompt=prefix,
+            batch_size=self._size,
+            output_value="token_embeddings",
+            show_progress_bar=False,
+        )
+        return [
+            TokenVectors(np.array(tokens, np.int32), np.asarray(hidden.float().cpu())[: len(tokens)])
+            for tokens, hidden in zip(ids, states, strict=True)
+        ]
 
     def _encode(self, texts: Sequence[str], *, prefix: str) -> Vectors:
         vectors = np.zeros((len(texts), self._folder.dim), dtype=np.float32)

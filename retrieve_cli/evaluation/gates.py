@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from retrieve_cli.errors import UsageError
 
@@ -55,6 +56,12 @@ def check_names(gates: Sequence[Gate], known: Sequence[str]) -> None:
         if gate.name not in known:
             hint = f"there are: {', '.join(known)}; others come with --metrics"
             raise UsageError(f"there is no figure {gate.name!r} to hold to a limit", hint=hint)
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raises: UsageError where it is no number from 0 on."""
+    if not (isfinite(tolerance) and tolerance >= 0):
+        raise UsageError(f"--tolerance is {tolerance}", hint="it is how much worse is tolerated, from 0 on: 0.01")
 
 
 def losses(metrics: Mapping[str, float], baseline: Mapping[str, float], tolerance: float) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from retrieve_cli.errors import UsageError
 
 Grades = Mapping[str, int]
 """Relevance by record id; 0 and below is judged and not relevant."""
+HIGHEST = 1000
+"""The largest grade: trec_eval needs memory and time for every grade up to the highest."""
 Run = Mapping[str, Mapping[str, float]]
 """Scores by record id, by query id."""
 
@@ -89,7 +92,7 @@ def read_run(path: Path) -> Run:
     for where, (query, _, document, _, score, *_) in _columns(path, 6, "query Q0 document rank score tag"):
         if document in run.setdefault(query, {}):
             raise UsageError(f"{where}: {document!r} is listed twice for query {query!r}", hint="keep one of the two")
-        run[query][document] = _number(score, float, where)
+        run[query][_check_id(document, where)] = _number(score, float, where)
     if not run:
         raise UsageError(f"{path} holds no run", hint="a line is: query Q0 document rank score tag")
     return run
@@ -112,7 +115,8 @@ def _gold_topic(item: Mapping[str, Json], where: str, number: int) -> Topic:
             raise UsageError(f"{where}: `{name}` is {value!r}, not a text", hint=_GOLD)
     if not grades and group is None and quote is None:
         raise UsageError(f"{where} says nothing of what is right for its query", hint=_GOLD)
-    return Topic(str(item.get("id", item.get("_id", number))), text, grades, group, quote, synthetic)
+    name = item.get("id", item.get("_id"))
+    return Topic(_check_id(str(number if name is None else name), where), text, grades, group, quote, synthetic)
 
 
 _GOLD = 'a line is {"query": "…", "relevant": ["id", …] or {"id": grade, …}}, with "group" and "quote" if you like'
@@ -127,7 +131,22 @@ def _grades(relevant: Json, where: str) -> dict[str, int]:
     for name, grade in relevant.items():
         if isinstance(grade, bool) or not isinstance(grade, int):
             raise UsageError(f"{where}: the grade of {name!r} is {grade!r}, not a whole number", hint=_GOLD)
+        check_grade(grade, where)
+        _check_id(name, where)
     return relevant
+
+
+def check_grade(grade: int, where: str) -> None:
+    """Raises: UsageError where trec_eval, which counts up to the highest grade, would not come back from it."""
+    if abs(grade) > HIGHEST:
+        raise UsageError(f"{where}: {grade} is no grade", hint=f"grades go up to {HIGHEST}")
+
+
+def _check_id(name: str, where: str) -> str:
+    """The id. Raises: UsageError where it cannot be handed to the programs that measure."""
+    if not name or "\0" in name or any("\ud800" <= char <= "\udfff" for char in name):
+        raise UsageError(f"{where}: {name!r} is no id", hint="an id is a text of whole characters, without NUL")
+    return name
 
 
 # ------------------------------------------------------------------------------------------ files of lines
@@ -141,7 +160,7 @@ def _read_texts(path: Path) -> dict[str, str]:
             name, text = item.get("_id", item.get("id")), item.get("text", item.get("query"))
             if name is None or not isinstance(text, str) or not text.strip():
                 raise UsageError(f"{path}:{number} has no `_id` or no `text`", hint="name a file of queries")
-            found.append((str(name), text))
+            found.append((_check_id(str(name), f"{path}:{number}"), text))
     else:
         for number, line in _lines(path):
             name, tab, text = line.partition("\t")
@@ -161,10 +180,10 @@ def _judgments(path: Path) -> Iterator[tuple[str, str, str, int]]:
             where = f"{path}:{number}"
             if len(columns) != 3:
                 raise UsageError(f"{where} is not `query TAB document TAB grade`", hint="name a file of judgments")
-            yield where, columns[0], columns[1], _number(columns[2], int, where)
+            yield where, columns[0], columns[1], _grade(columns[2], where)
     else:
         for where, (query, _, document, grade) in _columns(path, 4, "query 0 document grade"):
-            yield where, query, document, _number(grade, int, where)
+            yield where, query, document, _grade(grade, where)
 
 
 def _columns(path: Path, count: int, form: str) -> Iterator[tuple[str, list[str]]]:
@@ -178,12 +197,21 @@ def _columns(path: Path, count: int, form: str) -> Iterator[tuple[str, list[str]
 def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     for number, line in _lines(path):
         try:
-            item = json.loads(line)
+            item = json.loads(line, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{path}:{number} is not JSON ({error})", hint="one object a line") from error
         if not isinstance(item, dict):
             raise UsageError(f"{path}:{number} is no JSON object", hint="one object a line")
         yield number, item
+
+
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """An object of whose keys none is there twice: which one is meant, nobody can tell."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
@@ -195,10 +223,19 @@ def _lines(path: Path) -> list[tuple[int, str]]:
     return [(number, line.strip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
+def _grade(text: str, where: str) -> int:
+    grade: int = _number(text, int, where)
+    check_grade(grade, where)
+    return grade
+
+
 def _number(text: str, kind: Callable[[str], Any], where: str) -> Any:
     try:
-        return kind(text)
-    except ValueError as error:
+        number = kind(text)
+        if "_" in text or not isfinite(number):  # what Python takes and no other program
+            raise ValueError(text)
+        return number
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"{where}: {text.strip()!r} is no number", hint="mend that line") from error
 
 

@@ -6,10 +6,12 @@ are broken as trec_eval breaks them, so that anybody gets the same numbers from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
 from difflib import get_close_matches
+from functools import lru_cache
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +24,22 @@ if TYPE_CHECKING:
 DEFAULT = ("nDCG@10", "R@100", "RR@10", "AP@100")
 _DEEP = 1000
 """Results that a measure without a cut-off is given."""
+_DEEPEST = 100_000
 
 Values = Mapping[str, Mapping[str, float]]
 """By measure, by query id."""
+
+
+def names(texts: Sequence[str]) -> list[str]:
+    """Names that blanks or commas set apart; a comma within brackets belongs to a name."""
+    return [name for text in texts for name in re.split(r"[\s,]+(?![^(]*\))", text) if name]
 
 
 def parse(names: Sequence[str]) -> list[Measure]:
     """The measures of these names, each once.
 
     Raises:
-        UsageError: a name is no measure; names the nearest one.
+        UsageError: a name is no measure, or nothing here computes it; names the nearest one.
     """
     ir_measures = _package()
     found: dict[str, Measure] = {}
@@ -39,12 +47,18 @@ def parse(names: Sequence[str]) -> list[Measure]:
         try:
             measure = ir_measures.parse_measure(name)
         except (NameError, SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
-            near = get_close_matches(name.partition("@")[0], list(ir_measures.measures.registry), n=1, cutoff=0.5)
+            known = {each.casefold(): each for each in reversed(ir_measures.measures.registry)}  # aliases come last
+            near = [known[each] for each in get_close_matches(name.partition("@")[0].casefold(), known, 1, 0.5)]
             hint = f"did you mean `{near[0]}@10`?" if near else f"for example: {' '.join(DEFAULT)}"
             raise UsageError(f"{name!r} is no measure ({error})", hint=hint) from error
         if not isinstance(measure, ir_measures.measures.Measure):
             raise UsageError(f"{name!r} is no measure", hint=f"for example: {' '.join(DEFAULT)}")
+        if not 1 <= depth([measure]) <= _DEEPEST:
+            raise UsageError(f"{name!r} looks at no rank", hint=f"a cut-off goes from 1 to {_DEEPEST}")
         found[str(measure)] = measure
+    if not found:
+        raise UsageError("no measure is named", hint=f"for example: {' '.join(DEFAULT)}")
+    Scorer(list(found.values()), {"1": {"1": 1}})({"1": {"1": 1.0}})
     return list(found.values())
 
 
@@ -59,12 +73,15 @@ class Scorer:
 
     def __init__(self, measures: Sequence[Measure], qrels: Mapping[str, Grades]) -> None:
         self._measures = measures
-        # A grade below 0 counts as 0 in every measure; given as it is, trec_eval never ends where a query has no other.
-        self._judged = {
-            query: {name: max(grade, 0) for name, grade in grades.items()} for query, grades in qrels.items()
-        }
+        self._judged = {query: _bounded(grades) for query, grades in qrels.items()}
+        self._evaluator = lru_cache(maxsize=1)(self._of)
         with _refusing(measures):
-            self._evaluator = _package().evaluator(measures, self._judged)
+            self._evaluator(frozenset(self._judged))
+
+    def _of(self, queries: frozenset[str]) -> Any:
+        return _package().evaluator(
+            self._measures, {name: self._judged[name] for name in self._judged if name in queries}
+        )
 
     def __call__(self, run: Run) -> dict[str, dict[str, float]]:
         """The value of each measure for each judged query, in the order of the judgments.
@@ -73,8 +90,10 @@ class Scorer:
             UsageError: no program at hand computes one of the measures.
         """
         found: dict[str, dict[str, float]] = {str(measure): {} for measure in self._measures}
+        # A query that found nothing is left out: given an empty one, trec_eval reads memory that is not its own.
+        answered = {query: dict(run[query]) for query in self._judged if run.get(query)}
         with _refusing(self._measures):
-            for metric in self._evaluator.iter_calc({query: dict(run.get(query, {})) for query in self._judged}):
+            for metric in self._evaluator(frozenset(answered)).iter_calc(answered) if answered else ():
                 # trec_eval divides by the number of hits: interpolated precision of none is not a number there.
                 value = metric.measure.DEFAULT if isnan(metric.value) else metric.value
                 found[str(metric.measure)][metric.query_id] = float(value)
@@ -93,6 +112,11 @@ def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run
     return Scorer(measures, qrels)(run)
 
 
+def _bounded(grades: Grades) -> dict[str, int]:
+    """Grades that trec_eval comes back from: where all are below 0 it never does, and not one of them is relevant."""
+    return dict(grades) if any(grade >= 0 for grade in grades.values()) else dict.fromkeys(grades, 0)
+
+
 def ranked(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     """The records of a query in the order in which they are measured, which is trec_eval's.
 
@@ -107,7 +131,7 @@ def _refusing(measures: Sequence[Measure]) -> Iterator[None]:
     """What the package says of measures that it cannot compute, as an error of the user's."""
     try:
         yield
-    except (ValueError, RuntimeError, AssertionError) as error:
+    except (ArithmeticError, AssertionError, LookupError, RuntimeError, SystemError, TypeError, ValueError) as error:
         names = ", ".join(map(str, measures))
         hint = f"for example: {' '.join(DEFAULT)}"
         raise UsageError(f"{names} cannot be computed: {error}", hint=hint) from error

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,8 +164,7 @@ def paired_t(differences: Floats) -> float:
     Raises:
         ValueError: no differences.
     """
-    from scipy.special import stdtr
-
+    stdtr = _special().stdtr
     scaled = _scaled(_checked(differences))
     if scaled.size == 1 or not scaled.any():
         return 1.0
@@ -183,8 +184,7 @@ def detectable(differences: Floats, *, alpha: float = 0.05, power: float = 0.8) 
     Raises:
         ValueError: no differences, not 0 < alpha < 1, not alpha / 2 < power < 1.
     """
-    from scipy.special import nctdtrinc, stdtrit
-
+    special = _special()
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
     if not alpha / 2 < power < 1:
@@ -196,7 +196,7 @@ def detectable(differences: Floats, *, alpha: float = 0.05, power: float = 0.8) 
     if reach == 0:
         return 0.0
     freedom = differences.size - 1
-    noncentrality = nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - alpha / 2))
+    noncentrality = special.nctdtrinc(freedom, 1 - power, special.stdtrit(freedom, 1 - alpha / 2))
     deviation = (differences / reach).std(ddof=1) * reach  # squares of tiny differences would vanish
     return float(noncentrality * deviation / math.sqrt(differences.size))
 
@@ -246,3 +246,13 @@ def _scaled(differences: Floats) -> Floats:
     """Divided by the largest size, which changes no test and keeps squares of tiny differences from vanishing."""
     largest = np.abs(differences).max()
     return differences / largest if largest > 0 else differences
+
+
+def _special() -> Any:
+    """SciPy's functions of the t distribution."""
+    try:
+        import scipy.special
+    except ImportError as error:
+        hint = "pip install 'retrieve-cli[eval]'"
+        raise Unavailable("the package scipy is not installed", hint=hint) from error
+    return scipy.special

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
 from retrieve_cli.assemble import variants
 from retrieve_cli.config import Settings
@@ -64,6 +65,8 @@ def recommendation(
 
     The one as configured, unless it is too slow, or another one is better beyond noise.
     """
+    if not (isfinite(budget_ms) and budget_ms > 0):
+        raise UsageError(f"--latency-budget-ms is {budget_ms:g}", hint="it is a time above 0, in milliseconds: 50")
     measure = next(iter(found.per_query))
     quick = {name: arm for name, arm in arms.items() if arm.latency_ms["p95"] <= budget_ms}
     better = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import Settings, load, override
+from retrieve_cli.config import Settings, load, override, read_yaml
 from retrieve_cli.contracts import Index, Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Run, Topic, read_run
@@ -92,15 +92,25 @@ class Runs:
     """A TREC run as it is, or several fused by reciprocal ranks."""
 
     name: str
-    paths: Sequence[Path]
-    rrf_k: float
+    pipeline: str
+    run: Run
+
+    @classmethod
+    def of(cls, name: str, paths: Sequence[Path], *, rrf_k: float) -> Runs:
+        """Reads them.
+
+        Raises:
+            UsageError: one is no run, or named twice.
+        """
+        if len(set(paths)) < len(paths):
+            raise UsageError("a run is named twice", hint="name each --run once")
+        runs = [read_run(path) for path in paths]
+        if len(runs) == 1:
+            return cls(name, str(paths[0]), runs[0])
+        return cls(name, f"rrf(k={rrf_k:g}: {', '.join(map(str, paths))})", fused(runs, k=rrf_k))
 
     def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation:
-        runs = [read_run(path) for path in self.paths]
-        if len(runs) == 1:
-            return judge(runs[0], topics, measures, pipeline=str(self.paths[0]))
-        pipeline = f"rrf(k={self.rrf_k:g}: {', '.join(map(str, self.paths))})"
-        return judge(fused(runs, k=self.rrf_k), topics, measures, pipeline=pipeline)
+        return judge(self.run, topics, measures, pipeline=self.pipeline)
 
 
 def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
@@ -123,7 +133,7 @@ def arm(text: str, base: Answers | None, rrf_k: float) -> Arm:
     """
     path = Path(text)
     if path.is_file() and path.suffix not in (".yaml", ".yml"):
-        return Runs(text, [path], rrf_k)
+        return Runs.of(text, [path], rrf_k=rrf_k)
     if base is None:
         raise UsageError(f"--with {text} asks an index; beside --run stand runs alone", hint="name another run")
     if path.is_dir():
@@ -143,8 +153,6 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
     Raises:
         UsageError: it is not that, or a key changes the index.
     """
-    import yaml
-
     changes: dict[str, Json] = {}
     settings = base.settings
     for part in text.split(","):
@@ -152,7 +160,7 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
         section, dot, inner = (piece.strip() for piece in key.partition("."))
         if not (equals and dot):
             raise UsageError(f"--with {text!r} is not SECTION.KEY=VALUE", hint="for example: --with fusion.method=rrf")
-        changes[f"{section}.{inner}"] = yaml.safe_load(value)
+        changes[f"{section}.{inner}"] = read_yaml(value, f"--with {text}")
         settings = override(settings, {section: {inner: changes[f"{section}.{inner}"]}}, where=f"--with {text}")
     return base.with_changes(name, changes, settings)
 

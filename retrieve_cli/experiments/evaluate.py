@@ -30,6 +30,8 @@ _TIMED = 50
 """Queries that are asked again, one at a time."""
 GROUPS = {"group@1": 1, "group@3": 3}
 """Among how many of the first groups the right one is looked for."""
+_GROUPED = 100
+"""Records among which the first groups are looked for, whatever the measures look at."""
 LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_") for share in (50, 95))
 """Milliseconds of one query and of its stages."""
 
@@ -46,16 +48,14 @@ class Evaluation:
     """Ids of the queries that found nothing."""
     run: Run
     pipeline: str
+    queries: int
+    """Judged queries; a measure may concern some of them only (those with a quote, say)."""
     generation: str | None = None
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     """`p50`, `p95` of a single warm query, and the same of its stages as `encode_p50` and so on."""
     samples_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """What these are of: by stage (`encode`, `search`, `total`), a number for each query that was timed."""
     notes: Sequence[str] = ()
-
-    @property
-    def queries(self) -> int:
-        return len(next(iter(self.per_query.values()), {}))
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -69,6 +69,7 @@ class Evaluation:
             "unanswered": len(self.unanswered),
             "metrics": self.metrics,
             "intervals": {name: [found.low, found.high] for name, found in self.intervals.items()},
+            "measured": {name: len(values) for name, values in self.per_query.items()},
             "pipeline": self.pipeline,
             "generation": self.generation,
             "latency_ms": dict(self.latency_ms),
@@ -96,6 +97,12 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
     notes = check_ids(searcher, topics)
     queries = [Query(topic.text, topic.id) for topic in topics]
     k = depth(measures)
+    grouped = any(topic.group is not None for topic in topics)
+    k = max(k, _GROUPED) if grouped else k
+    if k > searcher.settings.search.depth:
+        notes.append(
+            f"the legs are asked for {k} candidates, not {searcher.settings.search.depth}: measures look so far"
+        )
     answered = searcher.rank(queries, k=k, mode=mode)
     if answered.skipped:
         leg, why = next(iter(answered.skipped.items()))
@@ -116,6 +123,7 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
     return Evaluation(
         per_query=found.per_query,
         intervals=found.intervals,
+        queries=len(topics),
         unanswered=found.unanswered,
         run=run,
         pipeline=answered.pipeline,
@@ -207,7 +215,10 @@ def _evaluation(
     values.update(further or {})
     intervals = {name: interval(np.array(list(each.values()), np.float64)) for name, each in values.items() if each}
     unanswered = [topic.id for topic in topics if not run.get(topic.id)]
-    return Evaluation(values, intervals, unanswered, run, pipeline, notes=notes)
+    if not intervals:
+        hint = "name what is right for them: `relevant`, `quote`, or a `group` that records have"
+        raise UsageError("nothing that these queries ask for can be measured", hint=hint)
+    return Evaluation(values, intervals, unanswered, run, pipeline, len(topics), notes=notes)
 
 
 def _quotes(

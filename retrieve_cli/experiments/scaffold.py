@@ -313,4 +313,4 @@ def gold_line(made_by: str, number: int, query: str, grades: Mapping[str, int], 
 
 def write(lines: Iterable[Mapping[str, Json]], path: Path) -> None:
     """Puts the lines in the file's place, in one step."""
-    durable.replace(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    durable.put(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluation.judgments import check_grade
 from retrieve_cli.experiments.scaffold import gold_line, write
 from retrieve_cli.generation import Generation
 
@@ -66,6 +67,7 @@ class Judged:
             return name, 1
         first, _, grade = word.rpartition(":")
         if _whole(grade) and (name := self._named(first, shown)) is not None:
+            check_grade(int(grade), repr(word))
             return name, int(grade)
         if _whole(word.partition(":")[0]):
             raise UsageError(f"there is no answer {word!r}; {len(shown)} were shown", hint=FORM)

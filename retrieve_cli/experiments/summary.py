@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_WIDE = 116
+"""Columns that the table of differences needs."""
 _SHOWN = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Thresholds of confidence whose rates are shown; all of them are kept."""
 
@@ -42,6 +44,7 @@ def to_json(outcome: Outcome) -> str:
     value: dict[str, Json] = {
         **trial.found.to_json(),
         "per_query": None if outcome.per_query is None else str(outcome.per_query),
+        "notes": trial.notes,
     }
     if trial.arms:
         value["arms"] = [
@@ -69,7 +72,11 @@ def show(outcome: Outcome, console: Console) -> None:
     times = ", ".join(f"{name} {value:.1f}" for name, value in found.latency_ms.items())
     _say(console, f"{answered}; {found.pipeline}" + (f"; ms of one: {times}" if times else ""))
     if outcome.trial.arms:
-        console.print(_differences(outcome.trial))
+        if console.width >= _WIDE:
+            console.print(_differences(outcome.trial))
+        else:
+            for line in _stacked(outcome.trial):
+                _say(console, line)
         for line in _losers(outcome.trial):
             _say(console, line)
     advice = [] if outcome.advice is None else [outcome.advice]
@@ -118,6 +125,14 @@ def _differences(trial: Trial) -> Table:
                 end_section=at == len(found) - 1,
             )  # fmt: skip
     return table
+
+
+def _stacked(trial: Trial) -> Iterator[str]:
+    """The same in lines, for a terminal that has no room for a table: cut off, a figure is another figure."""
+    titles = ("difference", "95 % interval", "p", "p (Holm)", "won/lost/tied", "would show")
+    for each in trial.compared:
+        told = (f"{title} {cell}" for title, cell in zip(titles, _cells(each), strict=True) if cell)
+        yield f"{each.arm}: {each.measure}: {', '.join(told)}"
 
 
 def _cells(each: Difference) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +41,15 @@ class Trial:
     notes: list[str]
 
     @classmethod
-    def of(cls, base: Arm, others: Sequence[Arm], topics: Sequence[Topic], measures: Sequence[Measure]) -> Trial:
-        """Measures them all.
+    def of(
+        cls,
+        base: Arm,
+        others: Sequence[Arm],
+        topics: Sequence[Topic],
+        measures: Sequence[Measure],
+        notes: Sequence[str] = (),
+    ) -> Trial:
+        """Measures them all; `notes` are what is to be said of the queries.
 
         Raises:
             UsageError: two arms have one name, or none of the judged ids is there.
@@ -53,12 +61,13 @@ class Trial:
         found = base.evaluate(topics, measures)
         arms = {arm.name: arm.evaluate(topics, measures) for arm in others}
         compared = differences(found.per_query, {name: arm.per_query for name, arm in arms.items()})
-        notes = [*found.notes, *(f"{name}: {note}" for name, arm in arms.items() for note in _new(arm, found))]
-        return cls(base.name, found, arms, compared, topics, notes)
+        new = [f"{name}: {note}" for name, arm in arms.items() for note in arm.notes if note not in found.notes]
+        return cls(base.name, found, arms, compared, topics, [*notes, *found.notes, *new])
 
     def write_run(self, path: Path) -> None:
         """The first arm's run as TREC has it."""
-        _put(path, run_lines(self.found.run, tag="retrieve"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.put(path, run_lines(self.found.run, tag="retrieve"))
 
     def write_per_query(self, path: Path | None, runs: Path | None) -> Path | None:
         """A line of JSON for each query: to `path`, else into a folder of `runs` that is named after what it holds."""
@@ -67,7 +76,8 @@ class Trial:
             return None
         target = path or Path(str(runs)) / sha1([self.found.generation, text])[:12] / "per_query.jsonl"
         try:
-            _put(target, text)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            durable.put(target, text)
         except OSError as error:
             if path is not None:
                 raise
@@ -75,7 +85,7 @@ class Trial:
             return None
         return target
 
-    def write_report(self, folder: Path, index: Answers | None, notes: Sequence[str]) -> Path:
+    def write_report(self, folder: Path, index: Answers | None) -> Path:
         """One HTML page of all of it; returns its path."""
         from retrieve_cli.experiments.report.page import Arm as Column, write
 
@@ -86,21 +96,26 @@ class Trial:
             topics=self.topics,
             compared=self.compared,
             describe=_names(index),
-            notes=[*notes, *self.notes],
+            notes=self.notes,
         )
 
 
-def _put(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, its folder too; what is no file (/dev/stdout, a pipe) is written to."""
-    if path.exists() and not path.is_file():
-        path.write_text(text, "utf-8")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    durable.replace(path, text)
-
-
-def _new(arm: Evaluation, found: Evaluation) -> list[str]:
-    return [note for note in arm.notes if note not in found.notes]
+def check_places(report: Path | None, files: Mapping[str, Path | None], read: Sequence[Path | None]) -> None:
+    """Raises: UsageError where what is asked for could not be written, or would be written over what is read."""
+    if report is not None and report.exists() and not report.is_dir():
+        raise UsageError(f"--report {report} is a file; it takes a folder", hint="name another one")
+    written = [path for path in files.values() if path is not None]
+    for name, path in files.items():
+        if path is None:
+            continue
+        if path.is_dir():
+            raise UsageError(f"{name} {path} is a folder; it takes a file", hint=f"for example: {path / 'run.txt'}")
+        if path in read or written.count(path) > 1:
+            raise UsageError(f"{name} {path} would be written over", hint="name another file")
+    for path in (*written, *([report] if report else ())):
+        there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        if there.is_dir() and not os.access(there, os.W_OK):
+            raise UsageError(f"{there} cannot be written to", hint="name another place")
 
 
 def _names(index: Answers | None) -> Callable[[str], str | None]:

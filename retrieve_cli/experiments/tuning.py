@@ -205,11 +205,11 @@ class _Table:
     def __init__(self, searcher: Searcher, settings: Settings, topics: Sequence[Topic], measure: Measure) -> None:
         self._topics = topics
         self._texts = [topic.text for topic in topics]
-        deepest = max(*_DEPTHS, settings.search.depth)
+        self._k = depth([measure])
+        deepest = max(*_DEPTHS, settings.search.depth, self._k)
         self._searcher = searcher.under(override(settings, {"search": {"depth": deepest}}, where="--tune"))
         if skipped := self._searcher.encode(self._texts):
             raise next(iter(skipped.values()))
-        self._k = depth([measure])
         self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
         self._known: dict[str, Floats] = {}
         self._pools = lru_cache(maxsize=2)(self._gather)
@@ -290,7 +290,7 @@ class _Table:
     ) -> list[tuple[Rows, Floats]]:
         """By query: its candidates, and what each leg says of each of them."""
         fusion = Fusion(method, normalization, rrf_k)
-        pools = (pool.cut(depth) for pool in self._pools(k1, b))
+        pools = (pool.cut(max(depth, self._k)) for pool in self._pools(k1, b))
         return [(pool.rows, pool.contributions(fusion)) for pool in pools]
 
     def _gather(self, k1: float, b: float) -> list[Pool]:

@@ -34,6 +34,11 @@ class Fusion:
         """Reciprocal ranks are weighted only by being listed, as the paper has it."""
         return 1.0 if self.method == "rrf" else self.weights.get(leg, 1.0)
 
+    @property
+    def over_all_rows(self) -> bool:
+        """Whether a candidate's score depends on the query and itself alone, and not on the other candidates."""
+        return self.method == "weighted" and self.normalization == "zscore"
+
     def __str__(self) -> str:
         """The formula, for people and for the JSON answer."""
         return f"rrf(k={self.rrf_k:g})" if self.method == "rrf" else f"weighted({self.normalization})"

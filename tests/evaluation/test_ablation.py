@@ -22,7 +22,9 @@ from retrieve_cli.store import Store
 
 def evaluated(values: list[float], p95: float) -> Evaluation:
     each = {"m": {str(number): value for number, value in enumerate(values)}}
-    return Evaluation(each, {"m": interval(np.array(values))}, [], {}, "pipeline", latency_ms={"p95": p95, "p50": 1.0})
+    return Evaluation(
+        each, {"m": interval(np.array(values))}, [], {}, "pipeline", len(values), latency_ms={"p95": p95, "p50": 1.0}
+    )
 
 
 def names(artifacts: Path, **settings: dict[str, object]) -> list[str]:

@@ -385,7 +385,7 @@ def test_a_thousand_queries_and_ten_arms_fit_into_a_small_page() -> None:
     values: list[Mapping[str, Mapping[str, float]]] = [
         {"m": {topic.id: (int(topic.id) * (7 + arm) % 1000) / 1000 for topic in topics}} for arm in range(11)
     ]
-    some = [Arm(f"arm {at}", Evaluation(each, {"m": Interval(0.5, 0.4, 0.6)}, [], run, "p"))
+    some = [Arm(f"arm {at}", Evaluation(each, {"m": Interval(0.5, 0.4, 0.6)}, [], run, "p", 1354))
             for at, each in enumerate(values)]  # fmt: skip
     path = write(Path("report"), arms=some, topics=topics, compared=[], describe=lambda _: None, notes=[])
     assert path.stat().st_size < 2_000_000
@@ -396,7 +396,7 @@ def test_a_thousand_queries_and_ten_arms_fit_into_a_small_page() -> None:
 
 def test_without_grades_the_page_says_why_there_are_no_curves() -> None:
     topics = [Topic("a", "lungs", group="radiology"), Topic("b", "cells", quote="counts cells")]
-    found = Evaluation({"group@1": {"a": 1.0}}, {"group@1": Interval(1.0, 1.0, 1.0)}, [], {"a": {"x": 1.0}}, "p")
+    found = Evaluation({"group@1": {"a": 1.0}}, {"group@1": Interval(1.0, 1.0, 1.0)}, [], {"a": {"x": 1.0}}, "p", 2)
     page = Page(written([Arm("one", found)], topics))
     assert "There are no curves: no query grades a record" in page.said()
     assert not any(tag == "svg" for tag, _ in page.elements)
@@ -423,7 +423,7 @@ def test_a_single_query_makes_a_page(run: Run) -> None:
 
 
 def test_an_evaluation_that_measured_nothing_makes_a_page() -> None:
-    said = Page(written([Arm("one", Evaluation({}, {}, ["q1"], {}, "p"))], [Topic("q1", "one", group="g")])).said()
+    said = Page(written([Arm("one", Evaluation({}, {}, ["q1"], {}, "p", 1))], [Topic("q1", "one", group="g")])).said()
     assert "Nothing was measured." in said
 
 

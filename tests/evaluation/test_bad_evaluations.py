@@ -1,0 +1,201 @@
+"""What goes wrong around an evaluation: said with file and line, before any work, and without a crash."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from samples import Program
+
+from retrieve_cli import durable
+from retrieve_cli.config_file import changed
+
+LINES = [
+    {"id": "q1", "query": "lungs in CT", "relevant": ["lungs"]},
+    {"id": "q2", "query": "counts cells", "relevant": ["cells"]},
+    {"id": "q3", "query": "the of", "relevant": ["align"]},
+]
+
+
+@pytest.fixture
+def gold(index: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "gold.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "q\\ud800", "query": "a", "relevant": ["lungs"]}', "is no id"),
+        ('{"query": "a", "relevant": ["\\ud800"]}', "is no id"),
+        ('{"id": "q\\u0000a", "query": "a", "relevant": ["lungs"]}', "is no id"),
+        ('{"query": "a", "relevant": {"lungs": 2147483647}}', "is no grade"),
+        ('{"query": "a", "relevant": {"lungs": -2000}}', "is no grade"),
+        ('{"query": "a", "relevant": {"lungs": 3, "lungs": 0}}', "'lungs' is there twice"),
+    ],
+)
+def test_what_would_bring_the_measures_down_is_refused_with_its_line(
+    gold: Path, retrieve: Program, line: str, message: str
+) -> None:
+    gold.write_text(gold.read_text() + line + "\n")
+    done = retrieve("eval", "--gold", gold)
+    assert done.code == 2
+    assert f"{gold}:4" in done.err
+    assert message in done.err
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "1e400", "1_000", ""])
+def test_scores_of_a_run_are_numbers(gold: Path, retrieve: Program, score: str) -> None:
+    Path("run").write_text(f"q1 Q0 lungs 1 {score} x\n")
+    done = retrieve("eval", "--gold", gold, "--run", "run")
+    assert done.code == 2
+    assert "run:1" in done.err
+
+
+@pytest.mark.parametrize("names", ["AP SetF NumRet NumRelRet Bpref infAP Rprec", "Judged@10 Success@1"])
+def test_measures_of_queries_without_an_answer_end_well(gold: Path, retrieve: Program, names: str) -> None:
+    done = retrieve("eval", "--gold", gold, "--mode", "bm25", "--metrics", names, "--json")
+    assert done.code == 0, done.err
+    assert done.json["unanswered"] == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--metrics", ""], "no measure is named"),
+        (["--metrics", "nDCG@0"], "looks at no rank"),
+        (["--metrics", "nDCG@99999999999999999999"], "looks at no rank"),
+        (["--metrics", "ndgc@10"], "did you mean `nDCG@10`"),
+        (["--tolerance", "nan"], "--tolerance is nan"),
+        (["--tolerance", "-1"], "--tolerance is -1"),
+        (["--ablate", "--latency-budget-ms", "nan"], "--latency-budget-ms is nan"),
+        (["--with", "fusion.method=["], "no valid YAML"),
+        (["--with", "fusion.method=!!python/object:x y"], "no valid YAML"),
+        (["--run-out", "artifacts"], "is a folder"),
+        (["--report", "gold.jsonl"], "is a file"),
+        (["--run-out", "gold.jsonl"], "would be written over"),
+        (["--run-out", "x", "--per-query-out", "x"], "would be written over"),
+        (["--with", "broken.run"], "broken.run:1"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_done_is_refused_before_any_work(
+    gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, flags: list[str], message: str
+) -> None:
+    Path("broken.run").write_text("no run\n")
+    if "--latency-budget-ms" not in flags:
+        monkeypatch.setattr("retrieve_cli.experiments.arms.evaluate", None)
+    done = retrieve("eval", "--gold", gold.name, *flags)
+    assert done.code == 2, done.err
+    assert message.replace("no valid", "not valid") in done.err
+    assert gold.read_text().count("\n") == 3
+
+
+def test_a_baseline_without_figures_is_none(gold: Path, retrieve: Program) -> None:
+    for text in ('{"metrics": {}}', '{"metrics": {"nDCG@10": NaN}}', "[" * 100_000):
+        Path("base.json").write_text(text)
+        done = retrieve("eval", "--gold", gold, "--baseline", "base.json")
+        assert (done.code, "is no baseline" in done.err) == (2, True)
+
+
+def test_queries_that_ask_for_nothing_measurable_are_an_error(index: Path, retrieve: Program, tmp_path: Path) -> None:
+    from samples import write_catalog
+
+    plain = write_catalog(tmp_path / "c.jsonl", [{"id": "a", "name": "lungs"}, {"id": "b", "name": "cells"}])
+    assert retrieve("build", "--catalog", plain, "--artifacts", "plain").code == 0
+    path = tmp_path / "g.jsonl"
+    path.write_text('{"query": "lungs", "group": "radiology"}\n')
+    done = retrieve("eval", "--gold", path, "--artifacts", "plain")
+    assert done.code == 2
+    assert "nothing that these queries ask for" in done.err
+
+
+def test_every_judged_query_is_counted_and_each_measure_says_of_how_many_it_speaks(
+    index: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    path = tmp_path / "g.jsonl"
+    lines = [*LINES, {"query": "brain MRI", "group": "radiology"}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = retrieve("eval", "--gold", path, "--json").json
+    assert found["queries"] == 4
+    assert (found["measured"]["nDCG@10"], found["measured"]["group@1"]) == (3, 1)
+
+
+def test_groups_are_looked_for_deep_enough_whatever_is_measured(index: Path, retrieve: Program, tmp_path: Path) -> None:
+    path = tmp_path / "g.jsonl"
+    path.write_text('{"query": "segment lungs in CT", "relevant": ["lungs"], "group": "microscopy"}\n')
+    shallow = retrieve("eval", "--gold", path, "--metrics", "nDCG@1", "--json").json["metrics"]
+    deep = retrieve("eval", "--gold", path, "--metrics", "nDCG@10", "--json").json["metrics"]
+    assert shallow["group@3"] == deep["group@3"] == 1.0
+
+
+def test_notes_reach_who_reads_json(gold: Path, retrieve: Program) -> None:
+    gold.write_text(gold.read_text() + '{"query": "a", "relevant": ["nowhere"], "synthetic": "titles"}\n')
+    notes = " ".join(retrieve("eval", "--gold", gold, "--json").json["notes"])
+    assert "1 of 4 relevant ids are not in the index" in notes
+    assert "1 of 4 queries are synthetic" in notes
+
+
+def test_options_before_scaffold_are_not_lost(index: Path, retrieve: Program) -> None:
+    done = retrieve("eval", "--artifacts", "artifacts", "scaffold", "--out", "x")
+    assert done.code == 2
+    assert "--artifacts stands before scaffold" in done.err
+
+
+def test_a_narrow_terminal_cuts_no_figure(gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    from retrieve_cli.cli.options import Shared
+
+    flags = ("eval", "--gold", gold, "--with", "search.mode=bm25", "--metrics", "nDCG@10")
+    found = retrieve(*flags, "--json").json["arms"][0]["differences"]["nDCG@10"]
+    monkeypatch.setattr(Shared, "console", lambda _: Console(width=60, highlight=False))
+    shown = retrieve(*flags).out
+    low, high = found["interval"]
+    assert f"{low:+.4f} to {high:+.4f}" in shown
+    assert f"p {found['p']:.4f}" in shown
+
+
+# ------------------------------------------------------------------------------------------ files of users
+
+
+def test_a_file_is_written_through_links_and_keeps_its_rights(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to("target")
+    durable.put(link, "new\r\n")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new\r\n"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_what_is_no_plain_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    import threading
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    heard: list[str] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    durable.put(pipe, "said")
+    reader.join()
+    assert heard == ["said"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    durable.put(Path("/dev/null"), "nothing")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# a\r\nfusion:\r\n  rrf_k: 60\r\n", "# a\r\nfusion:\r\n  method: rrf\r\n  rrf_k: 60\r\n"),
+        ("fusion:   # what follows\n# end\n", "fusion:   # what follows\n  method: rrf\n# end\n"),
+        ("search: {k: 3}\n\n\n", "search: {k: 3}\n\n\nfusion:\n  method: rrf\n"),
+        ("search: {k: 3}", "search: {k: 3}\n\nfusion:\n  method: rrf\n"),
+    ],
+)
+def test_not_a_character_more_is_changed(before: str, after: str) -> None:
+    assert changed(before, {"fusion": {"method": "rrf"}}, where="f") == after
