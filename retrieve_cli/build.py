@@ -16,15 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from retrieve_cli import __version__, vectors
+from retrieve_cli import __version__, token_cache, vectors
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.changes import Changes
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source
+from retrieve_cli.embedding import Embedding
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
-from retrieve_cli.generation import BM25, DENSE, Generation, GenerationWriter
+from retrieve_cli.generation import BM25, DENSE, TOKENS, Generation, GenerationWriter
+from retrieve_cli.indexes import tokens
 from retrieve_cli.manifest import Manifest, SourceEntry, trace
 from retrieve_cli.store import Store
-from retrieve_cli.vectors import Embedding, VectorCache, as_keys
+from retrieve_cli.token_cache import TokenCache
+from retrieve_cli.vectors import VectorCache, as_keys
 
 if TYPE_CHECKING:
     from retrieve_cli.reuse import Reuse
@@ -156,8 +159,7 @@ def apply(
     The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
-    cache = VectorCache(store.cache, parts.encoder.card)
-    with store.scratch() as scratch, closing(Intake(scratch, parts, cache, progress, reuse=reuse)) as intake:
+    with store.scratch() as scratch, closing(Intake(scratch, parts, store.cache, progress, reuse=reuse)) as intake:
         intake.take_all(sources)
         if last:
             limits.check_loss(last, {entry.name: entry.records for entry in intake.entries})
@@ -197,6 +199,7 @@ def tidy(store: Store, keep: int, progress: Progress) -> None:
                 texts = Generation(*store.open(kept.manifest.id)).texts
                 needed.append((kept.manifest.recipe["encoder"], as_keys(texts)))
         vectors.prune(store.cache, needed)
+        token_cache.prune(store.cache, needed)
     except OSError as error:
         progress.say(f"what is old could not be removed: {error}")
 
@@ -205,21 +208,22 @@ class Intake:
     """Takes items in, one at a time, and leaves the artifacts of a generation in the scratch folder."""
 
     def __init__(
-        self, scratch: Path, parts: Parts, cache: VectorCache, progress: Progress, *, reuse: Reuse | None = None
+        self, scratch: Path, parts: Parts, cache: Path, progress: Progress, *, reuse: Reuse | None = None
     ) -> None:
         self._scratch = scratch
         self._parts = parts
-        self._cache = cache
+        self._cache = VectorCache(cache, parts.encoder.card)
+        self._tokens = TokenCache(cache, parts.encoder.card) if parts.keeps_tokens else None
         self._reuse = reuse
         self._progress = progress
         self._tables = GenerationWriter(scratch)
         self._seen: dict[str, str] = {}
-        self.embedding = Embedding(cache, parts.encoder)
+        self.embedding = Embedding(self._cache, parts.encoder, self._tokens)
         self.refused: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
         if reuse:
-            reuse.begin(parts, cache)
+            reuse.begin(parts, self._cache, self._tokens)
 
     @property
     def records(self) -> int:
@@ -273,6 +277,8 @@ class Intake:
         blocks = self._cache.gather(keys)
         rows[DENSE] = self._parts.write_dense(blocks, self._scratch / DENSE, rows=len(keys), dim=dim)
         rows[BM25] = self._parts.text_index.write(self._scratch / BM25)
+        if self._tokens is not None:
+            rows[TOKENS] = tokens.write(self._tokens.gather(self._tables.texts), self._scratch / TOKENS, dim=dim)
         return rows
 
     def close(self) -> None:

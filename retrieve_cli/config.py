@@ -159,6 +159,27 @@ class FusionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RerankSettings:
+    backend: Literal["auto", "none", "maxsim", "cross_encoder", "remote", "llm"] = "auto"
+    policy: Literal["optional", "required"] = "optional"
+    depth: int = _bounded(50, 1, 10_000)
+    keep: int | None = _bounded(None, 1)
+    interpolate: float = _bounded(0.6, 0, 1)
+    min_score: float | None = _bounded(None, -_LARGEST)
+    model: str | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    max_tokens: int | None = _bounded(512, 16)
+    batch_size: int = _bounded(32, 1)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout_s: float = _bounded(30.0, 0.1)
+    retries: int = _bounded(2, 0, 100)
+    concurrency: int = _bounded(4, 1, 1000)
+    form: Literal["auto", "jina", "tei"] = "auto"
+    prompt: Literal["score", "pick"] = "score"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All that can be configured, by section."""
 
@@ -174,6 +195,7 @@ class Settings:
     dense: DenseSettings = field(default_factory=DenseSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
+    rerank: RerankSettings = field(default_factory=RerankSettings)
 
 
 def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Settings:

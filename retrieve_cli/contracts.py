@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,7 +197,7 @@ class Chunker(Protocol):
 class ModelCard:
     """All that decides where a text lands in vector space. Hashed into the recipe; device and batch size stay out."""
 
-    family: Literal["hashed", "transformer"]
+    family: Literal["hashed", "transformer", "remote"]
     name: str
     revision: str
     """SHA-1 of the weights, or of the parameters where there are none."""
@@ -241,16 +241,20 @@ class TokenVectors:
     """A text as its tokens, each with its place in the encoder's space before pooling."""
 
     ids: Terms
-    """(t,) int32, special tokens included."""
+    """(t,) int32; special tokens are left out, unless there are no others."""
     vectors: Vectors
     """(t, dim) float32, of any length."""
 
 
+@runtime_checkable
 class TokenEncoder(Protocol):
     """What an encoder can do besides, where its model has tokens: what late interaction compares."""
 
-    def encode_tokens(self, texts: Sequence[str], *, prefix: str) -> list[TokenVectors]:
-        """The tokens of each text, cut to the model's limit."""
+    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The tokens of queries, each cut to the model's limit."""
+
+    def encode_passages_into(self, texts: Sequence[str], take: Callable[[int, TokenVectors], None]) -> Vectors:
+        """What `encode_passages` gives; `take` is handed the tokens of each text by its place, from any thread."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -411,9 +415,10 @@ class Answer:
     pipeline: str
     generation: str
     timings_ms: Mapping[str, float]
-    """`open` once for the batch; `encode`, `search` and `total` a query, averaged over the batch."""
+    """`open` once for the batch; `encode`, `search`, `rerank` and `total` a query, averaged over the batch."""
     matches: Callable[[str], list[tuple[int, int]]]
     """Spans of the words of a text that share a term with the query."""
+    reranked: bool = False
     confidence: Mapping[str, Json] | None = None
     """What the results' confidence was measured on, and what was left out for having too little."""
 

@@ -6,6 +6,7 @@ offsets.pkl     where each line starts, each record's first chunk; by record its
                 what it was read from, its line there; by chunk the SHA-1 of the text that was embedded
 dense.faiss     one row a chunk
 bm25.pkl        one row a record or a chunk
+tokens.pkl      the token vectors of each chunk, where a reranker compares words
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from retrieve_cli.lock import Hold
 
 RECORDS, CHUNKS, OFFSETS, DENSE, BM25 = "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"
+TOKENS = "tokens.pkl"
 
 _RECORD_KEYS = frozenset(
     "id name description url license keywords group supporting_data metadata fields kind source line sha1".split()

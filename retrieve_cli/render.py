@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from retrieve_cli.contracts import Answer, Evidence, Json, Result
+from retrieve_cli.contracts import Answer, Evidence, Json, Reranked, Result
 from retrieve_cli.errors import printable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "strategies_used": list(answer.strategies_used),
         "strategies_skipped": dict(answer.strategies_skipped),
         "fusion_method": answer.fusion_method,
-        "reranked": False,
+        "reranked": answer.reranked,
         "pipeline": answer.pipeline,
         "generation": answer.generation,
         "timings_ms": dict(answer.timings_ms),
@@ -59,7 +59,7 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
         "id": result.hit.id,
         "doc_id": record["id"],
         "score": result.hit.score,
-        "retrieval_score": result.hit.score,
+        "retrieval_score": result.hit.reranked.retrieval_score if result.hit.reranked else result.hit.score,
         **({} if result.confidence is None else {"confidence": result.confidence}),
         **{key: record[key] for key in ("name", "description", "url", "keywords", "license", "group")},
         "supporting_data": {
@@ -78,6 +78,7 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
             **{key: chunk[key] for key in ("start_line", "end_line", "start", "end")},
         },
         "freshness": result.freshness,
+        **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
         "source_scores": {evidence.leg: _evidence_json(evidence) for evidence in result.hit.evidence},
     }
 
@@ -91,12 +92,19 @@ def _evidence_json(evidence: Evidence) -> dict[str, Json]:
     }
 
 
+def _rerank_json(moved: Reranked) -> dict[str, Json]:
+    return {"scorer": moved.scorer, "rank_before": moved.before, "score": moved.score}
+
+
 def why(result: Result) -> str:
-    """The evidence in a few words, a line a leg: its rank and raw score."""
-    return "\n".join(
+    """The evidence in a few words, a line a leg: its rank and raw score; and where a reranker found it."""
+    lines = [
         f"{evidence.leg} {'#' + str(evidence.rank) if evidence.rank else 'asked'} ({evidence.score:.3g})"
         for evidence in result.hit.evidence
-    )
+    ]
+    if (moved := result.hit.reranked) is not None:
+        lines.append(f"{moved.scorer} from #{moved.before} ({moved.score:.3g})")
+    return "\n".join(lines)
 
 
 def snippet(text: str, matches: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
@@ -274,6 +282,9 @@ def _explanation(answer: Answer) -> Iterator[str]:
             place = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
             part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"
             yield f"   {evidence.leg}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
+        if (moved := result.hit.reranked) is not None:
+            before = f"rank {moved.before} before with {moved.retrieval_score:.6g}"
+            yield f"   {moved.scorer}: {before}, score {moved.score:.6g}"
     yield f"{answer.pipeline}, {answer.fusion_method}, generation {answer.generation}"
     if answer.confidence:
         yield "sure: " + ", ".join(f"{name} {value}" for name, value in answer.confidence.items())

@@ -10,8 +10,10 @@ from retrieve_cli import pickles
 from retrieve_cli.assemble.parts import Parts, TextIndex
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.contracts import Item, Json, Source
-from retrieve_cli.generation import BM25, DENSE, Generation
+from retrieve_cli.generation import BM25, DENSE, TOKENS, Generation
+from retrieve_cli.indexes.tokens import TokenTable
 from retrieve_cli.manifest import faults
+from retrieve_cli.token_cache import TokenCache
 from retrieve_cli.vectors import VectorCache, as_keys
 
 _BLOCK = 16_384
@@ -28,8 +30,8 @@ class Reuse:
         self._unit = recipe["bm25"]["unit"]
         self._lacking: frozenset[int] = frozenset()
 
-    def begin(self, parts: Parts, cache: VectorCache) -> None:
-        """Opens what rows are taken from, and sees to it that the cache has their vectors."""
+    def begin(self, parts: Parts, cache: VectorCache, tokens: TokenCache | None) -> None:
+        """Opens what rows are taken from, and sees to it that the caches have their vectors and tokens."""
         if not self.kinds:
             return
         parts.text_index.reuse(pickles.load(self.generation.folder / BM25))
@@ -43,6 +45,19 @@ class Reuse:
                 cache.append(digests, stored_vectors(self.generation, rows))
             lacking = cache.lacks(keys)
         self._lacking = frozenset(lacking.tolist())
+        if tokens is not None:
+            self._lacking |= self._give_tokens(tokens)
+
+    def _give_tokens(self, cache: TokenCache) -> frozenset[int]:
+        """Puts into the cache what it has not of the tokens here; the rows of those that are nowhere."""
+        keys = [digest.tobytes() for digest in self.generation.texts]
+        lacking = {key: row for row, key in enumerate(keys) if key not in cache}
+        there = TOKENS in self.generation.manifest.files
+        if lacking and there and not faults(self.generation.folder, self.generation.manifest, [TOKENS]):
+            stored = TokenTable(pickles.load(self.generation.folder / TOKENS))
+            cache.append(list(lacking), [stored.packed(row) for row in lacking.values()])
+            return frozenset()
+        return frozenset(row for row, key in enumerate(keys) if key in lacking)
 
     def row(self, source: Source, item: Item) -> int | None:
         """The row of the record that was read from an item like this."""

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from retrieve_cli.assemble import encoders, pipelines, sources
+from retrieve_cli.assemble import encoders, pipelines, rerankers, sources
 from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Answer, Hit, Index, Json, Query, Ranking, Result, Stage, Unit
 from retrieve_cli.errors import Unavailable, UsageError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder, Vectors
     from retrieve_cli.indexes.analyzer import Analyzer
     from retrieve_cli.sources.freshness import Watched
+    from retrieve_cli.stages.rerank import Reader
 
 Mode = Literal["hybrid", "dense", "bm25"]
 LEGS: Mapping[Mode, tuple[str, ...]] = {"hybrid": ("bm25", "dense"), "dense": ("dense",), "bm25": ("bm25",)}
@@ -40,10 +41,13 @@ class Ranked:
     """Why a leg that was asked for did not."""
     fusion_method: str
     pipeline: str
+    reranker: str | None
+    """What read the first hits again, and how many."""
     depth: int
     """Candidates that each leg was asked for."""
     encode: float
     search: float
+    rerank: float
     """Seconds for the whole batch."""
 
 
@@ -68,12 +72,16 @@ class Searcher:
         self.notices: list[str] = []
         """What the user should know about the last answers; the caller prints them."""
 
-    def rank(self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit = "record") -> Ranked:
-        """A ranking of each query, in order, all legs run over the whole batch; no text is read.
+    def rank(
+        self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit = "record", rerank: bool | None = None
+    ) -> Ranked:
+        """A ranking of each query, in order, all legs run over the whole batch.
+
+        What is configured reads the first hits of a hybrid search again; `rerank` says whether it does in any mode.
 
         Raises:
             UsageError: a query is empty, or `k` is below 1.
-            Unavailable: `mode` is dense and the model is not on this machine.
+            Unavailable: a stage that is required cannot run: the only leg, or a reranker that was asked for.
         """
         for query in queries:
             if not query.text.strip():
@@ -83,26 +91,78 @@ class Searcher:
         if k < 1:
             raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
         begun = time.perf_counter()
-        skipped = self.encode([query.text for query in queries]) if "dense" in LEGS[mode] else {}
+        skipped = dict(self.encode([query.text for query in queries])) if "dense" in LEGS[mode] else {}
         if mode in skipped:
             raise skipped[mode]
         encoded = time.perf_counter()
         legs = tuple(leg for leg in LEGS[mode] if leg not in skipped)
-        stage, method = self.pipeline(legs, k=k, unit=unit)
+        reader = self._reader(unit, skipped) if (mode == "hybrid" if rerank is None else rerank) else None
+        if rerank and reader is None:
+            raise skipped.get(self._reranker) or Unavailable("no reranker is configured", hint="set rerank.backend")
         with self._store.reading(self.generation.manifest.id):
-            rankings = stage([Ranking(query) for query in queries])
-        searched = time.perf_counter()
+            stages, method, rankings, seconds = self._run(queries, legs, k, unit, reader, skipped, asked=bool(rerank))
         return Ranked(
             rankings=rankings,
             unit=unit,
             legs=legs,
             skipped=_reasons(skipped),
             fusion_method=method,
-            pipeline=str(stage),
+            pipeline=" > ".join(map(str, stages)),
+            reranker=str(stages[1]) if len(stages) > 1 else None,
             depth=max(self.settings.search.depth, k),
             encode=encoded - begun,
-            search=searched - encoded,
+            search=seconds[0],
+            rerank=seconds[1] if len(stages) > 1 else 0.0,
         )
+
+    def _run(
+        self,
+        queries: Sequence[Query],
+        legs: Sequence[str],
+        k: int,
+        unit: Unit,
+        reader: Reader | None,
+        skipped: dict[str, Unavailable],
+        *,
+        asked: bool,
+    ) -> tuple[Sequence[Stage], str, list[Ranking], list[float]]:
+        """The stages that ran, the fusion formula, what they found, and the seconds of each.
+
+        A reranker that turns out not to be there is left out where it may be, and put among `skipped`.
+        """
+        stages, method = self.pipeline(legs, k=k, unit=unit, reader=reader)
+        rankings = [Ranking(query) for query in queries]
+        seconds: list[float] = []
+        for stage in stages:
+            begun = time.perf_counter()
+            try:
+                rankings = stage(rankings)
+            except Unavailable as error:
+                if not seconds or asked or self.settings.rerank.policy == "required":
+                    raise
+                self._leave_out(error, skipped)
+                return stages[:1], method, [ranking.first(k) for ranking in rankings], seconds
+            seconds.append(time.perf_counter() - begun)
+        return stages, method, rankings, seconds
+
+    @property
+    def _reranker(self) -> str:
+        backend = self.settings.rerank.backend
+        return "maxsim" if backend == "auto" else backend
+
+    def _reader(self, unit: Unit, skipped: dict[str, Unavailable]) -> Reader | None:
+        """What reads hits again; where it cannot run, None, and why among `skipped`."""
+        try:
+            return rerankers.reader(self.generation, self.settings, unit=unit, encoder=lambda: self._encoder)
+        except Unavailable as error:
+            if self.settings.rerank.policy == "required":
+                raise
+            self._leave_out(error, skipped)
+            return None
+
+    def _leave_out(self, error: Unavailable, skipped: dict[str, Unavailable]) -> None:
+        skipped[self._reranker] = error
+        self.notices.append(f"{self._reranker} is skipped: {error.message} ({error.hint})")
 
     def answer(
         self,
@@ -111,6 +171,7 @@ class Searcher:
         k: int,
         mode: Mode,
         unit: Unit = "record",
+        rerank: bool | None = None,
         min_confidence: float | None = None,
     ) -> list[Answer]:
         """An answer to each query, in order: its ranking, what the store has of each hit, and a look at its source.
@@ -122,7 +183,7 @@ class Searcher:
             UsageError: a confidence is asked for and the scores are not calibrated; and as `rank` does.
             Unavailable: as `rank` does.
         """
-        ranked = self.rank(queries, k=k, mode=mode, unit=unit)
+        ranked = self.rank(queries, k=k, mode=mode, unit=unit, rerank=rerank)
         begun = time.perf_counter()
         trust = Trust.of(self._store.calibration, self.score_card(ranked), min_confidence, self.notices.append)
         if trust and trust.calibration.generation != self.generation.manifest.id:
@@ -132,7 +193,8 @@ class Searcher:
             watched = self._watched()
             results = [self._results(ranking, ranked.legs, watched, trust) for ranking in ranked.rankings]
         self._say_stale(results)
-        timings = self._timings(ranked.encode, ranked.search + time.perf_counter() - begun, len(queries))
+        read = time.perf_counter() - begun
+        timings = self._timings(len(queries), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         silent = [self._silent(query, ranked.legs) for query in queries]
         return [
             Answer(
@@ -146,6 +208,7 @@ class Searcher:
                 generation=self.generation.manifest.id,
                 timings_ms=timings,
                 matches=partial(_matches, self.indexes.analyzer, ranking.query.text),
+                reranked=ranked.reranker is not None,
                 confidence=trust.source(len(ranking.hits) - len(found)) if trust else None,
             )
             for ranking, found, mute in zip(ranked.rankings, results, silent, strict=True)
@@ -162,6 +225,7 @@ class Searcher:
             "weights": [fusion.weight(leg) for leg in ranked.legs],
             # Over all rows, a score does not depend on how many candidates there are.
             "depth": None if len(ranked.legs) == 1 or fusion.over_all_rows else ranked.depth,
+            "rerank": [ranked.reranker, self.settings.rerank.interpolate] if ranked.reranker else None,
         }
 
     def under(self, settings: Settings, bm25: Index | None = None) -> Searcher:
@@ -174,10 +238,19 @@ class Searcher:
             sibling.indexes = replace(sibling.indexes, bm25=bm25)
         return sibling
 
-    def pipeline(self, legs: Sequence[str], *, k: int, unit: Unit) -> tuple[Stage, str]:
-        """The stage that ranks by these legs, for queries that were encoded, and its fusion formula."""
+    def pipeline(
+        self, legs: Sequence[str], *, k: int, unit: Unit, reader: Reader | None = None
+    ) -> tuple[list[Stage], str]:
+        """The stages that rank by these legs, for queries that were encoded, and the fusion formula."""
         return pipelines.pipeline(
-            self.generation, self.indexes, self.settings, legs=legs, unit=unit, k=k, encode=self._vectors_of
+            self.generation,
+            self.indexes,
+            self.settings,
+            legs=legs,
+            unit=unit,
+            k=k,
+            encode=self._vectors_of,
+            reader=reader,
         )
 
     def encode(self, texts: Sequence[str]) -> Mapping[str, Unavailable]:
@@ -250,9 +323,9 @@ class Searcher:
         ends = accumulate(records for records, _ in watched)
         return [(end, source) for end, (_, source) in zip(ends, watched, strict=True)]
 
-    def _timings(self, encode: float, search: float, queries: int) -> dict[str, float]:
+    def _timings(self, queries: int, **seconds: float) -> dict[str, float]:
         each = 1000.0 / max(queries, 1)
-        timings = {"open": self._opened * 1000.0, "encode": encode * each, "search": search * each}
+        timings = {"open": self._opened * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
         return {name: round(value, 3) for name, value in {**timings, "total": sum(timings.values())}.items()}
 
     @cached_property

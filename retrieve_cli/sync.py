@@ -25,7 +25,6 @@ from retrieve_cli.generation import Generation, content_digest
 from retrieve_cli.manifest import Manifest, sha1, trace
 from retrieve_cli.reuse import Reuse
 from retrieve_cli.store import Store
-from retrieve_cli.vectors import VectorCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ class Sync:
         """
         parts, store = self._new_parts(), self._store
         with store.scratch() as scratch, store.scratch() as aside:
-            with closing(Intake(scratch, parts, VectorCache(aside, parts.encoder.card), self._progress)) as intake:
+            with closing(Intake(scratch, parts, aside, self._progress)) as intake:
                 intake.take_all(self._sources)
                 rows = intake.write()
             fresh = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=rows)

@@ -16,14 +16,14 @@ import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from retrieve_cli import durable
-from retrieve_cli.contracts import Encoder, ModelCard
+from retrieve_cli.contracts import ModelCard
 from retrieve_cli.manifest import sha1
 
 if TYPE_CHECKING:
@@ -211,31 +211,6 @@ class VectorCache:
             return np.full(len(keys), -1, np.int64)
         places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         return np.where(known[places] == keys, rows[places], -1)
-
-
-@dataclass(slots=True)
-class Embedding:
-    """Texts to vectors in the cache: those that are not there yet, encoded and put down in batches."""
-
-    _cache: VectorCache
-    _encoder: Encoder
-    _waiting: dict[bytes, str] = field(default_factory=dict)
-    done: int = 0
-
-    def add(self, key: bytes, text: str) -> None:
-        """Sees to it that the text has a vector, at the latest by the next `flush`."""
-        if key in self._waiting or key in self._cache:
-            return
-        self._waiting[key] = text
-        if len(self._waiting) >= BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Encodes what waits."""
-        if self._waiting:
-            self._cache.append(list(self._waiting), self._encoder.encode_passages(list(self._waiting.values())))
-            self.done += len(self._waiting)
-            self._waiting = {}
 
 
 def prune(folder: Path, needed: Sequence[tuple[Mapping[str, Any], Keys]]) -> None:

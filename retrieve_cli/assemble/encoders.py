@@ -101,7 +101,7 @@ def _transformer(
         from retrieve_cli.encoders.onnx import OnnxEncoder
 
         try:
-            return OnnxEncoder(folder, cache_dir=_cache_dir(settings), **prefixes)
+            return OnnxEncoder(folder, cache_dir=cache_dir(settings), **prefixes)
         except Unavailable:
             if chosen.kind == "onnx":
                 raise  # asked for by name; `auto` goes on to torch, which runs every family, and names itself
@@ -109,7 +109,7 @@ def _transformer(
 
     return TorchEncoder(
         folder,
-        cache_dir=_cache_dir(settings),
+        cache_dir=cache_dir(settings),
         device=choice.device,
         precision=chosen.precision,
         batch_size=chosen.batch_size,
@@ -117,7 +117,7 @@ def _transformer(
     )
 
 
-def _cache_dir(settings: Settings) -> Path:
+def cache_dir(settings: Settings) -> Path:
     """Where exported models are kept: the configured folder, or the user's cache."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return settings.encoder.cache_dir or base / "retrieve" / "models"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from retrieve_cli.assemble.encoders import encoder_to_build
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Chunk, Chunker, Encoder, Field, Json, Record, Source, Unit
+from retrieve_cli.contracts import Chunk, Chunker, Encoder, Field, Json, Record, Source, TokenEncoder, Unit
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -52,6 +52,8 @@ class Parts:
     """The rows that a record and its chunks add to the text index."""
     write_dense: WriteDense
     recipe: Mapping[str, Json]
+    keeps_tokens: bool = False
+    """Whether the token vectors are kept, for a reranker that compares words."""
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
@@ -61,10 +63,11 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
     chunkers = _chunkers(kinds, encoder, settings)
     unit = _text_unit(kinds, settings)
     text_index, text_card = _text_index(unit, settings)
-    from retrieve_cli.indexes import dense
+    from retrieve_cli.indexes import dense, tokens
 
     chosen = settings.dense
     parameters = dense.Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction)
+    keeps_tokens = settings.rerank.backend in ("auto", "maxsim") and isinstance(encoder, TokenEncoder)
     return Parts(
         chunkers=chunkers,
         encoder=encoder,
@@ -78,7 +81,9 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             "encoder": asdict(encoder.card),
             "bm25": text_card,
             "dense": parameters.card,
+            **({"tokens": tokens.CARD} if keeps_tokens else {}),
         },
+        keeps_tokens=keeps_tokens,
     )
 
 

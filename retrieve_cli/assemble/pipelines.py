@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.indexes.analyzer import Analyzer
     from retrieve_cli.stages.fusion import Fusion
+    from retrieve_cli.stages.rerank import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,21 @@ def pipeline(
     unit: Unit,
     k: int,
     encode: Callable[[Sequence[str]], Sequence[Vectors]],
-) -> tuple[Stage, str]:
-    """The stage that ranks by the named legs, and the fusion formula. `encode` gives the vectors of query texts."""
+    reader: Reader | None = None,
+) -> tuple[list[Stage], str]:
+    """The stages that rank by the named legs, and the fusion formula. `encode` gives the vectors of query texts;
+    `reader` reads the first hits again."""
+    if reader is not None:
+        from retrieve_cli.stages.rerank import Rerank
+
+        chosen = settings.rerank
+        reach = max(k, chosen.depth)
+        stages, method = pipeline(generation, indexes, settings, legs=legs, unit=unit, k=reach, encode=encode)
+        keep = k if chosen.keep is None else min(k, chosen.keep)
+        again = Rerank(
+            reader, depth=chosen.depth, keep=keep, interpolate=chosen.interpolate, min_score=chosen.min_score
+        )
+        return [*stages, again], method
     from retrieve_cli.stages.fuse import Fuse
     from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
 
@@ -104,11 +118,11 @@ def pipeline(
         "bm25": lambda: Leg(name="bm25", index=indexes.bm25, prepare=lambda texts: texts, **shared),
         "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=encode, **shared),
     }
-    chosen = [known[name]() for name in legs]
-    if len(chosen) == 1:
-        return Retrieve(chosen[0], keep=k), "none"
+    asked = [known[name]() for name in legs]
+    if len(asked) == 1:
+        return [Retrieve(asked[0], keep=k)], "none"
     fusion = fusion_of(settings)
-    return Fuse(chosen, fusion=fusion, keep=k), str(fusion)
+    return [Fuse(asked, fusion=fusion, keep=k)], str(fusion)
 
 
 def fusion_of(settings: Settings) -> Fusion:

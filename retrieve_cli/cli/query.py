@@ -24,6 +24,9 @@ def query(
     mode: Annotated[
         str | None, typer.Option("--mode", metavar="hybrid|dense|bm25", help="Which legs answer.  [default: hybrid]")
     ] = None,
+    rerank: Annotated[
+        bool | None, typer.Option("--rerank/--no-rerank", help="Read the first hits again.  [default: in hybrid mode]")
+    ] = None,
     min_confidence: Annotated[
         float | None,
         typer.Option("--min-confidence", metavar="P", help="Leave out what is less sure; needs eval --calibrate."),
@@ -53,6 +56,7 @@ def query(
         k=settings.search.k,
         mode=settings.search.mode,
         unit="chunk" if chunks else "record",
+        rerank=rerank,
         min_confidence=min_confidence,
     )
     shared.talk.detail(f"generation {searcher.generation.manifest.id}, {len(searcher.generation.chunks)} chunks")

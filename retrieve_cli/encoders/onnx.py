@@ -22,7 +22,7 @@ from retrieve_cli.encoders.eager import hidden_states
 from retrieve_cli.encoders.folder import ModelFolder
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tensors import read
-from retrieve_cli.encoders.tokens import ModelTokenizer
+from retrieve_cli.encoders.tokens import ModelTokenizer, content
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _SHORT = 64
 """Queries of up to so many tokens go through NumPy: beyond, loading onnxruntime is the smaller cost."""
-_FEW = 16
-"""The same for the tokens of candidates: there are many of them, and onnxruntime pays sooner."""
 Keep: TypeAlias = "Callable[[int, Vectors], None]"
 """Takes the (t, dim) hidden states of the text at a place."""
 
@@ -66,6 +64,8 @@ class OnnxEncoder:
         self._passage_prefix = passage_prefix
         self._threads = threads or available_cores()
         self._batch_tokens = batch_tokens
+        self._asked: dict[tuple[int, ...], Vectors] = {}
+        """Hidden states of the short queries that were encoded last: who compares words asks for them next."""
         self.truncated = 0
         """How many of the texts encoded so far were longer than the model's limit and lost their end."""
 
@@ -88,9 +88,15 @@ class OnnxEncoder:
         short = [place for place, tokens in enumerate(ids) if len(tokens) <= _SHORT]
         long = [place for place, tokens in enumerate(ids) if len(tokens) > _SHORT]
         vectors = self._empty(len(texts))
-        keep = self._pooling_into(vectors)
+        into = self._pooling_into(vectors)
+        self._asked = {}
+
+        def keep(place: int, hidden: Vectors) -> None:
+            into(place, hidden)
+            self._asked[tuple(ids[place])] = hidden
+
         self._run_singly(ids, short, keep)
-        self._run_batches(ids, long, keep)
+        self._run_batches(ids, long, into)
         return vectors
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
@@ -100,13 +106,38 @@ class OnnxEncoder:
         self._run_batches(ids, range(len(ids)), self._pooling_into(vectors))
         return vectors
 
-    def encode_tokens(self, texts: Sequence[str], *, prefix: str) -> list[TokenVectors]:
-        """The hidden states of each text's tokens. Which way a text takes depends on its own length only."""
-        ids = self._ids(prefix, texts)
-        states = [np.zeros((len(tokens), self._exported.architecture.dim), np.float32) for tokens in ids]
-        self._run_singly(ids, [at for at, tokens in enumerate(ids) if len(tokens) <= _FEW], states.__setitem__)
-        self._run_batches(ids, [at for at, tokens in enumerate(ids) if len(tokens) > _FEW], states.__setitem__)
-        return [TokenVectors(np.array(tokens, np.int32), found) for tokens, found in zip(ids, states, strict=True)]
+    def encode_passages_into(self, texts: Sequence[str], take: Callable[[int, TokenVectors], None]) -> Vectors:
+        """What `encode_passages` gives; `take` is handed the tokens of each text by its place, from any thread."""
+        ids = self._ids(self.card.passage_prefix, texts)
+        vectors = self._empty(len(texts))
+        into = self._pooling_into(vectors)
+
+        def keep(place: int, hidden: Vectors) -> None:
+            into(place, hidden)
+            take(place, self._content(ids[place], hidden))
+
+        self._run_batches(ids, range(len(ids)), keep)
+        return vectors
+
+    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The tokens of queries, each cut to the model's limit. They take the ways that `encode_queries` has."""
+        ids = self._ids(self.card.query_prefix, texts)
+        found: dict[int, TokenVectors] = {}
+
+        def keep(place: int, hidden: Vectors) -> None:
+            found[place] = self._content(ids[place], hidden)
+
+        for place, tokens in enumerate(ids):
+            if (hidden := self._asked.get(tuple(tokens))) is not None:
+                keep(place, hidden)
+        new = [place for place in range(len(ids)) if place not in found]
+        self._run_singly(ids, [place for place in new if len(ids[place]) <= _SHORT], keep)
+        self._run_batches(ids, [place for place in new if len(ids[place]) > _SHORT], keep)
+        nothing = TokenVectors(np.empty(0, np.int32), np.empty((0, self._folder.dim), np.float32))
+        return [found.get(place, nothing) for place in range(len(texts))]
+
+    def _content(self, ids: Sequence[int], hidden: Vectors) -> TokenVectors:
+        return content(np.array(ids, np.int32), hidden, self.tokenizer.special_ids)
 
     def _ids(self, prefix: str, texts: Sequence[str]) -> list[list[int]]:
         tokenized = self.tokenizer.ids([prefix + text for text in texts], max_tokens=self._folder.max_tokens)

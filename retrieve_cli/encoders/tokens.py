@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from retrieve_cli.contracts import TokenVectors
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from retrieve_cli.contracts import Terms, Vectors
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -53,6 +58,11 @@ class ModelTokenizer:
     @property
     def special_tokens(self) -> int:
         return int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Ids of the tokens that are put around a text."""
+        return frozenset(self._tokenizer.post_process(self._plain([""])[0]).ids)
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
         offsets: list[tuple[int, int]] = self._tokenizer.encode(readable(text), add_special_tokens=False).offsets
@@ -105,3 +115,9 @@ def _parse(path: Path) -> Any:
         return tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception, also for a file that is not UTF-8
         raise UsageError(f"{path} is not a tokenizer file: {error}.", hint="fetch the model's files again") from error
+
+
+def content(ids: Terms, hidden: Vectors, special: frozenset[int]) -> TokenVectors:
+    """(t,) ids and (t, dim) hidden states without those of special tokens, unless there are no others."""
+    kept = np.isin(ids, list(special), invert=True)
+    return TokenVectors(ids[kept], hidden[kept]) if kept.any() else TokenVectors(ids, hidden)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from retrieve_cli.encoders.devices import Choice, Device, choose
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.folder import ModelFolder, Precision
 from retrieve_cli.encoders.packages import require
-from retrieve_cli.encoders.tokens import ModelTokenizer, readable
+from retrieve_cli.encoders.tokens import ModelTokenizer, content, readable
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -82,22 +82,19 @@ class TorchEncoder:
         """(n, dim) float32, the longest texts first through the device, so that its memory fails early or never."""
         return self._encode(texts, prefix=self.card.passage_prefix)
 
-    def encode_tokens(self, texts: Sequence[str], *, prefix: str) -> list[TokenVectors]:
-        """The hidden states of each text's tokens."""
-        ids = self.tokenizer.ids([prefix + text for text in texts], max_tokens=self._folder.max_tokens).ids
-        states = self._model.encode(
-            [readable(text) for text in texts],
-            prompt=prefix,
-            batch_size=self._size,
-            output_value="token_embeddings",
-            show_progress_bar=False,
-        )
-        return [
-            TokenVectors(np.array(tokens, np.int32), np.asarray(hidden.float().cpu())[: len(tokens)])
-            for tokens, hidden in zip(ids, states, strict=True)
-        ]
+    def encode_passages_into(self, texts: Sequence[str], take: Callable[[int, TokenVectors], None]) -> Vectors:
+        """What `encode_passages` gives; `take` is handed the tokens of each text by its place."""
+        return self._encode(texts, prefix=self.card.passage_prefix, take=take)
 
-    def _encode(self, texts: Sequence[str], *, prefix: str) -> Vectors:
+    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The tokens of queries, each cut to the model's limit."""
+        found: dict[int, TokenVectors] = {}
+        self._encode(texts, prefix=self.card.query_prefix, take=found.__setitem__)
+        return [found[place] for place in range(len(texts))]
+
+    def _encode(
+        self, texts: Sequence[str], *, prefix: str, take: Callable[[int, TokenVectors], None] | None = None
+    ) -> Vectors:
         vectors = np.zeros((len(texts), self._folder.dim), dtype=np.float32)
         if not texts:
             return vectors
@@ -109,8 +106,18 @@ class TorchEncoder:
             places = order[start:end]
             batch = [readable(texts[place]) for place in places]
             # An empty prompt is one too: without it the model's default prompt would be put in front.
-            found = model.encode(batch, prompt=prefix, batch_size=len(batch), show_progress_bar=False)
-            vectors[places] = np.asarray(found, dtype=np.float32)
+            options: dict[str, Any] = {"prompt": prefix, "batch_size": len(batch), "show_progress_bar": False}
+            if take is None:
+                vectors[places] = np.asarray(model.encode(batch, **options), dtype=np.float32)
+                return
+            for place, found in zip(places, model.encode(batch, output_value=None, **options), strict=True):
+                vectors[place] = found["sentence_embedding"].float().cpu().numpy()
+                real = found["attention_mask"].cpu().numpy() > 0
+                ids = found["input_ids"].cpu().numpy()[real].astype(np.int32)
+                states = (
+                    found["token_embeddings"].float().cpu().numpy()[: len(real)][real[: len(found["token_embeddings"])]]
+                )
+                take(int(place), content(ids, states, self.tokenizer.special_ids))
 
         halving(len(texts), run, size=self._size, exhausted=require("torch").OutOfMemoryError, release=self._release)
         return self._to_unit(vectors) if self._folder.normalize else vectors

@@ -11,7 +11,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
 from retrieve_cli.experiments.arms import Answers, with_settings
 from retrieve_cli.experiments.evaluate import Evaluation
-from retrieve_cli.generation import Generation
+from retrieve_cli.generation import TOKENS, Generation
 
 
 def ablations(base: Answers) -> list[Answers]:
@@ -21,7 +21,11 @@ def ablations(base: Answers) -> list[Answers]:
         UsageError: there is none that could be.
     """
     settings = base.settings
-    found = [with_settings(name, change, base) for name, change in _changes(settings).items()]
+    reranked = settings.rerank.backend != "none" and (
+        settings.rerank.backend != "auto" or TOKENS in base.searcher.generation.manifest.files
+    )
+    changes = _changes(settings, reranked=reranked)
+    found = [with_settings(name, change, base) for name, change in changes.items()]
     if settings.search.mode != "dense" and _weighs_fields(base.searcher.generation):
         unweighted = variants.without_field_weights(base.searcher.generation)
         found.append(base.under("without field weights", settings, unweighted))
@@ -30,11 +34,12 @@ def ablations(base: Answers) -> list[Answers]:
     return found
 
 
-def _changes(settings: Settings) -> dict[str, str]:
+def _changes(settings: Settings, *, reranked: bool) -> dict[str, str]:
     """Names, and the change of settings (`section.key=value,...`) that switches a stage off."""
     if settings.search.mode != "hybrid":
         return {}
-    found = {"without the dense leg": "search.mode=bm25", "without the bm25 leg": "search.mode=dense"}
+    found = {"without the reranker": "rerank.backend=none"} if reranked else {}
+    found |= {"without the dense leg": "search.mode=bm25", "without the bm25 leg": "search.mode=dense"}
     fusion = settings.fusion
     if fusion.method == "weighted":
         found["ranks instead of scores"] = "fusion.method=rrf"

@@ -23,7 +23,7 @@ from retrieve_cli.store import Store
 if TYPE_CHECKING:
     from ir_measures import Measure
 
-_OF_ANSWERS = frozenset({"search", "fusion"})
+_OF_ANSWERS = frozenset({"search", "fusion", "rerank"})
 """Sections of the configuration that change answers and not the index."""
 _OF_NEITHER = frozenset({"sources", "build", "sync", "store"})
 """Those that change neither."""

@@ -32,7 +32,7 @@ GROUPS = {"group@1": 1, "group@3": 3}
 """Among how many of the first groups the right one is looked for."""
 _GROUPED = 100
 """Records among which the first groups are looked for, whatever the measures look at."""
-LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_") for share in (50, 95))
+LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_", "rerank_") for share in (50, 95))
 """Milliseconds of one query and of its stages."""
 
 
@@ -106,8 +106,8 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
     answered = searcher.rank(queries, k=k, mode=mode)
     if answered.skipped:
         leg, why = next(iter(answered.skipped.items()))
-        raise Unavailable(f"the {leg} leg did not run ({why}): what is left is not what was to be measured",
-                          hint=f"mend that, or measure without it: --mode {answered.legs[0]}")  # fmt: skip
+        raise Unavailable(f"{leg} did not run ({why}): what is left is not what was to be measured",
+                          hint="mend that, or measure without it (--mode, --with rerank.backend=none)")  # fmt: skip
     run = {ranking.query.id: _scores(searcher, ranking) for ranking in answered.rankings}
     groups = _groups(searcher, answered.rankings, topics)
     if groups is None:
@@ -154,11 +154,16 @@ def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
 
 def samples_ms(searcher: Searcher, queries: Sequence[Query], *, k: int, mode: Mode) -> dict[str, list[float]]:
     """Milliseconds of single queries in a warm process, by stage."""
-    found: dict[str, list[float]] = {"encode": [], "search": [], "total": []}
+    found: dict[str, list[float]] = {"encode": [], "search": [], "rerank": [], "total": []}
     for query in queries:
         begun = time.perf_counter()
         answered = searcher.rank([query], k=k, mode=mode)
-        seconds = {"encode": answered.encode, "search": answered.search, "total": time.perf_counter() - begun}
+        seconds = {
+            "encode": answered.encode,
+            "search": answered.search,
+            "rerank": answered.rerank,
+            "total": time.perf_counter() - begun,
+        }
         for stage, spent in seconds.items():
             found[stage].append(spent * 1000.0)
     return found
@@ -168,7 +173,7 @@ def latency(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """The median and the 95th percentile of each stage, named as in `LATENCY`."""
     return {
         f"{'' if stage == 'total' else stage + '_'}p{share}": round(float(np.percentile(samples[stage], share)), 3)
-        for stage in ("total", "encode", "search")
+        for stage in ("total", "encode", "search", "rerank")
         for share in (50, 95)
     }
 

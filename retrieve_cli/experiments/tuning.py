@@ -311,7 +311,7 @@ class _Table:
     @cached_property
     def _legs(self) -> tuple[Leg, Leg]:
         """The legs of words and of vectors."""
-        stage, _ = self._searcher.pipeline(("bm25", "dense"), k=1, unit="record")
+        (stage,), _ = self._searcher.pipeline(("bm25", "dense"), k=1, unit="record")
         words, vectors = stage.legs  # type: ignore[attr-defined]  # two legs make a fusion
         return words, vectors
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from retrieve_cli.contracts import Hit, PairScorer, Ranking, Reranked
+from retrieve_cli.contracts import Hit, Query, Ranking, Reranked
 from retrieve_cli.stages.fusion import zscore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+
+_SAME = 1e-9
+"""Scores closer than this share of the largest are equal."""
+
+
+class Reader(Protocol):
+    """What reads hits again."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
+        """(n,) scores, higher is better."""
 
 
 class Rerank:
@@ -27,18 +41,16 @@ class Rerank:
 
     def __init__(
         self,
-        scorer: PairScorer,
+        reader: Reader,
         *,
-        passages: Callable[[Sequence[Hit]], Sequence[str]],
         depth: int,
         keep: int,
         interpolate: float,
         min_score: float | None = None,
     ) -> None:
-        """`passages` gives the texts of hits; `depth` hits are read and `keep` handed on, of those that were read only
-        such as have the reranker's `min_score` where there is one."""
-        self._scorer = scorer
-        self._passages = passages
+        """`depth` hits are read and `keep` handed on, of those that were read only such as have the reader's
+        `min_score` where there is one."""
+        self._reader = reader
         self._depth = depth
         self._keep = keep
         self._interpolate = interpolate
@@ -51,10 +63,10 @@ class Rerank:
         read, rest = ranking.hits[: self._depth], ranking.hits[self._depth :]
         if not read:
             return ranking
-        scores = np.asarray(self._scorer.score(ranking.query.text, self._passages(read)), np.float64)
+        scores = np.asarray(self._reader.read(ranking.query, read), np.float64)
         mixed = mix(np.array([hit.score for hit in read]), scores, self._interpolate)
         moved = [
-            replace(hit, score=float(score), reranked=Reranked(self._scorer.name, rank, hit.score, float(own)))
+            replace(hit, score=float(score), reranked=Reranked(self._reader.name, rank, hit.score, float(own)))
             for rank, (hit, score, own) in enumerate(zip(read, mixed, scores, strict=True), 1)
         ]
         if self._min_score is None:
@@ -65,7 +77,7 @@ class Rerank:
         return Ranking.again(ranking.query, moved).first(self._keep)
 
     def __str__(self) -> str:
-        return f"{self._scorer.name}@{self._depth}"
+        return f"{self._reader.name}@{self._depth}"
 
 
 def mix(retrieved: Floats, read: Floats, interpolate: float) -> Floats:
@@ -75,6 +87,8 @@ def mix(retrieved: Floats, read: Floats, interpolate: float) -> Floats:
     """
     if interpolate == 0:
         return retrieved
-    spread = float(retrieved.std()) or 1.0
-    laid = float(retrieved.mean()) + spread * zscore(read, mean=float(read.mean()), deviation=float(read.std()))
+    spread, deviation = float(retrieved.std()) or 1.0, float(read.std())
+    if deviation <= _SAME * float(np.abs(read).max()):
+        deviation = 0.0  # the mean of equal numbers rounds past them
+    laid = float(retrieved.mean()) + spread * zscore(read, mean=float(read.mean()), deviation=deviation)
     return (1.0 - interpolate) * retrieved + interpolate * laid

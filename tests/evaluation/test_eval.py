@@ -153,7 +153,7 @@ def test_a_leg_that_cannot_run_is_no_result(index: Path, gold: Path, retrieve: P
     monkeypatch.setattr(HashedEncoder, "encode_queries", refuse)
     done = retrieve("eval", "--gold", gold)
     assert done.code == 6
-    assert "dense leg did not run" in done.err
+    assert "dense did not run" in done.err
     assert retrieve("eval", "--gold", gold, "--mode", "bm25").code == 0
 
 

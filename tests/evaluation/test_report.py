@@ -99,8 +99,13 @@ class Page(HTMLParser):
         return " ".join(self.data.split())
 
 
+STAGES = ("encode", "search", "rerank", "total")
+
+
 def timed(found: Evaluation, scale: float) -> Evaluation:
-    samples = {stage: [scale * (1 + number / 7) for number in range(20)] for stage in ("encode", "search", "total")}
+    samples = {
+        stage: [scale * (1 + number / 7) for number in range(20)] for stage in ("encode", "search", "rerank", "total")
+    }
     return replace(found, samples_ms=samples, latency_ms=latency(samples), generation="883840ed9a6c")
 
 
@@ -435,7 +440,7 @@ def test_a_run_was_not_timed() -> None:
 
 @pytest.mark.parametrize("samples", [[0.0], [5.0] * 3, [0.01, 900.0]], ids=str)
 def test_any_times_can_be_drawn(samples: list[float]) -> None:
-    stages = dict.fromkeys(("encode", "search", "total"), samples)
+    stages = dict.fromkeys(STAGES, samples)
     found = replace(arms()[0].evaluation, samples_ms=stages, latency_ms=latency(stages))
     assert ("h2", "Latency") in Page(written([Arm("one", found)])).headings
 

@@ -28,7 +28,7 @@ def test_the_json_answer_has_every_key_of_the_contract(index: Path, retrieve: Pr
     assert answer["pipeline"] == "fuse(bm25@200, dense@200)"
     assert {"modalities", "dimensions", "formats", "demo_url"} <= answer["results"][0]["supporting_data"].keys()
     assert {"source", "chunk_index", "start_line", "end_line"} <= answer["results"][0]["metadata"].keys()
-    assert {"open", "encode", "search", "total"} == answer["timings_ms"].keys()
+    assert {"open", "encode", "search", "rerank", "total"} == answer["timings_ms"].keys()
 
 
 def test_the_evidence_of_every_hit_adds_up_to_its_score(index: Path, retrieve: Program) -> None:
@@ -74,7 +74,7 @@ def test_explain_says_how_the_score_came_about(index: Path, retrieve: Program) -
 
 def test_timing_names_the_stages(index: Path, retrieve: Program) -> None:
     out = retrieve("query", "stitch tiles", "--timing").out
-    assert all(stage in out for stage in ("open", "encode", "search", "total"))
+    assert all(stage in out for stage in ("open", "encode", "search", "rerank", "total"))
 
 
 def test_the_list_flag_prints_ids_only(index: Path, retrieve: Program) -> None:

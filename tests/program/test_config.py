@@ -138,6 +138,23 @@ ELSEWHERE = {
     "encoder.passage_prefix": "test_prefixes_change_the_vectors",
     "encoder.precision": "tests/encoders",
     "encoder.batch_size": "tests/encoders",
+    "rerank.backend": "tests/program/test_rerank.py",
+    "rerank.policy": "tests/program/test_rerank.py",
+    "rerank.depth": "tests/program/test_rerank.py",
+    "rerank.keep": "tests/program/test_rerank.py",
+    "rerank.interpolate": "tests/program/test_rerank.py",
+    "rerank.min_score": "tests/program/test_rerank.py",
+    "rerank.model": "tests/program/test_rerank.py",
+    "rerank.device": "tests/encoders",
+    "rerank.max_tokens": "tests/encoders",
+    "rerank.batch_size": "tests/encoders",
+    "rerank.base_url": "tests/program/test_rerank.py",
+    "rerank.api_key_env": "tests/program/test_rerank.py",
+    "rerank.timeout_s": "tests/encoders/remote",
+    "rerank.retries": "tests/encoders/remote",
+    "rerank.concurrency": "tests/encoders/remote",
+    "rerank.form": "tests/encoders/remote",
+    "rerank.prompt": "tests/encoders/remote",
 }
 """Keys whose effect another test shows."""
 

@@ -20,6 +20,8 @@ FLOORS = [
         "store",
         "generation",
         "vectors",
+        "token_cache",
+        "embedding",
         "sources",
         "chunking",
         "encoders",

@@ -12,21 +12,19 @@ from hypothesis import given, strategies as st
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
 from retrieve_cli.stages.rerank import Rerank, mix
 
-TIMES = {f"text {at}": at for at in range(40)}
-
 
 class Table:
-    """A scorer whose scores are written down, by passage."""
+    """A reader whose scores are written down, by row."""
 
     name = "table"
 
     def __init__(self, scores: Sequence[float]) -> None:
         self.scores = scores
-        self.asked: list[list[str]] = []
+        self.asked: list[list[int]] = []
 
-    def score(self, query: str, passages: Sequence[str]) -> Any:
-        self.asked.append(list(passages))
-        return np.array([self.scores[TIMES[passage]] for passage in passages], np.float32)
+    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
+        self.asked.append([hit.row for hit in hits])
+        return np.array([self.scores[hit.row] for hit in hits], np.float32)
 
 
 def ranking(scores: Sequence[float]) -> Ranking:
@@ -36,7 +34,7 @@ def ranking(scores: Sequence[float]) -> Ranking:
 
 def stage(scorer: Table, **options: Any) -> Rerank:
     options = {"depth": 10, "keep": 100, "interpolate": 0.5, **options}
-    return Rerank(scorer, passages=lambda hits: [f"text {hit.row}" for hit in hits], **options)
+    return Rerank(scorer, **options)
 
 
 numbers = st.integers(-20, 20).map(lambda value: value / 4)
@@ -110,7 +108,7 @@ def test_the_scale_of_the_reranker_does_not_count(
 def test_only_as_many_are_read_as_asked_for_and_handed_on() -> None:
     table = Table(range(20))
     (after,) = stage(table, depth=3, keep=2)([ranking(range(20))])
-    assert table.asked == [["text 19", "text 18", "text 17"]]
+    assert table.asked == [[19, 18, 17]]
     assert len(after.hits) == 2
 
 

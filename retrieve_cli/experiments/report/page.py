@@ -31,7 +31,7 @@ _EXTREMES, _NOTES = 3, 20
 """Queries named beside a plot of differences, at either end; notes in all."""
 _TIED = 1e-9
 """Differences up to this size are none, as in the counts of won and lost."""
-_STAGES = {"": "whole", "encode_": "encoding", "search_": "search"}
+_STAGES = {"": "whole", "encode_": "encoding", "search_": "search", "rerank_": "reranking"}
 
 
 @dataclass(frozen=True, slots=True)

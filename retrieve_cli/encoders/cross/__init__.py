@@ -1,0 +1,1 @@
+"""Cross-encoders: query and passage read together, by one model."""

@@ -1,0 +1,182 @@
+"""A cross-encoder of the BERT family as an ONNX graph: the encoder of `bert.py` with a head, written without torch.
+
+The two segments of a pair are two halves of one table of positions: the row of a token in the second text is its
+position plus the length of the first half, so that the graph adds two rows a token, as it does for one text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.encoders.bert import Architecture, arrange, forward
+from retrieve_cli.encoders.cache import CARD, FORMAT, GRAPH, WEIGHTS, export_folder, sound
+from retrieve_cli.encoders.cross.folder import CrossFolder
+from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.graph import GraphOperations
+from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.tensors import Extent, extents, read, to_float32, write
+from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.manifest import sha1
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Stored = NDArray[Any]
+
+_LAYOUT = 1
+"""Raised when the head or its graph changes, so that older exports are made again."""
+_HEADS = {
+    "bert": {"inner": "pooler.dense", "outer": "classifier"},
+    "roberta": {"inner": "classifier.dense", "outer": "classifier.out_proj"},
+}
+"""Where a checkpoint keeps the two layers between the first token's state and the logit (tanh between them)."""
+
+
+def open_cross(folder: CrossFolder, cache_dir: Path) -> Path:
+    """The cross-encoder's place in the model cache, written now if it is absent, damaged or of an older layout.
+
+    Raises:
+        Unavailable: the model is of a family that the graph does not know, or the cache cannot be written.
+        UsageError: the weights lack a tensor.
+    """
+    digests = Digests(cache_dir)
+    revision = sha1({"revision": folder.revision(digests), "layout": _LAYOUT})
+    target = export_folder(cache_dir, f"{folder.name}-cross", revision)
+    if sound(target, revision, digests):
+        return target
+    try:
+        _publish(folder, target, revision=revision, digests=digests)
+    except OSError as error:
+        raise Unavailable(
+            f"The model cache {cache_dir} cannot be written: {error.strerror or error}.",
+            hint="choose a folder that can be written as the model cache, or make room on its disk",
+        ) from error
+    return target
+
+
+def _publish(folder: CrossFolder, target: Path, *, revision: str, digests: Digests) -> None:
+    """Into a scratch folder, then renamed; two exporters at once, or one that is killed, do no harm."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=".export-"))
+    try:
+        files = _write(folder, scratch)
+        card = {"format": FORMAT, "name": folder.name, "revision": revision, "files": files}
+        (scratch / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
+        scratch.chmod(0o755)
+        for path in scratch.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        _install(scratch, target, revision=revision, digests=digests)
+        for name, digest in files.items():
+            digests.remember(target / name, digest)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _install(scratch: Path, target: Path, *, revision: str, digests: Digests) -> None:
+    """Rename into place; what lies there is moved aside first unless another exporter has just put a sound one."""
+    for _ in range(3):
+        try:
+            scratch.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+        else:
+            return
+        if sound(target, revision, digests):
+            return
+        with contextlib.suppress(OSError):
+            aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=".damaged-"))
+            target.rename(aside / target.name)
+            shutil.rmtree(aside, ignore_errors=True)
+    scratch.rename(target)
+
+
+def _write(folder: CrossFolder, scratch: Path) -> dict[str, str]:
+    """Write all files but the card; SHA-1 by name."""
+    config = folder.model.config
+    architecture = Architecture.read(config)
+    head = _HEADS["bert" if architecture.padding is None else "roberta"]
+    tensors = _arranged(read(folder.model.weights), architecture, head=head, segmented=folder.segmented)
+    files = {WEIGHTS: write(scratch / WEIGHTS, tensors)}
+    graph = write_graph(architecture, extents(scratch / WEIGHTS))
+    (scratch / GRAPH).write_bytes(graph)
+    files[GRAPH] = hashlib.sha1(graph, usedforsecurity=False).hexdigest()
+    return files
+
+
+def _arranged(
+    checkpoint: Mapping[str, Stored], architecture: Architecture, *, head: Mapping[str, str], segmented: bool
+) -> dict[str, Stored]:
+    """The encoder's tensors, both halves of its table of positions, and the head's two layers."""
+
+    def tensor(name: str) -> Stored:
+        for found, stored in checkpoint.items():
+            if found == name or found.endswith(f".{name}"):
+                return stored
+        raise UsageError(f"The model's weights hold no tensor {name}.", hint="fetch the model's files again")
+
+    arranged = arrange(checkpoint, architecture)
+    if segmented:
+        kinds = to_float32(tensor("embeddings.token_type_embeddings.weight"))
+        first = to_float32(tensor("embeddings.position_embeddings.weight"))
+        arranged["position"] = np.concatenate([first + kinds[0], first + kinds[1]])
+    for ours, theirs in head.items():
+        arranged[f"head.{ours}.matrix"] = tensor(f"{theirs}.weight").T
+        arranged[f"head.{ours}.bias"] = tensor(f"{theirs}.bias")
+    return arranged
+
+
+def write_graph(architecture: Architecture, places: Mapping[str, Extent]) -> bytes:
+    """An ONNX model: `ids` and `positions` (n, t) int64 to `logits` (n, 1) float32."""
+    onnx = require("onnx")
+    ops = GraphOperations(architecture, places, WEIGHTS)
+    below = replace(architecture, layers=architecture.layers - 1)
+    states = forward(ops, below, ids="ids", positions="positions")
+    state = _last_layer(ops, architecture, states)
+    inner = ops.emit("Tanh", [ops.linear(state, "head.inner")])
+    ops.emit("Identity", [ops.linear(inner, "head.outer")], "logits")
+    make, kinds = onnx.helper, onnx.TensorProto
+    graph = make.make_graph(
+        ops.nodes,
+        "cross-encoder",
+        [make.make_tensor_value_info(name, kinds.INT64, ["n", "t"]) for name in ("ids", "positions")],
+        [make.make_tensor_value_info("logits", kinds.FLOAT, ["n", 1])],
+        list(ops.tensors.values()),
+    )
+    opsets = [make.make_opsetid("", 18), make.make_opsetid("com.microsoft", 1)]
+    written: bytes = make.make_model(
+        graph, opset_imports=opsets, ir_version=9, producer_name="retrieve"
+    ).SerializeToString()
+    return written
+
+
+def _last_layer(ops: GraphOperations, architecture: Architecture, states: str) -> str:
+    """The first token's state (n, dim) after the last layer.
+
+    The head reads no other: of the rest only keys and values are needed, which saves five sixths of the layer.
+    """
+    layer, heads = f"layer.{architecture.layers - 1}", architecture.heads
+    one = ops.emit("Constant", [], value_ints=[1])
+    zero = ops.emit("Constant", [], value_int=0)
+    first = ops.emit("Gather", [ops.emit("Reshape", [states, ops.batch_shape]), zero], axis=1)
+    query = ops.emit("Unsqueeze", [ops.linear(first, f"{layer}.query"), one])
+    key, value = (
+        ops.emit("Reshape", [ops.linear(states, f"{layer}.{part}"), ops.batch_shape]) for part in ("key", "value")
+    )
+    context = ops.emit("MultiHeadAttention", [query, key, value], domain="com.microsoft", num_heads=heads)
+    context = ops.emit("Squeeze", [context, one])
+    state = ops.norm(ops.add(ops.linear(context, f"{layer}.attention"), first), f"{layer}.attention")
+    inner = ops.activate(ops.linear(state, f"{layer}.inner"))
+    return ops.norm(ops.add(ops.linear(inner, f"{layer}.outer"), state), f"{layer}.outer")

@@ -1,0 +1,1 @@
+"""Models behind an HTTP server: vectors, pair scores and choices from a list, over the APIs that servers share."""

@@ -1,0 +1,168 @@
+"""Choosing from a list by a chat model, over an OpenAI-compatible chat endpoint.
+
+https://platform.openai.com/docs/api-reference/chat; listwise reranking: Sun et al. 2023, "Is ChatGPT Good at Search?"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.encoders.remote import choices, prompts
+from retrieve_cli.encoders.remote.choices import Unusable
+from retrieve_cli.encoders.remote.client import Client
+
+T = TypeVar("T")
+JsonMode = Literal["schema", "object", "off"]
+
+_PATH = "/chat/completions"
+_REFUSED = (
+    "where the server knows no response_format of this kind, set json_mode to object or off; where the text is too "
+    "long for the model, lower max_chars or the number of candidates"
+)
+_ECHO = 2000
+"""Characters of an unusable answer that are sent back with what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a model chose from a list; with a note instead where it gave no answer that can be used."""
+
+    order: Sequence[int] | None
+    """Places of the candidates from 0, best first: all of them where they were scored, the chosen where picked."""
+    scores: Sequence[float] | None = None
+    """A score from 0 to 100 for each candidate, in the candidates' order, where they were scored."""
+    note: str | None = None
+    """Why there is no order: a sentence that says to keep the order that was."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the model said, and whether it was cut off at `max_tokens`."""
+
+    content: str
+    cut: bool
+
+    def read(self, read: Callable[[str], T]) -> T:
+        """Raises: Unusable where `read` does."""
+        try:
+            return read(self.content)
+        except Unusable as unusable:
+            fault = unusable
+        raise Unusable("it was cut off at max_tokens") if self.cut else fault
+
+
+class ListwiseSelector:
+    """Shows a model a request with all candidates at once. Nothing is asked before a choice is.
+
+    A model's answer is checked by hand and may be mended once; what it says can move candidates and nothing else.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        model: str,
+        json_mode: JsonMode = "schema",
+        max_tokens: int = 2048,
+        max_chars: int = 1200,
+    ) -> None:
+        """`json_mode` is how the server is told to hold the model to JSON; `max_tokens` is for the answer,
+        `max_chars` for each candidate and for the request."""
+        self._client = client
+        self._model = model
+        self._json_mode = json_mode
+        self._max_tokens = max_tokens
+        self._max_chars = max_chars
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    def score(self, query: str, candidates: Sequence[str]) -> Selection:
+        """Every candidate with a score, equal ones in the order they had.
+
+        Raises:
+            Unavailable: the server is not there.
+            ServerFailed: it answers with what is no chat completion.
+        """
+        if not candidates:
+            return Selection((), ())
+        shown, count = self._cut(candidates), len(candidates)
+        messages = _messages(prompts.SCORE, prompts.question(query[: self._max_chars], shown))
+        schema = prompts.scores_schema(count)
+        found = self._choose(messages, schema, lambda content: choices.scores(content, count))
+        if isinstance(found, str):
+            return Selection(None, note=found)
+        return Selection(tuple(sorted(range(count), key=lambda place: -found[place])), tuple(found))
+
+    def pick(self, query: str, candidates: Sequence[str], *, count: int) -> Selection:
+        """At most `count` candidates that together make a pipeline for the request, the most important first.
+
+        Raises:
+            Unavailable: the server is not there.
+            ServerFailed: it answers with what is no chat completion.
+        """
+        most = min(count, len(candidates))
+        if most < 1:
+            return Selection(())
+        shown = self._cut(candidates)
+        messages = _messages(prompts.PICK, prompts.question(query[: self._max_chars], shown, count=most))
+        schema = prompts.picked_schema(len(candidates), most)
+        found = self._choose(messages, schema, lambda content: choices.picked(content, len(candidates), count=most))
+        return Selection(None, note=found) if isinstance(found, str) else Selection(tuple(found))
+
+    def _choose(self, messages: list[Json], schema: Json, read: Callable[[str], T]) -> T | str:
+        """What `read` makes of the answer, or of the second one; a note where neither can be used."""
+        said = self._ask(messages, schema)
+        try:
+            return said.read(read)
+        except Unusable as unusable:
+            fault = str(unusable)
+        # An empty turn is refused by some servers.
+        answered = _message("assistant", said.content[:_ECHO] or "{}")
+        try:
+            return self._ask([*messages, answered, _message("user", prompts.repair(fault))], schema).read(read)
+        except Unusable as unusable:
+            return f"{self._model} gave no usable answer twice ({unusable}); the order was kept"
+
+    def _ask(self, messages: list[Json], schema: Json) -> _Said:
+        payload = {
+            "model": self._model,
+            "messages": messages,
+            "temperature": 0,
+            "max_tokens": self._max_tokens,
+            **self._response_format(schema),
+        }
+        return self._client.ask(_PATH, payload, self._said, hint=_REFUSED)
+
+    def _response_format(self, schema: Json) -> dict[str, Any]:
+        if self._json_mode == "schema":
+            named = {"name": "choice", "strict": True, "schema": schema}
+            return {"response_format": {"type": "json_schema", "json_schema": named}}
+        return {"response_format": {"type": "json_object"}} if self._json_mode == "object" else {}
+
+    def _said(self, answer: Json) -> _Said:
+        """What the model said; nothing where it was kept from speaking, which is no fault of the server."""
+        chosen = answer.get("choices") if isinstance(answer, dict) else None
+        first = chosen[0] if isinstance(chosen, list) and chosen else None
+        message = first.get("message") if isinstance(first, dict) else None
+        if not isinstance(first, dict) or not isinstance(message, dict):
+            raise self._client.failure(_PATH, "answers without a message", said=answer)
+        content = message.get("content")
+        if content is not None and not isinstance(content, str):
+            raise self._client.failure(_PATH, "answers with a message whose content is no text", said=content)
+        return _Said(content or "", cut=first.get("finish_reason") == "length")
+
+    def _cut(self, candidates: Sequence[str]) -> list[str]:
+        return [candidate[: self._max_chars] for candidate in candidates]
+
+
+def _messages(task: str, question: str) -> list[Json]:
+    return [_message("system", task), _message("user", question)]
+
+
+def _message(role: str, content: str) -> Json:
+    return {"role": role, "content": content}

@@ -1,0 +1,79 @@
+"""A chat model's answer, held to what it was asked for: JSON, numbers in range, each once."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+
+from retrieve_cli.contracts import Json
+
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)
+
+
+class Unusable(Exception):
+    """The answer is not what was asked for. The message is ours alone: it goes back to the model."""
+
+
+def scores(content: str, count: int) -> list[float]:
+    """The score of each of `count` candidates.
+
+    Raises:
+        Unusable: one is missing, there twice, out of range, or no number.
+    """
+    found: dict[int, float] = {}
+    for item in _list(content, "scores"):
+        if not isinstance(item, dict) or item.keys() != {"number", "score"}:
+            raise Unusable('an item of "scores" is no object with "number" and "score" alone')
+        number, score = item["number"], item["score"]
+        _check_number(number, count)
+        if number in found:
+            raise Unusable(f"candidate {number} has two scores")
+        if type(score) not in (int, float) or not isfinite(score) or not 0 <= score <= 100:
+            raise Unusable(f"the score of candidate {number} is no number from 0 to 100")
+        found[number] = float(score)
+    missing = [number for number in range(1, count + 1) if number not in found]
+    if missing:
+        raise Unusable(f"{len(missing)} candidates have no score, the first of them is {missing[0]}")
+    return [found[number] for number in range(1, count + 1)]
+
+
+def picked(content: str, candidates: int, *, count: int) -> list[int]:
+    """The chosen places from 0, the most important first.
+
+    Raises:
+        Unusable: none, more than `count`, one twice, one that is not there, or something that is no number.
+    """
+    numbers = _list(content, "picked")
+    for number in numbers:
+        _check_number(number, candidates)
+    if len(set(numbers)) < len(numbers):
+        raise Unusable('a number is more than once in "picked"')
+    if not 1 <= len(numbers) <= count:
+        raise Unusable(f'"picked" has {len(numbers)} numbers, and not 1 to {count}')
+    return [number - 1 for number in numbers]
+
+
+def _check_number(number: Json, count: int) -> None:
+    # By type: True is an int to Python, and 2.0 or "2" is a guess.
+    if type(number) is not int or not 1 <= number <= count:
+        raise Unusable(f"a candidate's number is no whole number from 1 to {count}")
+
+
+def _list(content: str, key: str) -> list[Json]:
+    """The list that is all there is in the object."""
+    import orjson
+
+    # What some models cannot help: to think aloud first, and to fence what they say.
+    text = _THOUGHT.sub("", content, count=1).strip()
+    fenced = _FENCED.match(text)
+    try:
+        answer = orjson.loads(fenced[1] if fenced else text)
+    except ValueError:
+        raise Unusable("it is no JSON") from None
+    if not isinstance(answer, dict) or answer.keys() != {key}:
+        raise Unusable(f'it is no JSON object with "{key}" as its only key')
+    items = answer[key]
+    if not isinstance(items, list):
+        raise Unusable(f'"{key}" is no list')
+    return items

@@ -1,0 +1,193 @@
+"""An encoder behind an OpenAI-compatible embeddings endpoint (vLLM, TEI, Infinity, llama.cpp, OpenAI itself).
+
+https://platform.openai.com/docs/api-reference/embeddings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts import Json, ModelCard, Tokenizer
+from retrieve_cli.encoders.remote.client import Client
+from retrieve_cli.encoders.remote.failures import ServerFailed
+from retrieve_cli.encoders.remote.pieces import PieceTokenizer
+from retrieve_cli.encoders.remote.vectors import Embedded, Unfit, read_vectors, to_unit
+from retrieve_cli.encoders.tokens import ModelTokenizer, readable
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.manifest import sha1
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
+
+_PATH = "/embeddings"
+_PROBE = "dimension"
+"""A text to ask with for what the server says of itself."""
+_TOO_MUCH = (
+    "where a text is too long for the model, lower max_tokens or name the model's tokenizer; where the batch is too "
+    "large, lower batch_size; where `dimensions` is not known there, leave it out"
+)
+
+
+class RemoteEncoder:
+    """`contracts.Encoder` whose vectors a server computes. Nothing is asked before the card or a vector is.
+
+    A text longer than the card's `max_tokens` is cut here and counted, never in silence by the server. A blank text,
+    which servers refuse, has the zero vector. Servers batch as they like: a vector may differ in its last bits with
+    its neighbours.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        model: str,
+        max_tokens: int,
+        dimensions: int | None = None,
+        query_prefix: str = "",
+        passage_prefix: str = "",
+        normalize: bool = True,
+        batch_size: int = 32,
+        tokenizer: Path | None = None,
+        expected: ModelCard | None = None,
+    ) -> None:
+        """`dimensions` is sent where it is set; `tokenizer` is a tokenizer.json or a folder with one.
+
+        `expected` is the card of an index: it stands in for what the server says of itself and for the prefixes and
+        limits given here, and every answer is held to it.
+        """
+        self._client = client
+        self._model = model
+        self._max_tokens = max_tokens
+        self._dimensions = dimensions
+        self._query_prefix = query_prefix
+        self._passage_prefix = passage_prefix
+        self._normalize = normalize
+        self._batch_size = batch_size
+        self._tokenizer_path = tokenizer
+        self._expected = expected
+        self.truncated = 0
+        """How many of the texts encoded so far were longer than the limit and lost their end."""
+
+    @cached_property
+    def card(self) -> ModelCard:
+        """The model's name as the server says it, and the length of its vectors; asked for once.
+
+        Raises:
+            Unavailable: the server is not there.
+            ServerFailed: it answers something else than a vector, or one of another length than was asked for.
+        """
+        if self._expected is not None:
+            return self._expected
+        found = self._client.ask(_PATH, self._payload([_PROBE]), lambda answer: self._read(answer, 1), hint=_TOO_MUCH)
+        dim = found.vectors.shape[1]
+        if self._dimensions not in (None, dim):
+            raise self._failure(f"was asked for {self._dimensions} dimensions and answers with {dim}")
+        return ModelCard(
+            family="remote",
+            name=found.model,
+            revision=sha1({"api": "embeddings", "model": found.model, "dim": dim}),
+            dim=dim,
+            max_tokens=self._max_tokens,
+            query_prefix=self._query_prefix,
+            passage_prefix=self._passage_prefix,
+            pooling="none",
+            normalize=self._normalize,
+        )
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The model's own where its file was named; one that counts rather too much where it was not.
+
+        Raises:
+            Unavailable: the file is not there.
+        """
+        if self._tokenizer_path is None:
+            return PieceTokenizer()
+        path = self._tokenizer_path
+        path = path / "tokenizer.json" if path.is_dir() else path
+        if not path.is_file():
+            raise Unavailable(
+                f"the tokenizer {path} is not there",
+                hint="fetch the model's tokenizer.json, or leave `tokenizer` out: tokens are then estimated",
+            )
+        return ModelTokenizer.read(path)
+
+    @property
+    def device(self) -> str:
+        return f"remote ({self._client.address})"
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32, rows of L2 norm 1 where the card normalises; a blank text has the zero vector.
+
+        Raises:
+            Unavailable: the server is not there.
+            ServerFailed: it answers something else than one vector a text.
+            IndexCorrupt: it is not the model that the index was built with.
+        """
+        return self._encode(texts, prefix=self.card.query_prefix)
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32, as `encode_queries` gives them."""
+        return self._encode(texts, prefix=self.card.passage_prefix)
+
+    def _encode(self, texts: Sequence[str], *, prefix: str) -> Vectors:
+        vectors = np.zeros((len(texts), self.card.dim), dtype=np.float32)
+        asked = [self._fitted(readable(prefix + text)) for text in texts]
+        places = [place for place, text in enumerate(asked) if text.strip()]
+        starts = range(0, len(places), self._batch_size)
+        batches = [places[start : start + self._batch_size] for start in starts]
+        payloads = [self._payload([asked[place] for place in batch]) for batch in batches]
+
+        def receive(answer: Json, place: int) -> Vectors:
+            return self._held(self._read(answer, len(batches[place])))
+
+        found = self._client.ask_all(_PATH, payloads, receive, hint=_TOO_MUCH)
+        for batch, rows in zip(batches, found, strict=True):
+            vectors[batch] = rows
+        return vectors
+
+    def _payload(self, texts: list[str]) -> dict[str, Any]:
+        dimensions = {} if self._dimensions is None else {"dimensions": self._dimensions}
+        return {"model": self._model, "input": texts, "encoding_format": "float", **dimensions}
+
+    def _fitted(self, text: str) -> str:
+        """The text, or as much of its beginning as the card's limit lets through."""
+        tokenizer = self.tokenizer
+        room = max(0, self.card.max_tokens - tokenizer.special_tokens)
+        if tokenizer.count(text) <= room:
+            return text
+        self.truncated += 1
+        # A cut may part a token into several: until it is short enough, and ever shorter.
+        while len(spans := tokenizer.spans(text)) > room:
+            text = text[: min(spans[room][0], len(text) - 1)]
+        return text
+
+    def _read(self, answer: Json, count: int) -> Embedded:
+        try:
+            found = read_vectors(answer, count)
+        except Unfit as unfit:
+            failure = self._failure(str(unfit), said=unfit.said)
+        else:
+            return Embedded(self._client.plain(found.model) or self._model, found.vectors)
+        raise failure
+
+    def _held(self, found: Embedded) -> Vectors:
+        """The vectors, where they are of the card's model and length."""
+        card, dim = self.card, found.vectors.shape[1]
+        if (found.model, dim) == (card.name, card.dim):
+            return to_unit(found.vectors) if card.normalize else found.vectors
+        other = f"{found.model} ({dim} dimensions)"
+        if self._expected is None:
+            raise self._failure(f"answered as {card.name} ({card.dim} dimensions) before, and now as {other}")
+        raise IndexCorrupt(
+            f"the index was built with {card.name} ({card.dim} dimensions); {self._client.address} answers as {other}",
+            hint="name the server and model that it was built with, or build the index again: retrieve build",
+        )
+
+    def _failure(self, what: str, *, said: Json = None) -> ServerFailed:
+        return self._client.failure(_PATH, what, said=said)

@@ -1,0 +1,34 @@
+"""What can go wrong with a model's server, sorted by what a person can do about it."""
+
+from __future__ import annotations
+
+from retrieve_cli.errors import RetrieveError, Unavailable
+
+
+class ServerFailed(RetrieveError):
+    """A model's server answered with what cannot be believed, or refused the request for what it says."""
+
+    kind = "server_failed"
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        """`status` is that of the answer, where the status is what is wrong."""
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class ServerUnavailable(Unavailable):
+    """A model's server is not there, is not well, or lets nobody in without a key."""
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        """`status` is that of the last answer; 0 where there was none."""
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class Passing(Exception):
+    """A failure that may pass by itself: worth another attempt, `after` seconds at least."""
+
+    def __init__(self, reason: str, *, after: float = 0.0, status: int = 0) -> None:
+        super().__init__(reason)
+        self.after = after
+        self.status = status

@@ -1,0 +1,1 @@
+"""SPLADE and its kin: texts as weighted entries of a model's vocabulary."""

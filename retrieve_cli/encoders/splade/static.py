@@ -1,0 +1,81 @@
+"""Queries of an inference-free model: their own tokens, each with the weight that a file gives it.
+
+Neither torch nor onnxruntime is needed. A token counts once, however often it is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import TermWeights
+from retrieve_cli.encoders.splade.folder import Static
+from retrieve_cli.encoders.splade.terms import Pruning
+from retrieve_cli.encoders.splade.tokens import SpladeTokenizer
+from retrieve_cli.encoders.tensors import read, to_float32
+from retrieve_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
+
+
+class StaticQueries:
+    """Looks the tokens of queries up."""
+
+    def __init__(self, route: Static) -> None:
+        self._route = route
+        self.truncated = 0
+
+    def __str__(self) -> str:
+        return "looked up, without a model"
+
+    @cached_property
+    def tokenizer(self) -> SpladeTokenizer:
+        return SpladeTokenizer.of(self._route.tokenizer)
+
+    def encode(self, texts: Sequence[str], pruning: Pruning) -> list[TermWeights]:
+        """Each text's terms; a text without a known token has none."""
+        tokenized = self.tokenizer.own_ids(texts, max_tokens=self._route.max_tokens)
+        self.truncated += tokenized.truncated
+        found = []
+        for ids in tokenized.ids:
+            terms = np.unique(np.array(ids, np.int32))
+            terms = terms[terms < len(self._weights)]
+            found.append(pruning.kept(terms, self._weights[terms]))
+        return found
+
+    @cached_property
+    def _weights(self) -> Vectors:
+        """(v,) float32, 0 for a token that the file does not name."""
+        path = self._route.weights
+        if path.suffix == ".safetensors":
+            tensors = read([path])
+            if "weight" not in tensors or tensors["weight"].ndim != 1:
+                raise UsageError(f"{path} holds no weights of tokens.", hint="fetch the model's files again")
+            return to_float32(tensors["weight"])
+        entries = self.tokenizer.entries
+        weights = np.zeros(max(entries.values(), default=-1) + 1, np.float32)
+        for token, weight in _named(path):
+            if token in entries:
+                weights[entries[token]] = weight
+        return weights
+
+
+def _named(path: Path) -> Iterator[tuple[str, float]]:
+    """Tokens and weights of a JSON object, or of lines such as "lung<tab>5.3"."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            pairs = list(json.loads(text).items())
+        else:
+            pairs = [line.rsplit(None, 1) for line in text.split("\n") if line.strip()]
+        yield from ((token, float(weight)) for token, weight in pairs)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{path} does not name tokens with their weights: {error}.", hint="fetch the model's files again"
+        ) from error
