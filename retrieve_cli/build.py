@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from retrieve_cli import __version__, token_cache, vectors
+from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.changes import Changes
-from retrieve_cli.contracts import Item, Json, Record, Refused, Source
+from retrieve_cli.contracts import Item, Json, Record, Refused, Source, SparseEncoder
 from retrieve_cli.embedding import Embedding
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
-from retrieve_cli.generation import BM25, DENSE, TOKENS, Generation, GenerationWriter
+from retrieve_cli.generation import BM25, DENSE, SPLADE, TOKENS, Generation, GenerationWriter, chunk_table
 from retrieve_cli.indexes import tokens
 from retrieve_cli.manifest import Manifest, SourceEntry, trace
 from retrieve_cli.store import Store
@@ -216,6 +217,8 @@ class Intake:
         self._tokens = TokenCache(cache, parts.encoder.card) if parts.keeps_tokens else None
         self._reuse = reuse
         self._progress = progress
+        for sentence in parts.left_out:
+            progress.say(sentence)
         self._tables = GenerationWriter(scratch)
         self._seen: dict[str, str] = {}
         self.embedding = Embedding(self._cache, parts.encoder, self._tokens)
@@ -279,7 +282,14 @@ class Intake:
         rows[BM25] = self._parts.text_index.write(self._scratch / BM25)
         if self._tokens is not None:
             rows[TOKENS] = tokens.write(self._tokens.gather(self._tables.texts), self._scratch / TOKENS, dim=dim)
+        if self._parts.sparse is not None:
+            rows[SPLADE] = self._write_splade(self._parts.sparse)
         return rows
+
+    def _write_splade(self, encoder: SparseEncoder) -> int:
+        old, known = self._reuse.splade(self._parts.recipe) if self._reuse else (None, {})
+        chunks = list(zip(self._tables.texts, chunk_table(self._scratch), strict=True))
+        return splade.write(encoder, chunks, self._scratch / SPLADE, old=old, rows=known)
 
     def close(self) -> None:
         """Closes the files, finished or not."""

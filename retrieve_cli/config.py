@@ -144,7 +144,7 @@ class DenseSettings:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    mode: Literal["hybrid", "dense", "bm25"] = "hybrid"
+    mode: Literal["hybrid", "dense", "bm25", "splade"] = "hybrid"
     k: int = _bounded(10, 1, float("inf"))
     depth: int = _bounded(200, 1, float("inf"))
 
@@ -156,6 +156,18 @@ class FusionSettings:
     rrf_k: float = _bounded(60, 0)
     dense_weight: float = _bounded(0.65, 0)
     bm25_weight: float = _bounded(0.35, 0)
+    splade_weight: float = _bounded(0.35, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SpladeSettings:
+    model: str | None = None
+    policy: Literal["optional", "required"] = "optional"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    batch_size: int | None = _bounded(None, 1)
+    min_weight: float = _bounded(0.0, 0)
+    top_terms: int | None = _bounded(None, 1)
+    query_top_terms: int | None = _bounded(None, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +207,7 @@ class Settings:
     dense: DenseSettings = field(default_factory=DenseSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
+    splade: SpladeSettings = field(default_factory=SpladeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
 
 

@@ -6,6 +6,7 @@ offsets.pkl     where each line starts, each record's first chunk; by record its
                 what it was read from, its line there; by chunk the SHA-1 of the text that was embedded
 dense.faiss     one row a chunk
 bm25.pkl        one row a record or a chunk
+splade.pkl      one row a chunk, where there is such a leg
 tokens.pkl      the token vectors of each chunk, where a reranker compares words
 """
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from retrieve_cli.lock import Hold
 
 RECORDS, CHUNKS, OFFSETS, DENSE, BM25 = "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"
-TOKENS = "tokens.pkl"
+TOKENS, SPLADE = "tokens.pkl", "splade.pkl"
 
 _RECORD_KEYS = frozenset(
     "id name description url license keywords group supporting_data metadata fields kind source line sha1".split()
@@ -134,6 +135,11 @@ class GenerationWriter:
         }
         pickles.dump(offsets, self._folder / OFFSETS)
         return {RECORDS: len(self._ids), CHUNKS: self._starts[-1]}
+
+
+def chunk_table(folder: Path) -> Table:
+    """The chunks of a generation that is being written, its tables finished."""
+    return Table(folder / CHUNKS, pickles.load(folder / OFFSETS)["chunks"], keys=_CHUNK_KEYS)
 
 
 _RECORD_LINES = ("line",)

@@ -10,7 +10,7 @@ from retrieve_cli import pickles
 from retrieve_cli.assemble.parts import Parts, TextIndex
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.contracts import Item, Json, Source
-from retrieve_cli.generation import BM25, DENSE, TOKENS, Generation
+from retrieve_cli.generation import BM25, DENSE, SPLADE, TOKENS, Generation
 from retrieve_cli.indexes.tokens import TokenTable
 from retrieve_cli.manifest import faults
 from retrieve_cli.token_cache import TokenCache
@@ -48,16 +48,23 @@ class Reuse:
         if tokens is not None:
             self._lacking |= self._give_tokens(tokens)
 
+    def splade(self, recipe: Mapping[str, Json]) -> tuple[Mapping[str, Json] | None, dict[bytes, int]]:
+        """The older SPLADE index, where its weights are still right, and the row of each text in it."""
+        before = self.generation.manifest
+        if before.recipe.get("splade") != recipe["splade"]:
+            return None, {}
+        rows = {digest.tobytes(): row for row, digest in enumerate(self.generation.texts)}
+        return pickles.load(self.generation.folder / SPLADE), rows
+
     def _give_tokens(self, cache: TokenCache) -> frozenset[int]:
-        """Puts into the cache what it has not of the tokens here; the rows of those that are nowhere."""
+        """Lends the cache the tokens that are here, where they are sound; the rows of those that are nowhere."""
         keys = [digest.tobytes() for digest in self.generation.texts]
-        lacking = {key: row for row, key in enumerate(keys) if key not in cache}
         there = TOKENS in self.generation.manifest.files
-        if lacking and there and not faults(self.generation.folder, self.generation.manifest, [TOKENS]):
-            stored = TokenTable(pickles.load(self.generation.folder / TOKENS))
-            cache.append(list(lacking), [stored.packed(row) for row in lacking.values()])
+        if there:
+            rows = {key: row for row, key in enumerate(keys)}
+            cache.lend(TokenTable(pickles.load(self.generation.folder / TOKENS)), rows)
             return frozenset()
-        return frozenset(row for row, key in enumerate(keys) if key in lacking)
+        return frozenset(row for row, key in enumerate(keys) if key not in cache)
 
     def row(self, source: Source, item: Item) -> int | None:
         """The row of the record that was read from an item like this."""

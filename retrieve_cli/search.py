@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from retrieve_cli.assemble import encoders, pipelines, rerankers, sources
+from retrieve_cli.assemble import encoders, pipelines, rerankers, sources, splade
 from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Answer, Hit, Index, Json, Query, Ranking, Result, Stage, Unit
 from retrieve_cli.errors import Unavailable, UsageError
@@ -20,13 +20,18 @@ from retrieve_cli.store import Store
 from retrieve_cli.trust import Trust
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Encoder, Vectors
+    from retrieve_cli.contracts import Encoder, SparseEncoder, TermWeights, Vectors
     from retrieve_cli.indexes.analyzer import Analyzer
     from retrieve_cli.sources.freshness import Watched
     from retrieve_cli.stages.rerank import Reader
 
-Mode = Literal["hybrid", "dense", "bm25"]
-LEGS: Mapping[Mode, tuple[str, ...]] = {"hybrid": ("bm25", "dense"), "dense": ("dense",), "bm25": ("bm25",)}
+Mode = Literal["hybrid", "dense", "bm25", "splade"]
+LEGS: Mapping[Mode, tuple[str, ...]] = {
+    "hybrid": ("bm25", "dense", "splade"),
+    "dense": ("dense",),
+    "bm25": ("bm25",),
+    "splade": ("splade",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Searcher:
             self.indexes = pipelines.open_indexes(self.generation, settings)
         self._opened = time.perf_counter() - begun
         self._vectors: dict[str, Vectors] = {}
+        self._terms: dict[str, TermWeights] = {}
         self.notices: list[str] = []
         """What the user should know about the last answers; the caller prints them."""
 
@@ -91,11 +97,15 @@ class Searcher:
         if k < 1:
             raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
         begun = time.perf_counter()
-        skipped = dict(self.encode([query.text for query in queries])) if "dense" in LEGS[mode] else {}
+        wanted = self._legs(mode)
+        texts = [query.text for query in queries]
+        skipped = dict(self.encode(texts)) if "dense" in wanted else {}
+        if "splade" in wanted:
+            skipped |= self._encode_sparse(texts)
         if mode in skipped:
             raise skipped[mode]
         encoded = time.perf_counter()
-        legs = tuple(leg for leg in LEGS[mode] if leg not in skipped)
+        legs = tuple(leg for leg in wanted if leg not in skipped)
         reader = self._reader(unit, skipped) if (mode == "hybrid" if rerank is None else rerank) else None
         if rerank and reader is None:
             raise skipped.get(self._reranker) or Unavailable("no reranker is configured", hint="set rerank.backend")
@@ -249,7 +259,7 @@ class Searcher:
             legs=legs,
             unit=unit,
             k=k,
-            encode=self._vectors_of,
+            encode={"dense": self._vectors_of, "splade": self._terms_of},
             reader=reader,
         )
 
@@ -265,6 +275,37 @@ class Searcher:
             limit = self._encoder.card.max_tokens
             self.notices.append(f"the dense leg reads the first {limit} tokens of a query; this one is longer")
         return {}
+
+    def _legs(self, mode: Mode) -> tuple[str, ...]:
+        """The legs of a mode that this index has.
+
+        Raises:
+            Unavailable: it has none.
+        """
+        legs = tuple(leg for leg in LEGS[mode] if leg != "splade" or self.indexes.splade is not None)
+        if not legs:
+            hint = "name a model in splade.model, and build: retrieve build"
+            raise Unavailable("this index has no splade leg", hint=hint)
+        return legs
+
+    def _encode_sparse(self, texts: Sequence[str]) -> Mapping[str, Unavailable]:
+        """Turns the queries to weighted terms, for the splade leg; without the model, why that leg cannot run."""
+        try:
+            encoder = self._sparse
+            self._terms = dict(zip(texts, encoder.encode_queries(texts), strict=True))
+        except Unavailable as error:
+            if self.settings.splade.policy == "required":
+                raise
+            self.notices.append(f"the splade leg is skipped: {error.message} ({error.hint})")
+            return {"splade": error}
+        return {}
+
+    @cached_property
+    def _sparse(self) -> SparseEncoder:
+        return splade.encoder_to_query(self.settings, self.generation.manifest.recipe["splade"])
+
+    def _terms_of(self, texts: Sequence[str]) -> list[TermWeights]:
+        return [self._terms[text] for text in texts]
 
     def _vectors_of(self, texts: Sequence[str]) -> list[Vectors]:
         return [self._vectors[text] for text in texts]

@@ -18,15 +18,13 @@ import numpy as np
 from retrieve_cli import durable, pickles
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.indexes.tokens import PackedTokens
+from retrieve_cli.indexes.tokens import PackedTokens, Stretch, TokenTable
 from retrieve_cli.manifest import sha1, sha1_file
 
 if TYPE_CHECKING:
     from retrieve_cli.vectors import Keys
 
 _SUFFIX = ".tokens"
-_BLOCK = 4_096
-"""Texts gathered at a time."""
 _MANY = 64
 """Files beyond which they are made one."""
 
@@ -39,9 +37,18 @@ class TokenCache:
         self._folder = folder / f"{sha1(asdict(card))[:12]}{_SUFFIX}"
         self._known: dict[bytes, tuple[Path, int]] | None = None
         self._open: dict[Path, Mapping[str, Any]] = {}
+        self._older: TokenTable | None = None
+        self._rows: dict[bytes, int] = {}
+
+    def lend(self, table: TokenTable, rows: dict[bytes, int]) -> None:
+        """Takes what an older generation has as known: its sound table, and the row of each text there."""
+        self._older, self._rows = table, rows
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._places
+        if key in self._rows:
+            return True
+        place = self._places.get(key)
+        return place is not None and self._sound(place[0])
 
     def append(self, keys: Sequence[bytes], tokens: Sequence[PackedTokens]) -> None:
         """Adds the tokens of texts, and waits until they are on the disk.
@@ -64,22 +71,33 @@ class TokenCache:
         durable.sync(self._folder)
         places.update((key, (path, at)) for at, key in enumerate(keys))
 
-    def gather(self, keys: Sequence[bytes]) -> Iterator[list[PackedTokens]]:
-        """The tokens of the keys in their order, in blocks.
+    def gather(self, keys: Sequence[bytes]) -> Iterator[Stretch]:
+        """The tokens of the keys in their order; those that lie together in the older table at once.
 
         Raises:
             KeyError: one is not there.
         """
-        for start in range(0, len(keys), _BLOCK):
-            yield [self._tokens(*self._places[key]) for key in keys[start : start + _BLOCK]]
+        at = 0
+        while at < len(keys):
+            row = self._rows.get(keys[at])
+            end = at + 1
+            if row is None or self._older is None:
+                one = self._tokens(*self._places[keys[at]])
+                yield Stretch(one, np.array([len(one.ids)]))
+            else:
+                while end < len(keys) and self._rows.get(keys[end]) == row + end - at:
+                    end += 1
+                yield self._older.stretch(row, row + end - at)
+            at = end
 
     def shrink_to(self, keys: set[bytes]) -> None:
         """Makes the files one, of these keys alone, where there are many or half of what they hold is none of them."""
-        kept = [key for key in self._places if key in keys]
         paths = {path for path, _ in self._places.values()}
+        kept = [key for key in self._places if key in keys]
         if len(self._places) <= 2 * len(kept) and len(paths) <= _MANY:
             return
-        tokens = [one for block in self.gather(kept) for one in block]
+        kept = [key for key in kept if key in self]
+        tokens = [self._tokens(*self._places[key]) for key in kept]
         self._open.clear()
         self._known = {}
         self.append(kept, tokens)
@@ -92,24 +110,26 @@ class TokenCache:
         if self._known is None:
             self._known = {}
             for path in sorted(self._folder.glob("[0-9a-f]*.pkl")) if self._folder.is_dir() else ():
-                if stored := self._sound(path):
-                    keys = stored["keys"].tobytes()
-                    self._known.update((keys[at : at + 20], (path, at // 20)) for at in range(0, len(keys), 20))
+                try:
+                    keys = pickles.load(path)["keys"].tobytes()
+                except (IndexCorrupt, KeyError, TypeError, AttributeError):
+                    continue
+                self._known.update((keys[at : at + 20], (path, at // 20)) for at in range(0, len(keys), 20))
         return self._known
 
-    def _sound(self, path: Path) -> Mapping[str, Any] | None:
-        try:
+    def _sound(self, path: Path) -> bool:
+        """Whether a file is what it is called; read to the end once, when something of it is first asked for."""
+        if path not in self._open:
             if sha1_file(path) != path.stem:
-                return None
+                self._known = {key: place for key, place in self._places.items() if place[0] != path}
+                return False
             self._open[path] = pickles.load(path)
-            return self._open[path]
-        except (OSError, IndexCorrupt):
-            return None
+        return True
 
     def _tokens(self, path: Path, at: int) -> PackedTokens:
-        stored = self._open.get(path)
-        if stored is None:
-            stored = self._open[path] = pickles.load(path)
+        if not self._sound(path):
+            raise KeyError(path.name)
+        stored = self._open[path]
         first, end = int(stored["starts"][at]), int(stored["starts"][at + 1])
         return PackedTokens(stored["ids"][first:end], stored["codes"][first:end])
 

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from retrieve_cli.assemble.encoders import encoder_to_build
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Chunk, Chunker, Encoder, Field, Json, Record, Source, TokenEncoder, Unit
+from retrieve_cli.contracts import (
+    Chunk,
+    Chunker,
+    Encoder,
+    Field,
+    Json,
+    Record,
+    Source,
+    SparseEncoder,
+    TokenEncoder,
+    Unit,
+)
+from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -52,6 +64,10 @@ class Parts:
     """The rows that a record and its chunks add to the text index."""
     write_dense: WriteDense
     recipe: Mapping[str, Json]
+    sparse: SparseEncoder | None = None
+    """The encoder of the SPLADE leg, where there is one."""
+    left_out: Sequence[str] = ()
+    """What is configured and cannot be built here, in sentences."""
     keeps_tokens: bool = False
     """Whether the token vectors are kept, for a reranker that compares words."""
 
@@ -67,6 +83,8 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
 
     chosen = settings.dense
     parameters = dense.Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction)
+    left_out: list[str] = []
+    sparse = _sparse(settings, left_out)
     keeps_tokens = settings.rerank.backend in ("auto", "maxsim") and isinstance(encoder, TokenEncoder)
     return Parts(
         chunkers=chunkers,
@@ -82,9 +100,25 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             "bm25": text_card,
             "dense": parameters.card,
             **({"tokens": tokens.CARD} if keeps_tokens else {}),
+            **({"splade": dict(sparse.card)} if sparse else {}),
         },
+        sparse=sparse,
+        left_out=left_out,
         keeps_tokens=keeps_tokens,
     )
+
+
+def _sparse(settings: Settings, left_out: list[str]) -> SparseEncoder | None:
+    """The encoder of the SPLADE leg; where it cannot run and need not, None, and why among `left_out`."""
+    from retrieve_cli.assemble import splade
+
+    try:
+        return splade.encoder_to_build(settings)
+    except Unavailable as error:
+        if settings.splade.policy == "required":
+            raise
+        left_out.append(f"splade is left out: {error.message} ({error.hint})")
+        return None
 
 
 def _chunkers(wanted: Collection[str], encoder: Encoder, settings: Settings) -> dict[str, Chunker]:

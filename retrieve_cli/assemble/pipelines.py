@@ -7,7 +7,7 @@ fused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from retrieve_cli.assemble.encoders import query_card
 from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Index, Stage, Unit
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.generation import BM25, CHUNKS, DENSE, RECORDS, Generation
+from retrieve_cli.generation import BM25, CHUNKS, DENSE, RECORDS, SPLADE, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
@@ -32,6 +32,8 @@ class Indexes:
     analyzer: Analyzer
     """How the BM25 index reads text; also what marks the matched words of a hit."""
     dense: Index
+    splade: Index | None = None
+    """Where the generation has such a leg."""
 
 
 def open_indexes(generation: Generation, settings: Settings) -> Indexes:
@@ -68,7 +70,19 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
         if len(index) != (wanted := rows.get(index.unit)):
             hint = "build again: retrieve build"
             raise IndexCorrupt(f"{name} has {len(index)} rows for {wanted} {index.unit}s", hint=hint)
-    return Indexes(bm25=bm25, analyzer=bm25.analyzer, dense=dense)
+    return Indexes(bm25=bm25, analyzer=bm25.analyzer, dense=dense, splade=_splade(generation))
+
+
+def _splade(generation: Generation) -> Index | None:
+    if SPLADE not in generation.manifest.files:
+        return None
+    from retrieve_cli import pickles
+    from retrieve_cli.indexes.sparse import SparseIndex
+
+    index = SparseIndex(pickles.load(generation.folder / SPLADE))
+    generation.expect(SPLADE, len(index))
+    generation.expect(SPLADE, len(generation.chunks))
+    return index
 
 
 def stored_vectors(generation: Generation, rows: Rows) -> Vectors:
@@ -90,11 +104,11 @@ def pipeline(
     legs: Sequence[str],
     unit: Unit,
     k: int,
-    encode: Callable[[Sequence[str]], Sequence[Vectors]],
+    encode: Mapping[str, Callable[[Sequence[str]], Sequence[Any]]],
     reader: Reader | None = None,
 ) -> tuple[list[Stage], str]:
-    """The stages that rank by the named legs, and the fusion formula. `encode` gives the vectors of query texts;
-    `reader` reads the first hits again."""
+    """The stages that rank by the named legs, and the fusion formula. `encode` turns query
+    texts into what a leg takes; `reader` reads the first hits again."""
     if reader is not None:
         from retrieve_cli.stages.rerank import Rerank
 
@@ -114,9 +128,11 @@ def pipeline(
         "unit": unit,
         "depth": max(settings.search.depth, k),
     }
+    splade: Any = indexes.splade  # legs are asked for only where they are
     known = {
         "bm25": lambda: Leg(name="bm25", index=indexes.bm25, prepare=lambda texts: texts, **shared),
-        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=encode, **shared),
+        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=encode["dense"], **shared),
+        "splade": lambda: Leg(name="splade", index=splade, prepare=encode["splade"], **shared),
     }
     asked = [known[name]() for name in legs]
     if len(asked) == 1:
@@ -134,5 +150,5 @@ def fusion_of(settings: Settings) -> Fusion:
         method=fusion.method,
         normalization=fusion.normalization,
         rrf_k=fusion.rrf_k,
-        weights={"bm25": fusion.bm25_weight, "dense": fusion.dense_weight},
+        weights={"bm25": fusion.bm25_weight, "dense": fusion.dense_weight, "splade": fusion.splade_weight},
     )

@@ -48,7 +48,8 @@ def evaluate(
         ),
     ] = None,
     mode: Annotated[
-        str | None, typer.Option("--mode", metavar="hybrid|dense|bm25", help="Which legs answer.  [default: hybrid]")
+        str | None,
+        typer.Option("--mode", metavar="hybrid|dense|bm25|splade", help="Which legs answer.  [default: hybrid]"),
     ] = None,
     run_out: Annotated[Path | None, _path("--run-out", "Write the run as TREC has it.")] = None,
     per_query_out: Annotated[

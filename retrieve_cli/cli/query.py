@@ -22,7 +22,8 @@ def query(
     ] = None,
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="How many results.  [default: 10]")] = None,
     mode: Annotated[
-        str | None, typer.Option("--mode", metavar="hybrid|dense|bm25", help="Which legs answer.  [default: hybrid]")
+        str | None,
+        typer.Option("--mode", metavar="hybrid|dense|bm25|splade", help="Which legs answer.  [default: hybrid]"),
     ] = None,
     rerank: Annotated[
         bool | None, typer.Option("--rerank/--no-rerank", help="Read the first hits again.  [default: in hybrid mode]")

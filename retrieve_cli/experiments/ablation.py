@@ -11,7 +11,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
 from retrieve_cli.experiments.arms import Answers, with_settings
 from retrieve_cli.experiments.evaluate import Evaluation
-from retrieve_cli.generation import TOKENS, Generation
+from retrieve_cli.generation import SPLADE, TOKENS, Generation
 
 
 def ablations(base: Answers) -> list[Answers]:
@@ -24,7 +24,7 @@ def ablations(base: Answers) -> list[Answers]:
     reranked = settings.rerank.backend != "none" and (
         settings.rerank.backend != "auto" or TOKENS in base.searcher.generation.manifest.files
     )
-    changes = _changes(settings, reranked=reranked)
+    changes = _changes(settings, reranked=reranked, splade=SPLADE in base.searcher.generation.manifest.files)
     found = [with_settings(name, change, base) for name, change in changes.items()]
     if settings.search.mode != "dense" and _weighs_fields(base.searcher.generation):
         unweighted = variants.without_field_weights(base.searcher.generation)
@@ -34,11 +34,13 @@ def ablations(base: Answers) -> list[Answers]:
     return found
 
 
-def _changes(settings: Settings, *, reranked: bool) -> dict[str, str]:
+def _changes(settings: Settings, *, reranked: bool, splade: bool) -> dict[str, str]:
     """Names, and the change of settings (`section.key=value,...`) that switches a stage off."""
     if settings.search.mode != "hybrid":
         return {}
     found = {"without the reranker": "rerank.backend=none"} if reranked else {}
+    if splade:
+        found["without the splade leg"] = "fusion.splade_weight=0"
     found |= {"without the dense leg": "search.mode=bm25", "without the bm25 leg": "search.mode=dense"}
     fusion = settings.fusion
     if fusion.method == "weighted":

@@ -72,16 +72,22 @@ def unpack(codes: Codes, dim: int) -> Vectors:
     return found
 
 
-def write(blocks: Iterable[Sequence[PackedTokens]], path: Path, *, dim: int) -> int:
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """The tokens of several chunks one behind the other, and how many each of them has."""
+
+    tokens: PackedTokens
+    sizes: Rows
+
+
+def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
     """Writes the tokens of all chunks in order; returns the number of chunks."""
-    sizes: list[int] = []
-    ids, codes = [np.empty(0, np.int32)], [np.empty((0, width_of(dim)), np.uint8)]
-    for block in blocks:
-        sizes += [len(packed.ids) for packed in block]
-        ids += [packed.ids for packed in block]
-        codes += [packed.codes for packed in block]
+    found = list(stretches)
+    sizes = np.concatenate([np.empty(0, np.int64), *(each.sizes for each in found)])
+    ids = [np.empty(0, np.int32), *(each.tokens.ids for each in found)]
+    codes = [np.empty((0, width_of(dim)), np.uint8), *(each.tokens.codes for each in found)]
     all_ids = np.concatenate(ids)
-    starts = np.cumsum([0, *sizes], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     stored = {
         "dim": dim,
         "ids": all_ids,
@@ -124,10 +130,11 @@ class TokenTable:
         """Number of chunks."""
         return len(self._starts) - 1
 
-    def packed(self, row: int) -> PackedTokens:
-        """The tokens of a chunk as they are stored."""
-        first, end = int(self._starts[row]), int(self._starts[row + 1])
-        return PackedTokens(np.array(self._ids[first:end]), np.array(self._codes[first:end]))
+    def stretch(self, first: int, end: int) -> Stretch:
+        """The tokens of the chunks from row `first` to `end`, as they are stored."""
+        start, stop = int(self._starts[first]), int(self._starts[end])
+        sizes = np.diff(self._starts[first : end + 1])
+        return Stretch(PackedTokens(self._ids[start:stop], self._codes[start:stop]), sizes)
 
     def tokens(self, rows: Sequence[int]) -> tuple[Terms, Vectors, Rows]:
         """Of some chunks: ids (t,), unit vectors (t, dim), and where each chunk ends among them."""

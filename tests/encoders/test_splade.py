@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
-import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from splade_models import LIMIT, PIECES, save_masked, tokenizer
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.devices import why_no_gpu
@@ -38,44 +38,6 @@ TEXTS = [
     "the registration of brain volumes between subjects " * 60,
 ]
 """Empty, without a known character, longer than 64 tokens, longer than the models here take."""
-LIMIT = 96
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##ing", "word", "segment", "lung"]
-
-
-# -------------------------------------------------------------------------------------------------- models
-
-
-def tokenizer() -> Any:
-    tokenizers, transformers = importlib.import_module("tokenizers"), importlib.import_module("transformers")
-    letters = [*string.ascii_lowercase, *string.digits, *string.punctuation]
-    pieces = [*PIECES, *letters, *(f"##{letter}" for letter in letters)]
-    made = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]")
-    )
-    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    made.add_special_tokens(PIECES[:5])
-    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=LIMIT, **names)
-
-
-def save_masked(path: Path, kind: str = "Bert", *, seed: int = 7, **settings: Any) -> Path:
-    """A plain transformers folder: two layers, random weights, and about half of the vocabulary for each text."""
-    transformers, words = importlib.import_module("transformers"), tokenizer()
-    torch.manual_seed(seed)
-    size = {"vocab_size": len(words), "initializer_range": 0.3, "max_position_embeddings": 128, "pad_token_id": 0}
-    if kind == "DistilBert":
-        size |= {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
-    else:
-        size |= {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-    model = getattr(transformers, f"{kind}ForMaskedLM")(getattr(transformers, f"{kind}Config")(**size, **settings))
-    for name, parameter in model.named_parameters():
-        if name.endswith("bias") and parameter.numel() == len(words):
-            parameter.data.normal_(-0.5, 1.0)  # a bias of zeros would hide one that is left out
-    model.save_pretrained(path)
-    words.save_pretrained(path)
-    return path
 
 
 def modules(path: Path, pooling: str = "max", activation: str = "relu") -> list[Any]:
