@@ -110,7 +110,7 @@ class ChunkingSettings:
 
 @dataclass(frozen=True, slots=True)
 class EncoderSettings:
-    kind: Literal["auto", "onnx", "torch", "hashed"] = "auto"
+    kind: Literal["auto", "onnx", "torch", "hashed", "remote"] = "auto"
     model: str = "all-MiniLM-L6-v2"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     models_dir: Path | None = None
@@ -121,6 +121,14 @@ class EncoderSettings:
     precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     batch_size: int = _bounded(32, 1)
     dim: int = _bounded(512, 8)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    dimensions: int | None = _bounded(None, 1)
+    max_tokens: int = _bounded(512, 16)
+    tokenizer: Path | None = None
+    timeout_s: float = _bounded(60.0, 0.1)
+    retries: int = _bounded(4, 0, 100)
+    concurrency: int = _bounded(4, 1, 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ def encoder_to_build(settings: Settings) -> Encoder:
 
         choose(chosen.device, chosen.kind)  # refuses a GPU
         return _hashed(chosen.dim)
+    if chosen.kind == "remote":
+        return _remote(settings)
     return _transformer(settings, chosen.model, chosen.query_prefix, chosen.passage_prefix, device=chosen.device)
 
 
@@ -41,6 +43,8 @@ def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
     card = query_card(recipe)
     if card.family == "hashed":
         return _hashed(card.dim)
+    if card.family == "remote":
+        return _remote(settings, card)
     # A GPU takes seconds to wake; one short text is done on the CPU before that. It is used where it is asked for.
     device: Device = "cuda" if settings.encoder.device == "cuda" else "cpu"
     found: list[str] = []
@@ -70,7 +74,7 @@ def query_card(recipe: Mapping[str, Json]) -> ModelCard:
     """
     try:
         card = ModelCard(**recipe["encoder"])
-        if not isinstance(card.dim, int) or card.family not in ("hashed", "transformer"):
+        if not isinstance(card.dim, int) or card.family not in ("hashed", "transformer", "remote"):
             raise TypeError(f"dim {card.dim!r}, family {card.family!r}")
     except (KeyError, TypeError) as error:
         hint = "build again: retrieve build"
@@ -84,6 +88,25 @@ def _hashed(dim: int) -> Encoder:
     return HashedEncoder(dim=dim)
 
 
+def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
+    """A server's encoder; where an index was built with one, held to that one's card."""
+    from retrieve_cli.assemble.servers import client
+    from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
+
+    chosen = settings.encoder
+    return RemoteEncoder(
+        client(chosen, "encoder"),
+        model=expected.name if expected and chosen.kind != "remote" else chosen.model,
+        max_tokens=chosen.max_tokens,
+        dimensions=chosen.dimensions,
+        query_prefix=chosen.query_prefix or "",
+        passage_prefix=chosen.passage_prefix or "",
+        batch_size=chosen.batch_size,
+        tokenizer=chosen.tokenizer,
+        expected=expected,
+    )
+
+
 def _transformer(
     settings: Settings, model: str, query_prefix: str | None, passage_prefix: str | None, *, device: Device
 ) -> Encoder:
@@ -95,8 +118,8 @@ def _transformer(
     place = locate(model, chosen.models_dir, download=chosen.download)
     folder = read_folder(place.path, name=place.name)
     prefixes: dict[str, Any] = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
-    # `hashed` speaks of the next build: an index of a model needs that model until then.
-    choice = choose(device, "auto" if chosen.kind == "hashed" else chosen.kind)
+    # `hashed` and `remote` speak of the next build: an index of a model needs that model until then.
+    choice = choose(device, "auto" if chosen.kind == "hashed" or chosen.kind == "remote" else chosen.kind)
     if choice.kind == "onnx":
         from retrieve_cli.encoders.onnx import OnnxEncoder
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.assemble.servers import client
 from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, TokenEncoder, Unit
 from retrieve_cli.errors import Unavailable, UsageError
@@ -45,28 +45,14 @@ def _scorer(settings: Settings) -> PairScorer:
         raise UsageError(f"rerank.backend {chosen.backend} needs a model, and none is named", hint=hint)
     if chosen.backend == "cross_encoder":
         return _cross_encoder(settings, chosen.model)
-    from retrieve_cli.encoders.remote.client import Client
-
-    if chosen.base_url is None:
-        hint = "say where it is: rerank.base_url"
-        raise UsageError(f"rerank.backend {chosen.backend} needs a server, and none is named", hint=hint)
-    if chosen.api_key_env is not None and not os.environ.get(chosen.api_key_env):
-        hint = f"export {chosen.api_key_env}=..."
-        raise Unavailable(f"the key of {chosen.model} is not set ({chosen.api_key_env})", hint=hint)
-    client = Client(
-        chosen.base_url,
-        api_key_env=chosen.api_key_env,
-        timeout_s=chosen.timeout_s,
-        retries=chosen.retries,
-        concurrency=chosen.concurrency,
-    )
+    server = client(chosen, "rerank")
     if chosen.backend == "remote":
         from retrieve_cli.encoders.remote.rerank import RemoteScorer
 
-        return RemoteScorer(client, model=chosen.model, form=chosen.form, batch_size=chosen.batch_size)
+        return RemoteScorer(server, model=chosen.model, form=chosen.form, batch_size=chosen.batch_size)
     from retrieve_cli.encoders.remote.chat import ListwiseSelector
 
-    return _Listwise(ListwiseSelector(client, model=chosen.model), chosen.model, chosen.prompt)
+    return _Listwise(ListwiseSelector(server, model=chosen.model), chosen.model, chosen.prompt)
 
 
 def _cross_encoder(settings: Settings, model: str) -> PairScorer:

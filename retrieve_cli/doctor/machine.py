@@ -59,6 +59,8 @@ def _missing(subject: Subject, error: Unavailable) -> Check:
 def gpu(subject: Subject) -> Check:
     """Whether a GPU would encode passages, and why not."""
     chosen = subject.settings.encoder
+    if chosen.kind == "remote":
+        return Check("gpu", "ok", "none is needed here: a server encodes (encoder.kind: remote)")
     device = "auto" if chosen.kind == "hashed" else chosen.device  # feature hashing does not ask for a device
     try:
         return Check("gpu", "ok", str(choose(device, chosen.kind)))

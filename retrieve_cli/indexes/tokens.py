@@ -105,8 +105,9 @@ def _frequencies(ids: Terms, starts: Rows) -> NDArray[np.int32]:
         return np.zeros(1, np.int32)
     size = int(ids.max()) + 1
     chunk = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    pairs = np.unique(chunk * size + ids)
-    return np.bincount(pairs % size, minlength=size).astype(np.int32)
+    pairs = np.sort(chunk * size + ids)
+    first = np.concatenate([[True], pairs[1:] != pairs[:-1]])
+    return np.bincount(pairs[first] % size, minlength=size).astype(np.int32)
 
 
 class TokenTable:

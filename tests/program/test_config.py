@@ -146,6 +146,19 @@ ELSEWHERE = {
     "splade.min_weight": "tests/encoders",
     "splade.top_terms": "tests/program/test_splade.py",
     "splade.query_top_terms": "tests/encoders",
+    **{
+        f"encoder.{key}": "tests/program/test_remote_encoder.py"
+        for key in (
+            "base_url",
+            "api_key_env",
+            "dimensions",
+            "max_tokens",
+            "tokenizer",
+            "timeout_s",
+            "retries",
+            "concurrency",
+        )
+    },
     "rerank.backend": "tests/program/test_rerank.py",
     "rerank.policy": "tests/program/test_rerank.py",
     "rerank.depth": "tests/program/test_rerank.py",

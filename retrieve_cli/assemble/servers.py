@@ -1,0 +1,35 @@
+"""Servers that are configured, as clients."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from retrieve_cli.config import EncoderSettings, RerankSettings
+from retrieve_cli.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from retrieve_cli.encoders.remote.client import Client
+
+
+def client(chosen: EncoderSettings | RerankSettings, section: str) -> Client:
+    """The server that a section of the configuration names.
+
+    Raises:
+        UsageError: it names none.
+        Unavailable: the key that it wants is not in the environment.
+    """
+    from retrieve_cli.encoders.remote.client import Client
+
+    if chosen.base_url is None:
+        raise UsageError(f"{section} needs a server, and none is named", hint=f"say where it is: {section}.base_url")
+    if chosen.api_key_env is not None and not os.environ.get(chosen.api_key_env):
+        hint = f"export {chosen.api_key_env}=..."
+        raise Unavailable(f"the key of {chosen.model} is not set ({chosen.api_key_env})", hint=hint)
+    return Client(
+        chosen.base_url,
+        api_key_env=chosen.api_key_env,
+        timeout_s=chosen.timeout_s,
+        retries=chosen.retries,
+        concurrency=chosen.concurrency,
+    )
