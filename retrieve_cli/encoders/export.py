@@ -8,7 +8,10 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.encoders.bert import Architecture, arrange
 from retrieve_cli.encoders.cache import CARD, FORMAT, GRAPH, WEIGHTS, sound
@@ -18,43 +21,60 @@ from retrieve_cli.encoders.graph import write_graph
 from retrieve_cli.encoders.tensors import extents, read, write
 from retrieve_cli.errors import Unavailable
 
+if TYPE_CHECKING:
+    from retrieve_cli.encoders.tensors import Extent
+
 
 def publish(folder: ModelFolder, architecture: Architecture, target: Path, *, revision: str, digests: Digests) -> None:
-    """Export a model to `target`; two exporters at once, or one that is killed, do no harm.
+    """Export a dense model to `target`.
 
     Raises:
         OSError: the folder cannot be written.
         Unavailable: the weights are not safetensors.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=".export-"))
-    try:
-        files = _write(folder, architecture, scratch)
-        card = {"format": FORMAT, "name": folder.name, "revision": revision, "files": files}
-        (scratch / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
-        scratch.chmod(0o755)
-        _install(scratch, target, revision=revision, digests=digests)
-        for name, digest in files.items():
-            digests.remember(target / name, digest)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _write(folder: ModelFolder, architecture: Architecture, scratch: Path) -> dict[str, str]:
-    """Write all files but the card; SHA-1 by name."""
     if folder.weights[0].suffix != ".safetensors":
         raise Unavailable(
             f"{folder.weights[0]} is a pickle, which the onnx encoder does not open.",
             hint="fetch the model's safetensors file, or set `encoder.kind: torch`",
         )
-    files = {WEIGHTS: write(scratch / WEIGHTS, arrange(read(folder.weights), architecture))}
-    graph = write_graph(architecture, extents(scratch / WEIGHTS), weights=WEIGHTS)
-    (scratch / GRAPH).write_bytes(graph)
-    files[GRAPH] = hashlib.sha1(graph, usedforsecurity=False).hexdigest()
-    for path in scratch.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    return files
+    arranged = arrange(read(folder.weights), architecture)
+    graph = partial(write_graph, architecture, weights=WEIGHTS)
+    publish_files(target, arranged, graph, name=folder.name, revision=revision, digests=digests)
+
+
+def publish_files(
+    target: Path,
+    tensors: Mapping[str, Any],
+    graph: Callable[[Mapping[str, Extent]], bytes],
+    *,
+    name: str,
+    revision: str,
+    digests: Digests,
+) -> None:
+    """Weights, and the graph over where they lie, as one entry of the cache; two exporters at once, or one that is
+    killed, do no harm.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=".export-"))
+    try:
+        files = {WEIGHTS: write(scratch / WEIGHTS, tensors)}
+        written = graph(extents(scratch / WEIGHTS))
+        (scratch / GRAPH).write_bytes(written)
+        files[GRAPH] = hashlib.sha1(written, usedforsecurity=False).hexdigest()
+        for path in scratch.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        card = {"format": FORMAT, "name": name, "revision": revision, "files": files}
+        (scratch / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
+        scratch.chmod(0o755)
+        _install(scratch, target, revision=revision, digests=digests)
+        for file_name, digest in files.items():
+            digests.remember(target / file_name, digest)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _install(scratch: Path, target: Path, *, revision: str, digests: Digests) -> None:

@@ -53,7 +53,7 @@ class ModelTokenizer:
                 f"{path.parent} holds no tokenizer.json, which the onnx encoder needs.",
                 hint="set `encoder.kind: torch`, which reads the older vocabulary files too",
             )
-        return cls(lambda: _parse(path), lowercase=lowercase)
+        return cls(lambda: parse(path), lowercase=lowercase)
 
     @property
     def special_tokens(self) -> int:
@@ -109,7 +109,7 @@ def readable(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-def _parse(path: Path) -> Any:
+def parse(path: Path) -> Any:
     tokenizers = require("tokenizers")
     try:
         return tokenizers.Tokenizer.from_file(str(path))

@@ -158,7 +158,7 @@ class TorchEncoder:
     def _model(self) -> Any:
         device = self._choice.device
         dtype = getattr(require("torch"), self._resolved_precision)
-        with _quiet():
+        with quiet():
             try:
                 model = require("sentence_transformers").SentenceTransformer(
                     str(self._folder.path), device=device, local_files_only=True, model_kwargs={"dtype": dtype}
@@ -177,7 +177,7 @@ class TorchEncoder:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the bar that transformers draws while it loads weights."""
     talk = require("transformers").utils.logging
     shown = talk.is_progress_bar_enabled()

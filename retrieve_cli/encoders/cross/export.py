@@ -6,26 +6,22 @@ position plus the length of the first half, so that the graph adds two rows a to
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.encoders.bert import Architecture, arrange, forward
-from retrieve_cli.encoders.cache import CARD, FORMAT, GRAPH, WEIGHTS, export_folder, sound
+from retrieve_cli.encoders.cache import WEIGHTS, export_folder, sound
 from retrieve_cli.encoders.cross.folder import CrossFolder
 from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.export import publish_files
 from retrieve_cli.encoders.graph import GraphOperations
 from retrieve_cli.encoders.packages import require
-from retrieve_cli.encoders.tensors import Extent, extents, read, to_float32, write
+from retrieve_cli.encoders.tensors import Extent, read, to_float32
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.manifest import sha1
 
@@ -66,54 +62,11 @@ def open_cross(folder: CrossFolder, cache_dir: Path) -> Path:
 
 
 def _publish(folder: CrossFolder, target: Path, *, revision: str, digests: Digests) -> None:
-    """Into a scratch folder, then renamed; two exporters at once, or one that is killed, do no harm."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=".export-"))
-    try:
-        files = _write(folder, scratch)
-        card = {"format": FORMAT, "name": folder.name, "revision": revision, "files": files}
-        (scratch / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
-        scratch.chmod(0o755)
-        for path in scratch.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        _install(scratch, target, revision=revision, digests=digests)
-        for name, digest in files.items():
-            digests.remember(target / name, digest)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _install(scratch: Path, target: Path, *, revision: str, digests: Digests) -> None:
-    """Rename into place; what lies there is moved aside first unless another exporter has just put a sound one."""
-    for _ in range(3):
-        try:
-            scratch.rename(target)
-        except OSError:
-            if not target.exists():
-                raise
-        else:
-            return
-        if sound(target, revision, digests):
-            return
-        with contextlib.suppress(OSError):
-            aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=".damaged-"))
-            target.rename(aside / target.name)
-            shutil.rmtree(aside, ignore_errors=True)
-    scratch.rename(target)
-
-
-def _write(folder: CrossFolder, scratch: Path) -> dict[str, str]:
-    """Write all files but the card; SHA-1 by name."""
-    config = folder.model.config
-    architecture = Architecture.read(config)
+    architecture = Architecture.read(folder.model.config)
     head = _HEADS["bert" if architecture.padding is None else "roberta"]
     tensors = _arranged(read(folder.model.weights), architecture, head=head, segmented=folder.segmented)
-    files = {WEIGHTS: write(scratch / WEIGHTS, tensors)}
-    graph = write_graph(architecture, extents(scratch / WEIGHTS))
-    (scratch / GRAPH).write_bytes(graph)
-    files[GRAPH] = hashlib.sha1(graph, usedforsecurity=False).hexdigest()
-    return files
+    graph = partial(write_graph, architecture)
+    publish_files(target, tensors, graph, name=folder.name, revision=revision, digests=digests)
 
 
 def _arranged(

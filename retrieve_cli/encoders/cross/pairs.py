@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from retrieve_cli.encoders.packages import require
-from retrieve_cli.encoders.tokens import ModelTokenizer
+from retrieve_cli.encoders.tokens import ModelTokenizer, parse
 from retrieve_cli.errors import UsageError
 
 
@@ -44,7 +43,7 @@ class PairTokenizer(ModelTokenizer):
     """`PairReader` over a tokenizer.json."""
 
     def __init__(self, path: Path, *, lowercase: bool, segmented: bool, prompt: str) -> None:
-        super().__init__(lambda: _parse(path), lowercase=lowercase)
+        super().__init__(lambda: parse(path), lowercase=lowercase)
         self._segmented = segmented
         self._prompt = prompt
 
@@ -122,11 +121,3 @@ def _alike(left: Sequence[int], right: Sequence[int]) -> int:
             break
         count += 1
     return count
-
-
-def _parse(path: Path) -> Any:
-    tokenizers = require("tokenizers")
-    try:
-        return tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception, also for a file that is not UTF-8
-        raise UsageError(f"{path} is not a tokenizer file: {error}.", hint="fetch the model's files again") from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +14,7 @@ from retrieve_cli.encoders.cross.pairs import Row
 from retrieve_cli.encoders.folder import Precision
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tokens import ModelTokenizer, readable
+from retrieve_cli.encoders.torch import quiet
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class TorchPairs:
     def _model(self) -> Any:
         dtype = getattr(require("torch"), self._precision)
         template = self._folder.template
-        with _quiet():
+        with quiet():
             try:
                 model = require("sentence_transformers").CrossEncoder(
                     str(self._folder.path),
@@ -140,16 +140,3 @@ class TorchPairs:
                     hint="fetch the model's files again, or name another model",
                 ) from error
         return model.eval()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the bar that transformers draws while it loads weights."""
-    talk = require("transformers").utils.logging
-    shown = talk.is_progress_bar_enabled()
-    talk.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            talk.enable_progress_bar()

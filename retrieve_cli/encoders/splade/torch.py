@@ -15,7 +15,7 @@ from retrieve_cli.encoders.splade.folder import TRANSFORMERS, Masked, SpladeFold
 from retrieve_cli.encoders.splade.terms import Pruning
 from retrieve_cli.encoders.splade.tokens import SpladeTokenizer
 from retrieve_cli.encoders.tokens import readable
-from retrieve_cli.encoders.torch import _quiet
+from retrieve_cli.encoders.torch import quiet
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def load(folder: SpladeFolder, *, device: Literal["cpu", "cuda"], precision: Pre
         Unavailable: sentence-transformers is not installed, or cannot load it.
     """
     dtype = getattr(require("torch"), precision)
-    with _quiet():
+    with quiet():
         try:
             model = require("sentence_transformers").SparseEncoder(
                 str(folder.path), device=device, local_files_only=True, model_kwargs={"dtype": dtype}
