@@ -34,10 +34,10 @@ def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: C
         return None
     if backend in ("auto", "maxsim"):
         return _MaxSim(generation, unit, encoder)
-    return _Pairs(_scorer(settings), generation)
+    return _Pairs(pair_scorer(settings), generation)
 
 
-def _scorer(settings: Settings) -> PairScorer:
+def pair_scorer(settings: Settings) -> PairScorer:
     """The scorer of pairs that is configured."""
     chosen = settings.rerank
     if chosen.model is None:

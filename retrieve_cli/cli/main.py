@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import typer
 from typer.main import get_command
 
-from retrieve_cli.cli import build, doctor, eval as eval_, inspect, query, sync
+from retrieve_cli.cli import build, doctor, eval as eval_, inspect, models, query, serve, sync
 from retrieve_cli.cli.options import Talk, nearest
 from retrieve_cli.errors import Exit, RetrieveError
 
@@ -35,6 +35,8 @@ app.command(short_help="Bring the live index up to its sources.")(sync.sync)
 app.command(short_help="Answer a question from the live index.")(query.query)
 app.add_typer(eval_.app, name="eval", short_help="Measure the answers to judged queries.")
 app.command(short_help="Check all that can keep it from answering well.")(doctor.doctor)
+app.command(short_help="Serve the configured models to other machines.")(serve.serve)
+app.add_typer(models.app, name="models", short_help="See to the models: list, pull, verify, export.")
 app.add_typer(inspect.app, name="inspect", short_help="Look into the live index.")
 
 

@@ -116,4 +116,4 @@ def _mend(name: str, models_dir: Path | None) -> str:
         return "name a folder that holds modules.json, config.json and model.safetensors"
     put = f" or put its folder at {models_dir / name}" if models_dir is not None else ""
     unset = "unset HF_HUB_OFFLINE and " if offline() else ""
-    return f"{unset}run `hf download {name}`{put}"
+    return f"{unset}run `retrieve models pull {name}`{put}"

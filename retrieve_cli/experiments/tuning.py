@@ -142,6 +142,7 @@ class Tuned:
     def to_json(self) -> dict[str, Json]:
         return {
             "measure": self.measure,
+            "of": "the fused legs, before any reranking",
             "queries": self.queries,
             "folds": self.folds,
             "settings_tried": self.tried,

@@ -100,7 +100,7 @@ def test_missing_model_names_the_places_and_the_way_out(tmp_path: Path) -> None:
     assert caught.value.code == Exit.UNAVAILABLE
     for place in (tmp_path / "models" / "org" / "name", tmp_path / "hf" / "hub" / "models--org--name"):
         assert str(place) in caught.value.message
-    assert "hf download org/name" in caught.value.hint
+    assert "retrieve models pull org/name" in caught.value.hint
 
 
 def test_missing_default_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -429,7 +429,7 @@ def test_a_configured_model_that_is_missing_fails_before_the_first_build(doctor:
     monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
     finding = doctor()["model"]
     assert finding["status"] == "fail"
-    assert "hf download some/model" in finding["fix"]
+    assert "retrieve models pull some/model" in finding["fix"]
 
 
 def test_a_missing_model_that_may_be_fetched_is_a_warning_and_not_fetched(

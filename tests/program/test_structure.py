@@ -29,8 +29,8 @@ FLOORS = [
         "stages",
         "evaluation",
     },
-    {"assemble", "render"},
-    {"build", "reuse", "sync", "search", "trust", "comparison", "inspection", "doctor"},
+    {"assemble", "render", "serving"},
+    {"build", "reuse", "sync", "search", "trust", "models", "comparison", "inspection", "doctor"},
     {"experiments"},
     {"cli"},
     {"__main__"},
@@ -47,6 +47,7 @@ SEE_SETTINGS = {
     "inspection",
     "doctor",
     "experiments",
+    "models",
 }
 HEAVY = (
     "torch",
@@ -58,6 +59,8 @@ HEAVY = (
     "scipy",
     "sklearn",
     "pydantic",
+    "fastapi",
+    "uvicorn",
 )
 
 

@@ -1,0 +1,148 @@
+"""`retrieve models`: the models that the configuration needs, on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.errors import Exit, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = typer.Typer(
+    help="The models that the configuration needs: list them, pull them, verify them, export them.",
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def models(context: typer.Context) -> None:
+    """The models that the configuration needs: list them, pull them, verify them, export them."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+Name = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="A stage (encoder, splade, rerank) or a model; by default all.")
+]
+
+
+@app.command("list")
+@shared("text", "json")
+def list_(*, shared: Shared) -> None:
+    """Show what each configured stage needs, whether it is here, where, its size, licence and revision."""
+    from retrieve_cli import render
+    from retrieve_cli.models.listing import listing
+
+    found = listing(shared.settings())
+    if shared.format == "json":
+        print(render.dump(found))
+        return
+    _table(found["models"], shared.console())
+    for model in found["models"]:
+        if model["state"] != "here":
+            shared.talk.say(f"{model['stage']}: {model['problem']}")
+            shared.talk.say(f"hint: {model['hint']}")
+    if not found["models"]:
+        shared.talk.say("no configured stage needs a model")
+
+
+@app.command()
+@shared("text", "json")
+def pull(
+    name: Name = None,
+    from_dir: Annotated[
+        Path | None, typer.Option("--from-dir", metavar="DIR", help="Copy this folder into encoder.models_dir.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also where a sound one is here.")] = False,
+    *,
+    shared: Shared,
+) -> None:
+    """Fetch from the Hugging Face hub what is not here, or copy a folder: whole or not at all."""
+    from retrieve_cli.models.pull import pull as bring
+
+    if shared.talk.quiet or shared.talk.json or not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    done = bring(shared.settings(), name, from_dir=from_dir, force=force, say=shared.talk.say)
+    _print(done, shared, "{action}  {model}  {path}  {MiB} MiB  license {license}  revision {revision:.12}")
+    for model in done:
+        if model["shadowed_by"] is not None:
+            shared.talk.say(
+                f"note: {model['model']} is still read from {model['shadowed_by']}, which is looked at first"
+            )
+
+
+@app.command()
+@shared("text", "json")
+def verify(name: Name = None, *, shared: Shared) -> None:
+    """Read models and their exports byte by byte; exit 5 where one is damaged, 6 where one is missing."""
+    from retrieve_cli import render
+    from retrieve_cli.models.verify import verify as check
+
+    report = check(shared.settings(), name)
+    if shared.format == "json":
+        print(render.dump(report))
+    for model in report["models"]:
+        if shared.format == "text":
+            export = f"  export: {model['export']['state']}" if model["export"] else ""
+            print(printable(f"{model['state']}  {model['stage']}  {model['model']}  {model['path'] or ''}{export}"))
+        for problem in model["problems"]:
+            shared.talk.say(problem)
+        if model["hint"]:
+            shared.talk.say(f"hint: {model['hint']}")
+    states = {model["state"] for model in report["models"]}
+    if not report["ok"]:
+        raise typer.Exit(Exit.INDEX_CORRUPT if "damaged" in states else Exit.UNAVAILABLE)
+
+
+@app.command()
+@shared("text", "json")
+def export(name: Name = None, *, shared: Shared) -> None:
+    """Write the ONNX export into the model cache now; what has none says why, and exits 6 where it was named."""
+    from retrieve_cli.models.exports import export as write
+
+    done = write(shared.settings(), name, say=shared.talk.say)
+    _print(done, shared, "{action}  {model}  {path}  {MiB} MiB  {seconds} s")
+    for model in done:
+        if model["reason"]:
+            shared.talk.say(f"{model['model']} is not exported: {model['reason']}")
+    if name is not None and any(model["action"] == "not_exported" for model in done):
+        raise typer.Exit(Exit.UNAVAILABLE)
+
+
+def _print(done: Sequence[dict[str, Any]], shared: Shared, line: str) -> None:
+    """What was done to each model."""
+    from retrieve_cli import render
+
+    if shared.format == "json":
+        print(render.dump({"schema_version": 1, "models": done}))
+        return
+    for model in done:
+        shown = {key: "-" if value is None else value for key, value in model.items()}
+        print(printable(line.format(**shown, MiB=_mib(model["bytes"]))))
+
+
+def _mib(size: int | None) -> str:
+    return "-" if size is None else f"{size / 2**20:.1f}"
+
+
+def _table(rows: Sequence[dict[str, Any]], console: Console) -> None:
+    from rich.text import Text
+
+    for row in rows:
+        style = "green" if row["state"] == "here" else "bold red"
+        said = f"  {row['stage']:8}  {row['model']}"
+        console.print(Text.assemble((f"{row['state']:10}", style), printable(said)), soft_wrap=True)
+        if row["path"] is None:
+            continue
+        facts = f"{_mib(row['bytes'])} MiB, license {row['license']}, revision {row['revision'][:12]}"
+        export = row["export"]["path"] or row["export"]["why_not"] or "none yet: retrieve models export"
+        for name, value in (("path", row["path"]), ("holds", facts), ("export", export)):
+            console.print(Text(f"            {name:6}  {printable(value)}"), soft_wrap=True)

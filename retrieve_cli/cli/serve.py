@@ -1,0 +1,197 @@
+"""`retrieve serve`."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from retrieve_cli.cli.options import Shared, Talk, shared
+from retrieve_cli.config import Settings, override
+from retrieve_cli.contracts import Encoder, PairScorer
+from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_LOOPBACK = ("127.", "::1")
+_GRACE_S = 5
+"""How long requests that are being answered may take to end once the server is told to."""
+_KEEP_ALIVE_S = 75
+"""Longer than clients pause between batches: each new connection costs a round trip."""
+
+
+@shared("text", "json")
+def serve(
+    encoders: Annotated[bool, typer.Option("--encoders", help="Serve the configured encoder and reranker.")] = False,
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port to listen at; 0 picks a free one.")
+    ] = 8100,
+    api_key_env: Annotated[
+        str | None, typer.Option("--api-key-env", metavar="NAME", help="Variable with the key that clients must send.")
+    ] = None,
+    *,
+    shared: Shared,
+) -> None:
+    """Serve the encoder, and the cross-encoder where one is configured, over an OpenAI-compatible API.
+
+    POST /v1/embeddings takes texts as they are; `input_type: query` or `passage` puts the model's own prefix in front.
+    """
+    from retrieve_cli.encoders.remote.key import read_key
+
+    if not encoders:
+        raise UsageError("what to serve is not said", hint="retrieve serve --encoders")
+    _check_packages()
+    settings = shared.settings()
+    key = read_key(api_key_env)
+    with _bound(host, port) as listener:
+        encoder, scorer, prompted = _parts(settings)
+        from retrieve_cli.serving import encoder_app
+
+        name = encoder.card.name
+        app = encoder_app(encoder, scorer, name, key, query_prefix=prompted[0], passage_prefix=prompted[1])
+        _warm(encoder, scorer)
+        shared.talk.detail(f"device: {encoder.device}")
+        address = listener.getsockname()
+        if key is None and not address[0].startswith(_LOOPBACK):
+            shared.talk.say("note: who reaches this port may use it; --api-key-env NAME asks for a key")
+        url = f"http://{f'[{host}]' if ':' in host else host}:{address[1]}/v1"
+        _serve(app, listener, lambda: _announce(shared, url, name, scorer), shared.talk)
+
+
+def _check_packages() -> None:
+    """Raises: Unavailable where a package of the server is missing, before a model is loaded for it."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        message = f"a server needs fastapi and uvicorn, and {error.name} is not installed"
+        raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
+
+
+@contextmanager
+def _bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket at the address, taken before the model is loaded; nobody can connect to it yet.
+
+    Raises:
+        RetrieveError: the port is taken, or the address is not this machine's.
+    """
+    listener = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except (OSError, UnicodeError) as error:
+        if listener is not None:
+            listener.close()
+        raise _not_there(host, port, error) from error
+    with listener:
+        yield listener
+
+
+def _not_there(host: str, port: int, error: Exception) -> RetrieveError:
+    reason = getattr(error, "strerror", None) or str(error)
+    hint = "choose another: --port N, or --port 0 for one that is free; --host for another address"
+    return RetrieveError(f"cannot listen at {host}, port {port}: {reason}", hint=hint)
+
+
+def _parts(settings: Settings) -> tuple[Encoder, PairScorer | None, tuple[str, str]]:
+    """The configured encoder without its prefixes, the cross-encoder where there is one, and the two prefixes.
+
+    Raises:
+        Unavailable: a model is not on this machine.
+        UsageError: a cross-encoder is configured, and no model named.
+    """
+    from retrieve_cli.assemble.encoders import encoder_to_build
+    from retrieve_cli.assemble.rerankers import pair_scorer
+
+    card = encoder_to_build(settings).card
+    bare = override(settings, {"encoder": {"query_prefix": "", "passage_prefix": ""}}, where="serve")
+    scorer = pair_scorer(settings) if settings.rerank.backend == "cross_encoder" else None
+    return encoder_to_build(bare), scorer, (card.query_prefix, card.passage_prefix)
+
+
+def _warm(encoder: Encoder, scorer: PairScorer | None) -> None:
+    """Loads the models."""
+    encoder.encode_passages(["ready"])
+    if scorer is not None:
+        scorer.score("ready", ["ready"])
+
+
+def _announce(shared: Shared, url: str, name: str, scorer: PairScorer | None) -> None:
+    reranker = None if scorer is None else scorer.name
+    if shared.format == "json":
+        print(jsonlib.dumps({"url": url, "model": name, "reranker": reranker}), flush=True)
+    shared.talk.say(f"ready: {name}{f' and {reranker}' if reranker else ''} at {url}")
+
+
+def _serve(app: FastAPI, listener: socket.socket, ready: Callable[[], None], talk: Talk) -> None:
+    """Answers until it is told to end: by SIGTERM, which is the end of a server's day, or by SIGINT.
+
+    Raises:
+        RetrieveError: another process took the port meanwhile.
+        KeyboardInterrupt: by SIGINT, once what was asked is answered.
+    """
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """Says when it is there."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+    try:
+        listener.listen(2048)
+    except OSError as error:
+        host, port = listener.getsockname()[:2]
+        raise _not_there(host, port, error) from error
+    config = uvicorn.Config(
+        app,
+        log_config=_logging(),
+        log_level="info" if talk.verbose else "warning",
+        access_log=talk.verbose,
+        lifespan="on",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    with _ends_well(signal.SIGTERM):
+        Server(config).run(sockets=[listener])
+
+
+@contextmanager
+def _ends_well(number: signal.Signals) -> Iterator[None]:
+    """Makes a signal the program's end with exit code 0; uvicorn raises it again when it is done."""
+
+    def end(*_: object) -> None:
+        raise typer.Exit(Exit.OK)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _logging() -> dict[str, Any]:
+    """What uvicorn says goes to stderr; by itself it would log requests on stdout."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr"}},
+        "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
+    }

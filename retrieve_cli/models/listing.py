@@ -1,0 +1,96 @@
+"""What is here: place, size, licence and revision of each model that is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.config import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.models.exports import export_of
+from retrieve_cli.models.needs import Found, Need, find, needs
+
+UNKNOWN = "unknown"
+_FRONT = 65536
+"""Characters of a README in which its front matter must end."""
+
+
+def listing(settings: Settings) -> dict[str, Json]:
+    """Every model that is needed, whether it is here or not."""
+    folder = settings.encoder.models_dir
+    return {
+        "schema_version": 1,
+        "models": [_entry(need, settings) for need in needs(settings)],
+        "models_dir": None if folder is None else str(folder),
+        "cache_dir": str(cache_dir(settings)),
+    }
+
+
+def _entry(need: Need, settings: Settings) -> dict[str, Json]:
+    entry: dict[str, Json] = {"stage": need.stage, "model": need.model, "state": "here", "problem": None, "hint": None}
+    nothing = {"path": None, "bytes": None, "license": None, "revision": None, "export": None}
+    try:
+        found = find(need, settings)
+        return {**entry, **described(found, Digests(cache_dir(settings))), "export": _export(found, settings)}
+    except Unavailable as error:
+        return {**entry, **nothing, "state": "missing", "problem": error.message, "hint": pull_hint(need)}
+    except (UsageError, OSError) as error:
+        hint = error.hint if isinstance(error, UsageError) else "mend its rights, or fetch it again"
+        return {**entry, **nothing, "state": "unreadable", "problem": str(error), "hint": hint}
+
+
+def described(found: Found, digests: Digests) -> dict[str, Json]:
+    """Where a model is, and what it is."""
+    return {
+        "path": str(found.path),
+        "bytes": size(found.path),
+        "license": licence(found.path),
+        "revision": found.revision(digests),
+    }
+
+
+def pull_hint(need: Need) -> str:
+    """The command that brings a model here."""
+    return f"retrieve models pull {need.stage or need.model}"
+
+
+def _export(found: Found, settings: Settings) -> dict[str, Json]:
+    export = export_of(found, cache_dir(settings), Digests(cache_dir(settings)))
+    there = export.path is not None and export.path.is_dir()
+    return {"path": str(export.path) if there else None, "why_not": export.why_not or None}
+
+
+def size(path: Path) -> int:
+    """Bytes of all files of a folder; what a link leads to counts."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def licence(path: Path) -> str:
+    """What the front matter of README.md says, else the first line of a LICENSE file, else that it is unknown."""
+    said = _front_matter(path / "README.md").get("license")
+    names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    if names := [str(name) for name in names if name]:
+        return ", ".join(names)
+    for file in sorted(path.glob("LICEN[SC]E*")):
+        text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        if line := next((line.strip() for line in text.splitlines() if line.strip()), ""):
+            return line[:80]
+    return UNKNOWN
+
+
+def _front_matter(path: Path) -> dict[str, Json]:
+    import yaml
+
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", errors="replace") as file:
+        head, separator, _ = file.read(_FRONT).removeprefix("\ufeff").partition("\n---")
+    if not separator or not head.startswith("---"):
+        return {}
+    try:
+        value = yaml.safe_load(head.removeprefix("---"))
+    except (yaml.YAMLError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

