@@ -143,6 +143,8 @@ def prune(folder: Path, needed: Sequence[tuple[Mapping[str, Any], Keys]]) -> Non
         if not mine:
             shutil.rmtree(path, ignore_errors=True)
             continue
+        for left in path.glob(".new-*"):  # of a writer that was killed; only the holder of the lock comes here
+            left.unlink(missing_ok=True)
         wanted = {bytes(key).ljust(20, b"\0") for _, keys in mine for key in keys.tolist()}
         TokenCache(folder, ModelCard(**mine[0][0])).shrink_to(wanted)
 
