@@ -11,7 +11,7 @@ from retrieve_cli.assemble.parts import Parts, TextIndex
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.contracts import Item, Json, Source
 from retrieve_cli.generation import BM25, DENSE, SPLADE, TOKENS, Generation
-from retrieve_cli.indexes.tokens import TokenTable
+from retrieve_cli.indexes.tokens import CARD, TokenTable
 from retrieve_cli.manifest import faults
 from retrieve_cli.token_cache import TokenCache
 from retrieve_cli.vectors import VectorCache, as_keys
@@ -57,10 +57,9 @@ class Reuse:
         return pickles.load(self.generation.folder / SPLADE), rows
 
     def _give_tokens(self, cache: TokenCache) -> frozenset[int]:
-        """Lends the cache the tokens that are here, where they are sound; the rows of those that are nowhere."""
+        """Lends the cache the tokens that are here, where they are packed alike; the rows of those that are nowhere."""
         keys = [digest.tobytes() for digest in self.generation.texts]
-        there = TOKENS in self.generation.manifest.files
-        if there:
+        if self.generation.manifest.recipe.get("tokens") == CARD:
             rows = {key: row for row, key in enumerate(keys)}
             cache.lend(TokenTable(pickles.load(self.generation.folder / TOKENS)), rows)
             return frozenset()

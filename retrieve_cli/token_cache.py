@@ -18,7 +18,7 @@ import numpy as np
 from retrieve_cli import durable, pickles
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.indexes.tokens import PackedTokens, Stretch, TokenTable
+from retrieve_cli.indexes.tokens import CARD, PackedTokens, Stretch, TokenTable
 from retrieve_cli.manifest import sha1, sha1_file
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class TokenCache:
 
     def __init__(self, folder: Path, card: ModelCard) -> None:
         """Touches nothing until it is asked."""
-        self._folder = folder / f"{sha1(asdict(card))[:12]}{_SUFFIX}"
+        self._folder = _place(folder, asdict(card))
         self._known: dict[bytes, tuple[Path, int]] | None = None
         self._open: dict[Path, Mapping[str, Any]] = {}
         self._older: TokenTable | None = None
@@ -139,7 +139,7 @@ def prune(folder: Path, needed: Sequence[tuple[Mapping[str, Any], Keys]]) -> Non
     import shutil
 
     for path in folder.glob(f"*{_SUFFIX}"):
-        mine = [(card, keys) for card, keys in needed if f"{sha1(dict(card))[:12]}{_SUFFIX}" == path.name]
+        mine = [(card, keys) for card, keys in needed if _place(folder, card) == path]
         if not mine:
             shutil.rmtree(path, ignore_errors=True)
             continue
@@ -147,6 +147,11 @@ def prune(folder: Path, needed: Sequence[tuple[Mapping[str, Any], Keys]]) -> Non
             left.unlink(missing_ok=True)
         wanted = {bytes(key).ljust(20, b"\0") for _, keys in mine for key in keys.tolist()}
         TokenCache(folder, ModelCard(**mine[0][0])).shrink_to(wanted)
+
+
+def _place(folder: Path, card: Mapping[str, Any]) -> Path:
+    """Where the tokens of a model card are, packed as they are packed today."""
+    return folder / f"{sha1([dict(card), dict(CARD)])[:12]}{_SUFFIX}"
 
 
 def _stored(keys: Sequence[bytes], tokens: Sequence[PackedTokens]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def _dense(folder: ModelFolder, cache: Path, digests: Digests) -> Export:
 def _cross(folder: CrossFolder, cache: Path, digests: Digests) -> Export:
     if reason := why_not(folder):
         return Export(why_not=f"{reason}: torch runs it")
-    revision = sha1({"revision": folder.revision(digests), "layout": cross_export._LAYOUT})  # noqa: SLF001
+    revision = sha1({"revision": folder.revision(digests), "layout": cross_export.LAYOUT})
     path = export_folder(cache, f"{folder.name}-cross", revision)
     return Export(path, revision, write=lambda: cross_export.open_cross(folder, cache))
 
@@ -84,7 +84,7 @@ def _splade(folder: SpladeFolder, cache: Path, digests: Digests) -> Export:
         architecture = masked_architecture(route.folder.config)
     except Unavailable as error:
         return Export(why_not=f"{error.message} torch runs it")
-    layout = splade_onnx._LAYOUT  # noqa: SLF001
+    layout = splade_onnx.LAYOUT
     revision = sha1({"model": route.folder.revision(digests), "head": "masked", "layout": layout})
     path = export_folder(cache, folder.name, revision)
     return Export(

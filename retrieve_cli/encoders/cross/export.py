@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Stored = NDArray[Any]
 
-_LAYOUT = 1
+LAYOUT = 1
 """Raised when the head or its graph changes, so that older exports are made again."""
 _HEADS = {
     "bert": {"inner": "pooler.dense", "outer": "classifier"},
@@ -47,7 +47,7 @@ def open_cross(folder: CrossFolder, cache_dir: Path) -> Path:
         UsageError: the weights lack a tensor.
     """
     digests = Digests(cache_dir)
-    revision = sha1({"revision": folder.revision(digests), "layout": _LAYOUT})
+    revision = sha1({"revision": folder.revision(digests), "layout": LAYOUT})
     target = export_folder(cache_dir, f"{folder.name}-cross", revision)
     if sound(target, revision, digests):
         return target

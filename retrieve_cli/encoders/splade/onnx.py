@@ -37,7 +37,7 @@ _SHORT = 64
 With a model of BERT's size a process has its first twelve tokens weighed after 0.1 s, and after 0.5 s with onnxruntime,
 which then takes 30 ms for each further query, NumPy 50 ms.
 """
-_LAYOUT = 1
+LAYOUT = 1
 """Raised when the graph or the weights' layout changes, so that older exports are made again."""
 _BATCH_TOKENS = 512
 
@@ -134,7 +134,7 @@ def open_export(route: Masked, architecture: Architecture, *, name: str, cache_d
         Unavailable: the cache cannot be written.
     """
     digests = Digests(cache_dir)
-    revision = sha1({"model": route.folder.revision(digests), "head": "masked", "layout": _LAYOUT})
+    revision = sha1({"model": route.folder.revision(digests), "head": "masked", "layout": LAYOUT})
     target = export_folder(cache_dir, name, revision)
     if not sound(target, revision, digests):
         from retrieve_cli.encoders.splade.export import publish_masked  # a query finds the export there already
