@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsonlib
 import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,8 @@ from retrieve_cli.contracts import Encoder, PairScorer
 from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError
 
 if TYPE_CHECKING:
+    import socket
+
     from fastapi import FastAPI
 
 _LOOPBACK = ("127.", "::1")
@@ -83,6 +84,8 @@ def _bound(host: str, port: int) -> Iterator[socket.socket]:
     Raises:
         RetrieveError: the port is taken, or the address is not this machine's.
     """
+    import socket  # not on the way to --help
+
     listener = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
