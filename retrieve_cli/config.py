@@ -26,6 +26,14 @@ _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 _LARGEST = 1_000_000.0
 """No key takes a larger number: beyond it lies a typing error, not a wish."""
+_MOVED = {
+    "encoder.download": "models.auto_download",
+    "encoder.models_dir": "models.dir",
+    "encoder.cache_dir": "models.cache_dir",
+}
+"""Keys of earlier versions, and what they are called now."""
+_ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
+"""What services for generation call keys of ours."""
 
 
 def _bounded(default: float | None, low: float, high: float = _LARGEST) -> Any:
@@ -109,13 +117,17 @@ class ChunkingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelsSettings:
+    auto_download: bool = False
+    dir: Path | None = None
+    cache_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EncoderSettings:
     kind: Literal["auto", "onnx", "torch", "hashed", "remote"] = "auto"
     model: str = "all-MiniLM-L6-v2"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    models_dir: Path | None = None
-    cache_dir: Path | None = None
-    download: bool = False
     query_prefix: str | None = None
     passage_prefix: str | None = None
     precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
@@ -152,9 +164,59 @@ class DenseSettings:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
+    engine: Literal["advanced", "naive"] = "advanced"
     mode: Literal["hybrid", "dense", "bm25", "splade"] = "hybrid"
     k: int = _bounded(10, 1, float("inf"))
     depth: int = _bounded(200, 1, float("inf"))
+    similarity_top_k: int | None = _bounded(None, 1, float("inf"))
+    grade: float | None = _bounded(None, -1, 1)
+    max_distance: float | None = _bounded(None, 0, 2)
+    min_score: float | None = _bounded(None, -_LARGEST)
+    deadline_ms: float | None = _bounded(None, 1)
+    require_tenant: bool = False
+    max_also: int = _bounded(8, 0, 1000)
+    per_text: int | None = _bounded(None, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class BroadeningSettings:
+    min_results: int = _bounded(5, 0)
+    max_retries: int = _bounded(2, 0, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class GatingSettings:
+    enabled: bool = False
+    field: str = "group"
+    global_candidates: int = _bounded(300, 1)
+    top_groups: int = _bounded(10, 1)
+    per_group: int | None = _bounded(None, 1)
+    min_results: int = _bounded(5, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DiversitySettings:
+    per_source: int | None = _bounded(None, 1)
+    per_group: int | None = _bounded(None, 1)
+    mmr: float | None = _bounded(None, 0.01, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    window: int = _bounded(0, 0, 1000)
+    table_window: int | None = _bounded(None, 0, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    max_chunks: int | None = _bounded(None, 1)
+    max_tokens: int | None = _bounded(None, 1)
+    tokenizer: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    queries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +272,7 @@ class Settings:
     sync: SyncSettings = field(default_factory=SyncSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     chunking: ChunkingSettings = field(default_factory=ChunkingSettings)
+    models: ModelsSettings = field(default_factory=ModelsSettings)
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     bm25: Bm25Settings = field(default_factory=Bm25Settings)
     dense: DenseSettings = field(default_factory=DenseSettings)
@@ -217,6 +280,12 @@ class Settings:
     fusion: FusionSettings = field(default_factory=FusionSettings)
     splade: SpladeSettings = field(default_factory=SpladeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
+    gating: GatingSettings = field(default_factory=GatingSettings)
+    diversity: DiversitySettings = field(default_factory=DiversitySettings)
+    broadening: BroadeningSettings = field(default_factory=BroadeningSettings)
+    context: ContextSettings = field(default_factory=ContextSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    log: LogSettings = field(default_factory=LogSettings)
 
 
 def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -298,10 +367,19 @@ def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, fo
     bounds = {item.name: item.metadata for item in fields(section)}
     changed: dict[str, Any] = {}
     for key, value in keys.items():
-        if key not in hints:
+        if (moved := _MOVED.get(f"{prefix}{key}")) is not None:
+            hint = f"rename it: {moved}, or in the environment {_variable(moved)}"
+            raise UsageError(f"{prefix}{key} is now {moved} (in {where})", hint=hint)
+        name = _ALSO_KNOWN_AS.get(f"{prefix}{key}", key)
+        if name not in hints:
             raise unknown(f"key `{prefix}{key}` in {where}", str(key), hints)
-        changed[key] = _value(hints[key], value, bounds[key], f"`{prefix}{key}` in {where}", folder)
+        changed[name] = _value(hints[name], value, bounds[name], f"`{prefix}{key}` in {where}", folder)
     return replace(section, **changed)
+
+
+def _variable(key: str) -> str:
+    """The environment variable that sets a key."""
+    return _PREFIX + key.upper().replace(".", "__")
 
 
 def _value(kind: Any, value: Json, bounds: Mapping[str, float], key: str, folder: Path) -> Any:

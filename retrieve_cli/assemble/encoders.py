@@ -115,7 +115,7 @@ def _transformer(
     from retrieve_cli.encoders.locate import locate
 
     chosen = settings.encoder
-    place = locate(model, chosen.models_dir, download=chosen.download)
+    place = locate(model, settings.models.dir, download=settings.models.auto_download)
     folder = read_folder(place.path, name=place.name)
     prefixes: dict[str, Any] = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
     # `hashed` and `remote` speak of the next build: an index of a model needs that model until then.
@@ -143,4 +143,4 @@ def _transformer(
 def cache_dir(settings: Settings) -> Path:
     """Where exported models are kept: the configured folder, or the user's cache."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return settings.encoder.cache_dir or base / "retrieve" / "models"
+    return settings.models.cache_dir or base / "retrieve" / "models"

@@ -59,7 +59,7 @@ def list_(*, shared: Shared) -> None:
 def pull(
     name: Name = None,
     from_dir: Annotated[
-        Path | None, typer.Option("--from-dir", metavar="DIR", help="Copy this folder into encoder.models_dir.")
+        Path | None, typer.Option("--from-dir", metavar="DIR", help="Copy this folder into models.dir.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also where a sound one is here.")] = False,
     *,

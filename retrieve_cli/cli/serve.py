@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieve_cli.cli.options import Shared, Talk, shared
-from retrieve_cli.config import Settings, override
-from retrieve_cli.contracts import Encoder, PairScorer
 from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     import socket
 
     from fastapi import FastAPI
+
+    from retrieve_cli.config import Settings
+    from retrieve_cli.contracts import Encoder, PairScorer
 
 _LOOPBACK = ("127.", "::1")
 _GRACE_S = 5
@@ -54,7 +55,7 @@ def serve(
     key = read_key(api_key_env)
     with _bound(host, port) as listener:
         encoder, scorer, prompted = _parts(settings)
-        from retrieve_cli.serving import encoder_app
+        from retrieve_cli.serving.app import encoder_app
 
         name = encoder.card.name
         app = encoder_app(encoder, scorer, name, key, query_prefix=prompted[0], passage_prefix=prompted[1])
@@ -115,6 +116,7 @@ def _parts(settings: Settings) -> tuple[Encoder, PairScorer | None, tuple[str, s
     """
     from retrieve_cli.assemble.encoders import encoder_to_build
     from retrieve_cli.assemble.rerankers import pair_scorer
+    from retrieve_cli.config import override
 
     card = encoder_to_build(settings).card
     bare = override(settings, {"encoder": {"query_prefix": "", "passage_prefix": ""}}, where="serve")

@@ -47,12 +47,14 @@ def model(subject: Subject) -> Check:
 
 def _looking_only(settings: Settings) -> Settings:
     """The same models, looked at without network, GPU, or a trace in the model cache."""
-    return replace(settings, encoder=replace(settings.encoder, device="cpu", download=False, cache_dir=_NO_CACHE))
+    models = replace(settings.models, auto_download=False, cache_dir=_NO_CACHE)
+    return replace(settings, models=models, encoder=replace(settings.encoder, device="cpu"))
 
 
 def _missing(subject: Subject, error: Unavailable) -> Check:
-    if subject.settings.encoder.download and not offline():
-        return Check("model", "warn", f"{error.message} It is fetched at first use (encoder.download).", error.hint)
+    if subject.settings.models.auto_download and not offline():
+        said = f"{error.message} It is fetched at first use (models.auto_download)."
+        return Check("model", "warn", said, error.hint)
     return Check("model", "fail", error.message, error.hint)
 
 
@@ -158,5 +160,5 @@ _PACKAGES = (
     _Package(("pyoxigraph",), "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
     _Package(("ir-measures",), "retrieve eval", lambda _: False),
     _Package(("scipy",), "retrieve eval", lambda _: False),
-    _Package(("huggingface_hub",), "encoder.download", lambda subject: subject.settings.encoder.download),
+    _Package(("huggingface_hub",), "models.auto_download", lambda subject: subject.settings.models.auto_download),
 )

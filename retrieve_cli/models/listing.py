@@ -19,7 +19,7 @@ _FRONT = 65536
 
 def listing(settings: Settings) -> dict[str, Json]:
     """Every model that is needed, whether it is here or not."""
-    folder = settings.encoder.models_dir
+    folder = settings.models.dir
     return {
         "schema_version": 1,
         "models": [_entry(need, settings) for need in needs(settings)],

@@ -102,7 +102,7 @@ def find(need: Need, settings: Settings) -> Found:
         Unavailable: it is not on this machine.
         UsageError: its folder is not that of a model for this stage.
     """
-    place = locate(need.model, settings.encoder.models_dir)
+    place = locate(need.model, settings.models.dir)
     return read(need.stage, place.path, name=place.name)
 
 

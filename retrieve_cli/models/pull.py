@@ -79,7 +79,7 @@ def _pulled(need: Need, settings: Settings, *, force: bool, say: Callable[[str],
             hint=f"unset HF_HUB_OFFLINE, or copy it: retrieve models pull {need.stage or need.model} --from-dir DIR",
         )
     say(f"fetching {need.model}")
-    if (models_dir := settings.encoder.models_dir) is None:
+    if (models_dir := settings.models.dir) is None:
         written = _into_hub_cache(need)
     else:
         written = _target(need, models_dir)
@@ -95,15 +95,15 @@ def _pulled(need: Need, settings: Settings, *, force: bool, say: Callable[[str],
 def _copied(
     need: Need, source: Path, settings: Settings, *, force: bool, say: Callable[[str], None]
 ) -> dict[str, Json]:
-    if (models_dir := settings.encoder.models_dir) is None:
-        raise UsageError("there is no folder to copy it into", hint="name one in config.yaml: encoder.models_dir")
+    if (models_dir := settings.models.dir) is None:
+        raise UsageError("there is no folder to copy it into", hint="name one in config.yaml: models.dir")
     given, written = read(need.stage, source), _target(need, models_dir)
     if said := damages(given):
         raise UsageError(f"{source} holds no sound model: {said[0]}", hint="name another folder")
     if not force and (here := _sound(need, settings)) is not None:
         digests = Digests(cache_dir(settings))
         if here.revision(digests) != given.revision(digests):
-            hint = "--force puts the given one into models_dir"
+            hint = "--force puts the given one into models.dir"
             raise UsageError(f"another sound {need.model} is here: {here.path}", hint=hint)
         say(f"{need.model} is here already; --force copies it again")
         return _entry(need, "kept", here, here.path, settings)

@@ -26,7 +26,7 @@ from retrieve_cli.models.listing import pull_hint
 from retrieve_cli.models.needs import Found, Need, find, wanted
 
 RECORD = ".retrieve.json"
-"""Beside a model that was pulled into `models_dir`: the SHA-1 of each of its files."""
+"""Beside a model that was pulled into `models.dir`: the SHA-1 of each of its files."""
 _AFRESH = Path(os.devnull)
 """No folder: what is remembered is not believed, and nothing is."""
 _OLDER = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")

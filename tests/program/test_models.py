@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.test_cross import make_bert
-from encoders.test_splade import save_masked
+from cross_models import make_bert
 from samples import Program
+from splade_models import save_masked
 
 from retrieve_cli.encoders.cross.export import open_cross
 from retrieve_cli.encoders.cross.folder import read_cross_folder
@@ -42,12 +42,12 @@ def cross(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine of its own: the encoder own/tiny, an empty `models_dir`, an empty model cache, an empty hub cache."""
+    """A machine of its own: the encoder own/tiny, an empty `models.dir`, an empty model cache, an empty hub cache."""
     set_ = monkeypatch.setenv
     set_("RETRIEVE_ENCODER__KIND", "auto")
     set_("RETRIEVE_ENCODER__MODEL", "own/tiny")
-    set_("RETRIEVE_ENCODER__MODELS_DIR", str(tmp_path / "models"))
-    set_("RETRIEVE_ENCODER__CACHE_DIR", str(tmp_path / "cache"))
+    set_("RETRIEVE_MODELS__DIR", str(tmp_path / "models"))
+    set_("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
     set_("HF_HUB_CACHE", str(tmp_path / "hub"))
     set_("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
@@ -169,7 +169,7 @@ def test_a_pull_puts_the_model_where_it_is_found(run: Any, hub: list[str], place
 def test_a_pull_without_a_models_folder_goes_into_the_cache_of_the_hub(
     run: Any, hub: list[str], places: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.delenv("RETRIEVE_ENCODER__MODELS_DIR")
+    monkeypatch.delenv("RETRIEVE_MODELS__DIR")
     code, (model,) = run("pull", "encoder")
     assert (code, model["action"]) == (0, "pulled")
     assert model["path"] == str(places / "hub" / "models--own--tiny" / "snapshots" / SNAPSHOT)
@@ -259,10 +259,10 @@ def test_another_model_takes_the_place_only_by_force(
 
 
 def test_copying_needs_a_models_folder_and_says_its_key(retrieve: Program, masked: Path, monkeypatch: Any) -> None:
-    monkeypatch.delenv("RETRIEVE_ENCODER__MODELS_DIR")
+    monkeypatch.delenv("RETRIEVE_MODELS__DIR")
     done = retrieve("models", "pull", "--from-dir", masked)
     assert done.code == 2
-    assert "encoder.models_dir" in done.err
+    assert "models.dir" in done.err
 
 
 def test_a_folder_that_is_no_sound_model_is_not_copied(retrieve: Program, masked: Path, places: Path) -> None:

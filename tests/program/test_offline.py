@@ -21,7 +21,7 @@ sys.exit(main(sys.argv[1:]))
 @pytest.fixture
 def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
-    monkeypatch.setenv("RETRIEVE_ENCODER__CACHE_DIR", str(tmp_path / "models"))
+    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "models"))
 
     def run(*arguments: object) -> str:
         command = [sys.executable, "-c", NO_NETWORK, *map(str, arguments)]
@@ -41,7 +41,7 @@ def test_build_and_query_touch_no_network_and_answer_by_meaning(tmp_path: Path, 
 
 def test_a_model_that_is_gone_leaves_bm25_to_answer_and_says_so(tmp_path: Path, retrieve, monkeypatch) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-    monkeypatch.setenv("RETRIEVE_ENCODER__CACHE_DIR", str(tmp_path / "models"))
+    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "models"))
     retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS))
     monkeypatch.setattr("retrieve_cli.encoders.locate._PACKAGE", "no_such_package")
     done = retrieve("query", "skull", "--json")

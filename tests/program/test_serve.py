@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import requests
 import uvicorn
-from encoders.test_cross import make_bert
+from cross_models import make_bert
 
 from retrieve_cli.encoders.cross.scorer import CrossScorer
 from retrieve_cli.encoders.folder import read_folder
@@ -32,7 +32,8 @@ from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailabl
 from retrieve_cli.encoders.remote.key import Secret
 from retrieve_cli.encoders.remote.rerank import RemoteScorer
 from retrieve_cli.errors import UsageError
-from retrieve_cli.serving import Limits, encoder_app
+from retrieve_cli.serving.app import encoder_app
+from retrieve_cli.serving.requests import Limits
 
 TEXTS = ["segment lungs in CT", "Grüße 細胞 \U0001f600", "שלום", "a\x00b\nc", "[CLS] <s>", "brain " * 400]
 PASSAGES = ["the word list", "registration of brain", "a", "細胞 café", "segment the word"]
@@ -343,6 +344,8 @@ def start() -> Iterator[Start]:
     begun = []
 
     def run(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+        # A shell's background job ignores SIGINT, and so would what it starts.
+        heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
         process = subprocess.Popen(
             [sys.executable, "-W", "error", "-c", PROGRAM, *arguments],
             stdout=subprocess.PIPE,
@@ -350,6 +353,7 @@ def start() -> Iterator[Start]:
             text=True,
             env={**os.environ, **environment},
         )
+        signal.signal(signal.SIGINT, heeded)
         begun.append(process)
         return process
 
@@ -450,7 +454,8 @@ def test_the_configured_models_are_served_with_their_prefixes(
 ) -> None:
     folder = str(scorer._folder.path)
     config = {
-        "encoder": {"kind": "onnx", "cache_dir": str(tmp_path / "cache"), "query_prefix": "ask: "},
+        "models": {"cache_dir": str(tmp_path / "cache")},
+        "encoder": {"kind": "onnx", "query_prefix": "ask: "},
         "rerank": {"backend": "cross_encoder", "model": folder, "device": "cpu", "max_tokens": 40},
     }
     (tmp_path / "served.yaml").write_text(json.dumps(config))

@@ -18,8 +18,9 @@ from retrieve_cli.encoders.cache import GRAPH
 from retrieve_cli.encoders.cross.export import open_cross
 from retrieve_cli.encoders.cross.folder import CrossFolder
 from retrieve_cli.encoders.cross.pairs import PairTokenizer, Row
-from retrieve_cli.encoders.onnx import available_cores, same_length
+from retrieve_cli.encoders.onnx import same_length
 from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.threads import available_cores, spread
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class OnnxPairs(PairTokenizer):
             (found,) = session.run(None, {"ids": ids, "positions": places})
             logits[list(batch)] = found[:, 0]
 
-        self._spread(run, batches)
+        spread(run, batches, threads=self._threads)
         return _ACTIVATIONS[self._folder.activation](logits)
 
     def _batches(self, rows: Sequence[Row]) -> list[Sequence[int]]:
@@ -96,18 +97,6 @@ class OnnxPairs(PairTokenizer):
         alike = same_length([row.ids for row in rows], range(len(rows)), batch_tokens=_BATCH_TOKENS)
         size = self._batch_size or len(rows)
         return [batch[start : start + size] for batch in alike for start in range(0, len(batch), size)]
-
-    def _spread(self, work: Callable[[Sequence[int]], None], batches: Sequence[Sequence[int]]) -> None:
-        threads = min(self._threads, len(batches))
-        if threads <= 1:
-            for batch in batches:
-                work(batch)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(threads) as workers:
-            for _ in workers.map(work, batches):
-                pass
 
     @cached_property
     def _architecture(self) -> Architecture:

@@ -1,24 +1,17 @@
-"""Addresses of model servers: which may be meant, how they are shown, where a redirect may lead."""
+"""Addresses of model servers: which may be meant, and where a redirect may lead."""
 
 from __future__ import annotations
 
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from retrieve_cli.errors import UsageError, printable
-
-_PORTS = {"http": 80, "https": 443}
+from retrieve_cli.addresses import PORTS, check, has_user, port, shown
+from retrieve_cli.errors import UsageError
 
 
 def check_url(url: str) -> None:
     """Raises: UsageError where `url` is no address of a web server, or holds a password."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in _PORTS and parts.hostname and (parts.port or 1) and url.isprintable()
-    except ValueError:
-        raise UsageError("the base_url is no URL", hint="write it as http://HOST:PORT/v1") from None
-    if not usable or " " in url:
-        raise UsageError(f"{shown(url)!r} is no http or https address", hint="write it as http://HOST:PORT/v1")
-    if "@" in parts.netloc:
+    check(url, called="base_url", form="http://HOST:PORT/v1")
+    if has_user(url):
         raise UsageError(
             f"the base_url {shown(url)} has a user in it, and settings are kept in the open",
             hint="take it out; a server that wants a key gets it from a variable: api_key_env",
@@ -31,13 +24,6 @@ def endpoint(base_url: str, path: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, parts.query, ""))
 
 
-def shown(url: str) -> str:
-    """The address for people: neither credentials nor a query, which may hold a signature."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return printable(urlunsplit((parts.scheme, host, parts.path, "", "")) + ("?…" if parts.query else ""))
-
-
 def origin(url: str) -> str:
     """Scheme, host and port: what decides whether two addresses are the same server.
 
@@ -45,9 +31,9 @@ def origin(url: str) -> str:
         ValueError: it is no address of a web server, or has a user in it.
     """
     parts = urlsplit(url)
-    if parts.scheme not in _PORTS or not parts.hostname or "@" in parts.netloc:
+    if parts.scheme not in PORTS or not parts.hostname or has_user(url):
         raise ValueError(shown(url))
-    return f"{parts.scheme}://{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
+    return f"{parts.scheme}://{parts.hostname}:{port(url)}"
 
 
 def redirected(url: str, location: str) -> str:

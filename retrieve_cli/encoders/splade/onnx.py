@@ -6,7 +6,7 @@ on its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,14 @@ from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.bert import positions
 from retrieve_cli.encoders.cache import GRAPH, WEIGHTS, export_folder, sound
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.onnx import available_cores, same_length
+from retrieve_cli.encoders.onnx import same_length
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.splade.folder import Masked
 from retrieve_cli.encoders.splade.head import eager_logits, masked_architecture, weigh
 from retrieve_cli.encoders.splade.terms import Pruning
 from retrieve_cli.encoders.splade.tokens import SpladeTokenizer
 from retrieve_cli.encoders.tensors import read
+from retrieve_cli.encoders.threads import available_cores, spread
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.manifest import sha1
 
@@ -74,34 +75,26 @@ class OnnxQueries:
         self.truncated += tokenized.truncated
         ids = tokenized.ids
         found = [TermWeights(np.empty(0, np.int32), np.empty(0, np.float32))] * len(ids)
+        short = [place for place, tokens in enumerate(ids) if 0 < len(tokens) <= _SHORT]
+        long = [place for place, tokens in enumerate(ids) if len(tokens) > _SHORT]
+        # Loaded before the threads begin, which share them.
+        weights = self._weights if short else {}
+        session: Any = self._session if long else None
 
         def eager(place: int) -> None:
-            logits = eager_logits(self._architecture, self._weights, np.array(ids[place], np.int64))
+            logits = eager_logits(self._architecture, weights, np.array(ids[place], np.int64))
             found[place] = self._finish(logits, pruning)
 
         def batched(batch: Sequence[int]) -> None:
             tokens = np.array([ids[place] for place in batch], np.int64)
             inputs = {"ids": tokens, "positions": np.ascontiguousarray(positions(tokens, self._architecture))}
-            (logits,) = self._session.run(None, inputs)
+            (logits,) = session.run(None, inputs)
             for place, own in zip(batch, np.split(logits, len(batch)), strict=True):
                 found[place] = self._finish(own, pruning)
 
-        self._spread(eager, [place for place, tokens in enumerate(ids) if 0 < len(tokens) <= _SHORT])
-        long = [place for place, tokens in enumerate(ids) if len(tokens) > _SHORT]
-        self._spread(batched, list(same_length(ids, long, batch_tokens=_BATCH_TOKENS)))
+        spread(eager, short, threads=self._threads)
+        spread(batched, list(same_length(ids, long, batch_tokens=_BATCH_TOKENS)), threads=self._threads)
         return found
-
-    def _spread(self, work: Callable[[Any], None], items: Sequence[Any]) -> None:
-        """Over the threads, one item at a time; onnxruntime and NumPy let go of the interpreter while they compute."""
-        for item in items[: 1 if self._threads > 1 else None]:
-            work(item)  # the first makes what all of them share
-        if self._threads == 1 or len(items) < 2:
-            return
-        from concurrent.futures import ThreadPoolExecutor  # a single query does without it, and it costs 3 ms
-
-        with ThreadPoolExecutor(self._threads) as workers:
-            for _ in workers.map(work, items[1:]):
-                pass
 
     def _finish(self, logits: Vectors, pruning: Pruning) -> TermWeights:
         return pruning.dense(weigh(logits, self._route.pooling, self._route.activation))

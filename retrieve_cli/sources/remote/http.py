@@ -15,10 +15,11 @@ from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli import durable
+from retrieve_cli.addresses import shown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.manifest import canonical, sha1 as sha1_of
-from retrieve_cli.sources.remote.addresses import check_url, shown
+from retrieve_cli.sources.remote.addresses import check_url
 from retrieve_cli.sources.remote.credentials import Credentials
 from retrieve_cli.sources.remote.publication import intact, publish
 from retrieve_cli.sources.remote.reply import Reply, gunzip

@@ -15,10 +15,11 @@ from pathlib import Path
 from shlex import quote
 from urllib.parse import urlencode
 
+from retrieve_cli.addresses import shown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, printable
 from retrieve_cli.manifest import canonical
-from retrieve_cli.sources.remote.addresses import check_url, shown
+from retrieve_cli.sources.remote.addresses import check_url
 from retrieve_cli.sources.remote.answer import Page, Unreadable, rdf_reader, rows_in, triples_in
 from retrieve_cli.sources.remote.credentials import Credentials
 from retrieve_cli.sources.remote.linked import records_of_solutions, records_of_triples, triples_of_solutions

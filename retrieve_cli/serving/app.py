@@ -1,0 +1,116 @@
+"""The application: its endpoints, and what stands behind each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.contracts import Encoder, PairScorer
+from retrieve_cli.encoders.remote.key import Secret
+from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.serving.admission import Queue, admit, read_body
+from retrieve_cli.serving.answers import failure_handlers, response
+from retrieve_cli.serving.embeddings import Embeddings
+from retrieve_cli.serving.requests import Limits, Work, read_object
+from retrieve_cli.serving.rerank import Rerank
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+
+INSTALL = "pip install 'retrieve-cli[serve]'"
+
+
+def encoder_app(
+    encoder: Encoder,
+    scorer: PairScorer | None,
+    name: str,
+    key: Secret | None = None,
+    *,
+    query_prefix: str = "",
+    passage_prefix: str = "",
+    limits: Limits | None = None,
+) -> FastAPI:
+    """POST /v1/embeddings, POST /v1/rerank (and /rerank, where TEI has it), GET /v1/models, GET /health.
+
+    `encoder` puts no prefix in front of a text: a client that knows the model's prefixes sends them, as OpenAI's
+    API has it, and one that does not says `input_type: query` or `passage`, which puts the one given here in front.
+    `name` is the model's; a request for another one is refused. With `key`, all but /health want it.
+
+    Raises:
+        Unavailable: fastapi is not installed.
+        UsageError: `encoder` has prefixes of its own.
+    """
+    try:
+        from fastapi import FastAPI
+    except ImportError as error:
+        raise Unavailable("a server needs the package fastapi, which is not installed", hint=INSTALL) from error
+    card = encoder.card
+    if card.query_prefix or card.passage_prefix:
+        raise UsageError(f"the encoder of {name} puts prefixes in front of its texts, and the server does that")
+    limits = limits or Limits()
+    prefixes = {"query": query_prefix, "passage": passage_prefix}
+    embeddings, rerank = Embeddings(encoder, name, prefixes=prefixes, limits=limits), Rerank(scorer, limits)
+    names = list(dict.fromkeys([name, *([scorer.name] if scorer else [])]))
+    endpoints = _Endpoints(embeddings, rerank, names, key, limits)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            endpoints.close()
+
+    routes, handlers = endpoints.routes(), failure_handlers()
+    return FastAPI(title="retrieve", openapi_url=None, routes=routes, lifespan=lifespan, exception_handlers=handlers)
+
+
+class _Endpoints:
+    """What is answered at each address."""
+
+    def __init__(
+        self, embeddings: Embeddings, rerank: Rerank, names: list[str], key: Secret | None, limits: Limits
+    ) -> None:
+        self._embeddings = embeddings
+        self._rerank = rerank
+        self._names = names
+        self._key = key
+        self._limits = limits
+        self._queue = Queue(limits)
+
+    def close(self) -> None:
+        """Drops what has not begun."""
+        self._queue.close()
+
+    def routes(self) -> list[BaseRoute]:
+        from starlette.routing import Route
+
+        return [
+            Route("/v1/embeddings", self.embeddings, methods=["POST"]),
+            Route("/v1/rerank", self.rerank, methods=["POST"]),
+            Route("/rerank", self.rerank, methods=["POST"]),
+            Route("/v1/models", self.models, methods=["GET"]),
+            Route("/health", self.health, methods=["GET"]),
+        ]
+
+    async def embeddings(self, request: Request) -> Response:
+        return await self._answer(request, self._embeddings.understand)
+
+    async def rerank(self, request: Request) -> Response:
+        return await self._answer(request, self._rerank.understand)
+
+    async def models(self, request: Request) -> Response:
+        admit(request, self._key)
+        listed = [{"id": name, "object": "model", "created": 0, "owned_by": "retrieve"} for name in self._names]
+        return response({"object": "list", "data": listed})
+
+    async def health(self, _: Request) -> Response:
+        return response({"status": "ok"})
+
+    async def _answer(self, request: Request, understand: Callable[[dict[str, Any]], Work]) -> Response:
+        admit(request, self._key)
+        work = understand(read_object(await read_body(request, self._limits)))
+        return response(await self._queue.compute(work))
