@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, TokenEncoder, Unit
+from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
+    from retrieve_cli.encoders.late_interaction import LateInteraction
     from retrieve_cli.encoders.remote.chat import ListwiseSelector
     from retrieve_cli.indexes.tokens import TokenTable
     from retrieve_cli.stages.rerank import Reader
@@ -33,7 +33,7 @@ def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: C
     if backend == "none" or (backend == "auto" and TOKENS not in generation.manifest.files):
         return None
     if backend in ("auto", "maxsim"):
-        return _MaxSim(generation, unit, encoder)
+        return _late_interaction(generation, unit, encoder)
     return _Pairs(pair_scorer(settings), generation)
 
 
@@ -60,7 +60,7 @@ def _cross_encoder(settings: Settings, model: str) -> PairScorer:
     from retrieve_cli.encoders.cross.scorer import CrossScorer
     from retrieve_cli.encoders.locate import locate
 
-    place = locate(model, settings.encoder.models_dir, download=settings.encoder.download)
+    place = locate(model, settings.models.dir, download=settings.models.auto_download)
     folder = read_cross_folder(place.path, name=place.name)
     chosen = settings.rerank
     return CrossScorer(
@@ -121,49 +121,24 @@ class _Pairs:
         return self._scorer.score(query.text, [f"{chunk['header']}{chunk['text']}" for chunk in chunks])
 
 
-class _MaxSim:
+def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], Encoder]) -> LateInteraction:
     """Late interaction over the token vectors of the index, by the encoder that made them."""
+    from retrieve_cli import pickles
+    from retrieve_cli.encoders.late_interaction import LateInteraction
+    from retrieve_cli.indexes.tokens import TokenTable
 
-    name = "maxsim"
+    if TOKENS not in generation.manifest.files:
+        raise Unavailable("this index holds no token vectors", hint=BUILD)
 
-    def __init__(self, generation: Generation, unit: Unit, encoder: Callable[[], Encoder]) -> None:
-        """Raises: Unavailable where the index holds no tokens."""
-        if TOKENS not in generation.manifest.files:
-            raise Unavailable("this index holds no token vectors", hint=BUILD)
-        self._generation = generation
-        self._unit = unit
-        self._make = encoder
-
-    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
-        """(n,) float64: each hit's chunk, or of a record the best of all its chunks."""
-        import numpy as np
-
-        from retrieve_cli.encoders.maxsim import Words, maxsim
-
-        table, starts = self._table, self._generation.starts
-        (asked,) = self._encoder.encode_tokens([query.text])
-        spans = [
-            range(int(starts[hit.record]), int(starts[hit.record + 1])) if self._unit == "record" else [hit.row]
-            for hit in hits
-        ]
-        ids, vectors, ends = table.tokens([row for span in spans for row in span])
-        lengths = np.sqrt(np.einsum("ij,ij->i", asked.vectors, asked.vectors))[:, None]
-        words = Words(asked.vectors / np.maximum(lengths, np.float32(1e-12)), table.idf(asked.ids))
-        owners = np.repeat(np.arange(len(hits)), [len(span) for span in spans])
-        return maxsim(words, Words(vectors, table.idf(ids)), ends, owners, len(hits))
-
-    @cached_property
-    def _table(self) -> TokenTable:
-        from retrieve_cli import pickles
-        from retrieve_cli.indexes.tokens import TokenTable
-
-        table = TokenTable(pickles.load(self._generation.folder / TOKENS))
-        self._generation.expect(TOKENS, len(table))
+    def tokens() -> TokenTable:
+        table = TokenTable(pickles.load(generation.folder / TOKENS))
+        generation.expect(TOKENS, len(table))
         return table
 
-    @cached_property
-    def _encoder(self) -> TokenEncoder:
-        encoder = self._make()
-        if not isinstance(encoder, TokenEncoder):
+    def encode(text: str) -> TokenVectors:
+        made = encoder()
+        if not isinstance(made, TokenEncoder):
             raise Unavailable("the encoder of this index has no token vectors", hint="set rerank.backend: none")
-        return encoder
+        return made.encode_tokens([text])[0]
+
+    return LateInteraction(tokens=tokens, encode=encode, starts=generation.starts, unit=unit)

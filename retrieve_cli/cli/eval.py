@@ -121,7 +121,7 @@ def evaluate(
     if latency_budget_ms is not None:
         arms = {each.name: trial.arms[each.name] for each in without}
         advice = recommendation(trial.found, arms, trial.compared, latency_budget_ms)
-    tuned = _tune(index, topics, chosen[0]) if index and tune else None
+    tuned = _tune(index, topics, chosen) if index and tune else None
     calibration = _calibrate(index, topics) if index and calibrate else None
     per_query = trial.write_per_query(per_query_out, shared.store.runs if index else None)
     if run_out is not None:
@@ -216,10 +216,11 @@ def _baseline(path: Path | None, tolerance: float) -> dict[str, float]:
         raise UsageError(f"{path} is no baseline ({error!r})", hint=hint) from error
 
 
-def _tune(index: Answers, topics: list[Topic], measure: Any) -> Tuned:
+def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
+    from retrieve_cli.experiments.evaluate import looked_at
     from retrieve_cli.experiments.tuning import tune
 
-    return tune(index.searcher, index.settings, topics, measure)
+    return tune(index.searcher, index.settings, topics, measures[0], k=looked_at(topics, measures))
 
 
 def _write(tuned: Tuned, shared: Shared) -> None:

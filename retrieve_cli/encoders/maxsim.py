@@ -9,7 +9,7 @@ seven collections either direction alone loses 0.05 nDCG@10 somewhere, both of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,29 +33,72 @@ class Words:
     """(t,) float32 how much each counts."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """The windows of candidates' texts, and how a query and each of them meet. It takes all candidates to know how
+    long a window is, and so how much either direction counts; everything else is of a window by itself."""
+
+    words: int
+    """Of the query."""
+    owners: Rows
+    """(w,) whose window it is: the candidate's place."""
+    lengths: Rows
+    """(w,) tokens."""
+    met: Vectors
+    """(w,) how well it meets the words of the query."""
+    covered: Vectors
+    """(w,) how well the query meets its words."""
+
+    def best(self, candidates: int) -> NDArray[np.float64]:
+        """(candidates,) float64 scores: of each candidate the best window. One without a window has -1, as far from
+        any query as can be."""
+        scores = np.full(candidates, -1.0)
+        if len(self.owners):
+            share = self.lengths.mean() / (self.lengths.mean() + self.words)
+            np.maximum.at(scores, self.owners, share * self.met + (1.0 - share) * self.covered)
+        return scores
+
+    def apart(self, candidates: int) -> list[Windows]:
+        """The windows of each candidate alone."""
+        places = [np.flatnonzero(self.owners == at) for at in range(candidates)]
+        return [
+            Windows(self.words, np.zeros_like(each), self.lengths[each], self.met[each], self.covered[each])
+            for each in places
+        ]
+
+
+def together(parts: Sequence[Windows]) -> Windows:
+    """The windows of several candidates, each of which stands alone in its part."""
+    owners = np.repeat(np.arange(len(parts)), [len(part.owners) for part in parts])
+    columns = ([getattr(part, name) for part in parts] for name in ("lengths", "met", "covered"))
+    return Windows(max(part.words for part in parts), owners, *map(np.concatenate, columns))
+
+
 def maxsim(query: Words, texts: Words, ends: Rows, owners: Rows, candidates: int) -> NDArray[np.float64]:
     """(candidates,) float64 scores: of each candidate the best window of all its texts.
 
-    `ends` (n,) says where each text ends, `owners` (n,) whose it is. A candidate without a token has -1, as far from
-    any query as can be.
+    `ends` (n,) says where each text ends, `owners` (n,) whose it is.
     """
+    return meet(query, texts, ends, owners).best(candidates)
+
+
+def meet(query: Words, texts: Words, ends: Rows, owners: Rows) -> Windows:
+    """The windows of the texts; none where the query has no words."""
     spans = [(owner, *span) for owner, first, end in _texts(ends, owners) for span in windows(first, end)]
-    scores = np.full(candidates, -1.0)
     if not spans or not len(query.weights):
-        return scores
+        none, nothing = np.empty(0, np.int64), np.empty(0, np.float32)
+        return Windows(0, none, none, nothing, nothing)
     whose, starts, stops = (np.array(column) for column in zip(*spans, strict=True))
     lengths = stops - starts
     begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     places = np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum()))
     similar = query.vectors @ texts.vectors.T
-    found = _mean(query.weights, np.maximum.reduceat(similar[:, places], begins, axis=1).T)
+    met = _mean(query.weights, np.maximum.reduceat(similar[:, places], begins, axis=1).T)
     weights = texts.weights[places]
-    covered = np.add.reduceat(weights * similar.max(axis=0)[places], begins) / _above_0(
-        np.add.reduceat(weights, begins)
+    covered = np.divide(
+        np.add.reduceat(weights * similar.max(axis=0)[places], begins), _above_0(np.add.reduceat(weights, begins))
     )
-    share = lengths.mean() / (lengths.mean() + len(query.weights))
-    np.maximum.at(scores, whose, share * found + (1.0 - share) * covered)
-    return scores
+    return Windows(len(query.weights), whose, lengths, met, covered)
 
 
 def windows(first: int, end: int) -> Iterator[tuple[int, int]]:

@@ -162,7 +162,7 @@ def _tuning(tuned: Tuned | None) -> Iterator[str]:
     if tuned is None:
         return
     gain = tuned.held_out
-    what = f"tuned {tuned.measure} of the fused legs, before any reranking"
+    what = f"tuned {tuned.measure} of {tuned.what}"
     yield f"{what}, on {tuned.queries} queries: {tuned.tried} settings, {tuned.folds} folds"
     values = ", ".join(
         f"{section}.{key}={value}" for section, keys in tuned.changes.items() for key, value in keys.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,17 @@ class Reader(Protocol):
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Any:
         """(n,) scores, higher is better."""
+
+
+@runtime_checkable
+class Separable(Reader, Protocol):
+    """A reader whose costly part looks at each hit by itself: what it saw there serves any list that has the hit."""
+
+    def look(self, query: Query, hits: Sequence[Hit]) -> Sequence[Any]:
+        """What there is to see of each hit, whichever others are looked at."""
+
+    def scores(self, seen: Sequence[Any]) -> Any:
+        """(n,) what `read` says of a list of hits, from what was seen of each."""
 
 
 class Rerank:
@@ -64,20 +75,34 @@ class Rerank:
         if not read:
             return ranking
         scores = np.asarray(self._reader.read(ranking.query, read), np.float64)
-        mixed = mix(np.array([hit.score for hit in read]), scores, self._interpolate)
-        moved = [
-            replace(hit, score=float(score), reranked=Reranked(self._reader.name, rank, hit.score, float(own)))
-            for rank, (hit, score, own) in enumerate(zip(read, mixed, scores, strict=True), 1)
+        retrieved = np.array([hit.score for hit in ranking.hits], np.float64)
+        mixed, stays = rescored(retrieved, scores, interpolate=self._interpolate, min_score=self._min_score)
+        why = [
+            Reranked(self._reader.name, rank, hit.score, float(own))
+            for rank, (hit, own) in enumerate(zip(read, scores, strict=True), 1)
         ]
-        if self._min_score is None:
-            drop = max(0.0, rest[0].score - float(mixed.min())) if rest else 0.0
-            moved += [replace(hit, score=hit.score - drop) for hit in rest]
-        else:
-            moved = [hit for hit, own in zip(moved, scores, strict=True) if own >= self._min_score]
-        return Ranking.again(ranking.query, moved).first(self._keep)
+        again = zip(ranking.hits, mixed.tolist(), [*why, *(hit.reranked for hit in rest)], stays, strict=True)
+        moved = [replace(hit, score=score, reranked=how) for hit, score, how, stay in again if stay]
+        return Ranking.again(ranking.query, moved, trace=ranking.trace).first(self._keep)
 
     def __str__(self) -> str:
         return f"{self._reader.name}@{self._depth}"
+
+
+def rescored(
+    retrieved: Floats, read: Floats, *, interpolate: float, min_score: float | None = None
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """(n,) scores of n ranked hits after the first m of them were read, and (n,) which of them stay.
+
+    `retrieved` (n,) descends, `read` (m,) is what the reader gave. Hits that were not read come below those that were;
+    with a `min_score`, which they have not shown to have, they go.
+    """
+    first, rest = retrieved[: len(read)], retrieved[len(read) :]
+    mixed = mix(first, read, interpolate)
+    if min_score is not None:
+        return np.concatenate([mixed, rest]), np.concatenate([read >= min_score, np.zeros(len(rest), np.bool_)])
+    drop = max(0.0, float(rest[0]) - float(mixed.min())) if len(rest) else 0.0
+    return np.concatenate([mixed, rest - drop]), np.ones(len(retrieved), np.bool_)
 
 
 def mix(retrieved: Floats, read: Floats, interpolate: float) -> Floats:

@@ -15,7 +15,9 @@ from retrieve_cli.contracts import Query
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import parse
-from retrieve_cli.experiments.tuning import Choice, Tuned, _folds, _Table, tune
+from retrieve_cli.experiments.choices import Choice
+from retrieve_cli.experiments.recombination import Recombination
+from retrieve_cli.experiments.tuning import Tuned, _folds, tune
 from retrieve_cli.search import Searcher
 from retrieve_cli.store import Store
 
@@ -77,7 +79,7 @@ def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
     world: tuple[Path, list[Topic]], searcher: Searcher, choice: Choice
 ) -> None:
     topics = world[1]
-    table = _Table(searcher, Settings(), topics, MEASURE)
+    table = Recombination(searcher, Settings(), topics, MEASURE, k=10)
     ours = table.run(choice)
     sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
     formula = variants.formula_of(searcher.generation, **choice.settings["bm25"])
@@ -136,6 +138,15 @@ def test_too_few_queries_or_one_leg_alone_are_refused(world: tuple[Path, list[To
     alone = override(Settings(), {"search": {"mode": "bm25"}}, where="test")
     with pytest.raises(UsageError, match="hybrid"):
         tune(searcher, alone, world[1], MEASURE)
+
+
+def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(
+    world: tuple[Path, list[Topic]], searcher: Searcher
+) -> None:
+    now = Recombination(searcher, Settings(), world[1], MEASURE, k=100).now
+    assert [choice.depth for choice in now.depths(100)] == [100, 200, 500]
+    shallow = tune(searcher, Settings(), world[1], MEASURE, k=10)
+    assert tune(searcher, Settings(), world[1], MEASURE, k=100).tried < shallow.tried
 
 
 def test_keys_that_say_nothing_under_a_method_are_no_change() -> None:

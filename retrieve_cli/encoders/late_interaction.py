@@ -1,0 +1,77 @@
+"""A reader of hits by late interaction, over token vectors that an index keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from retrieve_cli.contracts import Hit, Query, TokenVectors, Unit
+from retrieve_cli.encoders.maxsim import Windows, Words, meet, together
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Terms, Vectors
+
+
+_QUERIES = 4096
+"""Of so many the tokens are kept."""
+
+
+class Tokens(Protocol):
+    """The token vectors of all chunks."""
+
+    def tokens(self, rows: Sequence[int]) -> tuple[Terms, Vectors, Rows]:
+        """Of some chunks: ids (t,), unit vectors (t, dim), and where each chunk ends among them."""
+
+    def idf(self, ids: Terms) -> Vectors:
+        """(t,) float32 how much a token counts."""
+
+
+class LateInteraction:
+    """Reads each hit's chunk, or of a record all its chunks, word by word against the query."""
+
+    name = "maxsim"
+
+    def __init__(
+        self, *, tokens: Callable[[], Tokens], encode: Callable[[str], TokenVectors], starts: Rows, unit: Unit
+    ) -> None:
+        """`tokens` is opened at the first hit; `encode` gives the tokens of a query; `starts` (records + 1,) the first
+        chunk row of each record, then the number of chunks."""
+        self._open = tokens
+        self._encode = encode
+        self._encode_once = lru_cache(maxsize=_QUERIES)(encode)
+        self._starts = starts
+        self._unit = unit
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
+        """(n,) float64: each hit's chunk, or of a record the best of all its chunks."""
+        return self._meet(self._encode(query.text), hits).best(len(hits))
+
+    def look(self, query: Query, hits: Sequence[Hit]) -> list[Windows]:
+        """Of each hit its windows, which do not depend on the other hits. Who keeps them comes again with more hits:
+        the tokens of a query are kept too."""
+        return self._meet(self._encode_once(query.text), hits).apart(len(hits))
+
+    def scores(self, seen: Sequence[Windows]) -> Any:
+        """(n,) float64: what `read` says of hits that were looked at."""
+        return together(seen).best(len(seen))
+
+    def _meet(self, asked: TokenVectors, hits: Sequence[Hit]) -> Windows:
+        table = self._table
+        spans = [
+            range(int(self._starts[hit.record]), int(self._starts[hit.record + 1]))
+            if self._unit == "record"
+            else [hit.row]
+            for hit in hits
+        ]
+        ids, vectors, ends = table.tokens([row for span in spans for row in span])
+        lengths = np.sqrt(np.einsum("ij,ij->i", asked.vectors, asked.vectors))[:, None]
+        words = Words(asked.vectors / np.maximum(lengths, np.float32(1e-12)), table.idf(asked.ids))
+        owners = np.repeat(np.arange(len(hits)), [len(span) for span in spans])
+        return meet(words, Words(vectors, table.idf(ids)), ends, owners)
+
+    @cached_property
+    def _table(self) -> Tokens:
+        return self._open()
