@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from retrieve_cli import __version__, token_cache, vectors
+from retrieve_cli import __version__, ragged_cache, token_cache, vectors
 from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.changes import Changes
@@ -26,12 +26,14 @@ from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
 from retrieve_cli.generation import BM25, DENSE, SPLADE, TOKENS, Generation, GenerationWriter, chunk_table
 from retrieve_cli.indexes import tokens
 from retrieve_cli.manifest import Manifest, SourceEntry, trace
+from retrieve_cli.ragged_cache import RaggedCache
 from retrieve_cli.store import Store
 from retrieve_cli.token_cache import TokenCache
 from retrieve_cli.vectors import VectorCache, as_keys
 
 if TYPE_CHECKING:
     from retrieve_cli.reuse import Reuse
+    from retrieve_cli.vectors import Keys
 
 _ROUNDING = 1e-9
 """Less than a record: a share such as 0.7 is no exact number."""
@@ -198,11 +200,19 @@ def tidy(store: Store, keep: int, progress: Progress) -> None:
         for kept in store.kept():
             with suppress(RetrieveError):
                 texts = Generation(*store.open(kept.manifest.id)).texts
-                needed.append((kept.manifest.recipe["encoder"], as_keys(texts)))
-        vectors.prune(store.cache, needed)
-        token_cache.prune(store.cache, needed)
+                needed.append((kept.manifest.recipe, as_keys(texts)))
+        _prune_caches(store.cache, needed, progress)
     except OSError as error:
         progress.say(f"what is old could not be removed: {error}")
+
+
+def _prune_caches(folder: Path, needed: Sequence[tuple[Mapping[str, Json], Keys]], progress: Progress) -> None:
+    """Removes what is cached for none of the generations; `needed` has the recipe and the texts of each."""
+    vectors.prune(folder, [(recipe["encoder"], keys) for recipe, keys in needed])
+    with_tokens = [(token_cache.card_of(recipe["encoder"]), keys) for recipe, keys in needed if "tokens" in recipe]
+    ragged_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
+    with_splade = [(recipe["splade"], keys) for recipe, keys in needed if "splade" in recipe]
+    ragged_cache.prune(folder, splade.LAYOUT, with_splade, say=progress.say)
 
 
 class Intake:
@@ -213,8 +223,9 @@ class Intake:
     ) -> None:
         self._scratch = scratch
         self._parts = parts
+        self._caches = cache
         self._cache = VectorCache(cache, parts.encoder.card)
-        self._tokens = TokenCache(cache, parts.encoder.card) if parts.keeps_tokens else None
+        self._tokens = TokenCache(cache, parts.encoder.card, say=progress.say) if parts.keeps_tokens else None
         self._reuse = reuse
         self._progress = progress
         for sentence in parts.left_out:
@@ -287,9 +298,11 @@ class Intake:
         return rows
 
     def _write_splade(self, encoder: SparseEncoder) -> int:
-        old, known = self._reuse.splade(self._parts.recipe) if self._reuse else (None, {})
-        chunks = list(zip(self._tables.texts, chunk_table(self._scratch), strict=True))
-        return splade.write(encoder, chunks, self._scratch / SPLADE, old=old, rows=known)
+        recipe, say = self._parts.recipe, self._progress.say
+        old, rows = self._reuse.splade(recipe) if self._reuse else (None, {})
+        cache = RaggedCache(self._caches, recipe["splade"], splade.LAYOUT, say=say)
+        keys, chunks, path = self._tables.texts, chunk_table(self._scratch), self._scratch / SPLADE
+        return splade.write(encoder, keys, chunks, path, cache=cache, old=old, rows=rows, say=say)
 
     def close(self) -> None:
         """Closes the files, finished or not."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Json, SparseEncoder
+from retrieve_cli.contracts import Json, SparseEncoder, TermWeights
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.ragged_cache import Layout
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import TermWeights
+    from retrieve_cli.ragged_cache import RaggedCache
+    from retrieve_cli.tables import Table
 
+LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
+"""Of the cache of passages' weights."""
 _BATCH = 1024
-"""Texts that are handed to the encoder at a time."""
+"""Texts that are handed to the encoder at a time, and what a killed build loses at most."""
 
 
 def encoder_to_build(settings: Settings) -> SparseEncoder | None:
@@ -48,7 +52,7 @@ def _encoder(settings: Settings, model: str) -> SparseEncoder:
     from retrieve_cli.encoders.splade.folder import read_splade
 
     chosen = settings.splade
-    place = locate(model, settings.encoder.models_dir, download=settings.encoder.download)
+    place = locate(model, settings.models.dir, download=settings.models.auto_download)
     return SpladeEncoder(
         read_splade(place.path, name=place.name),
         cache_dir=cache_dir(settings),
@@ -62,38 +66,55 @@ def _encoder(settings: Settings, model: str) -> SparseEncoder:
 
 def write(
     encoder: SparseEncoder,
-    texts: Sequence[tuple[bytes, Mapping[str, Json]]],
+    keys: Sequence[bytes],
+    chunks: Table,
     path: Path,
     *,
+    cache: RaggedCache,
     old: Mapping[str, Json] | None,
     rows: Mapping[bytes, int],
+    say: Callable[[str], None],
 ) -> int:
-    """Writes the index over chunks, each with its text's SHA-1; returns their number.
+    """Writes the index over chunks, each with the SHA-1 of its text among `keys`; returns their number.
 
-    A text that the older index `old` has in one of `rows` is taken over, all others are encoded.
+    A text that the older index `old` has in one of `rows` is taken over, one that the cache has is not encoded again.
     """
     from retrieve_cli.indexes.sparse import SparseWriter
 
+    known = rows if old is not None else {}
+    encoded = _encode_missing(encoder, keys, chunks, known=known, cache=cache)
+    say(f"splade: {encoded} of {len(set(keys))} texts encoded, the others were known")
     writer = SparseWriter(unit="chunk")
-    left = dict(rows) if old is not None else {}
     if old is not None:
         writer.reuse(old)
-    plan = [left.pop(key, None) for key, _ in texts]  # a row can be taken over once
-    new = (f"{chunk['header']}{chunk['text']}" for (_, chunk), row in zip(texts, plan, strict=True) if row is None)
-    encoded = _encoded(encoder, new)
-    for row in plan:
-        if row is None:
-            writer.add(next(encoded))
-        else:
+    for key in keys:
+        if (row := known.get(key)) is not None:
             writer.keep(row)
+        else:
+            writer.add(TermWeights(*cache[key]))
     return writer.write(path)
 
 
-def _encoded(encoder: SparseEncoder, texts: Iterable[str]) -> Iterator[TermWeights]:
-    batch: list[str] = []
-    for text in texts:
-        batch.append(text)
-        if len(batch) == _BATCH:
-            yield from encoder.encode_passages(batch)
-            batch = []
-    yield from encoder.encode_passages(batch) if batch else ()
+def _encode_missing(
+    encoder: SparseEncoder,
+    keys: Sequence[bytes],
+    chunks: Table,
+    *,
+    known: Mapping[bytes, int],
+    cache: RaggedCache,
+) -> int:
+    """Sees to it that every text is known or in the cache; returns how many were encoded.
+
+    Texts are handed on in their order, each of them once: a build that goes on after it was killed fills the same
+    batches as one that was not, and a weight may differ in its last bits with the texts it shares a batch with.
+    """
+    done, waiting = 0, dict[bytes, int]()
+    for row, key in enumerate(keys):
+        if key not in known and key not in waiting and key not in cache:
+            waiting[key] = row
+        if waiting and (len(waiting) == _BATCH or row == len(keys) - 1):
+            batch = [chunks[place] for place in waiting.values()]
+            found = encoder.encode_passages([f"{chunk['header']}{chunk['text']}" for chunk in batch])
+            cache.append(list(waiting), [(each.terms, each.weights) for each in found])
+            done, waiting = done + len(found), {}
+    return done

@@ -21,7 +21,9 @@ from retrieve_cli.errors import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_BATCH = {"cpu": 32, "cuda": 512}
+_BATCH = {"cpu": 1, "cuda": 512}
+"""On a CPU one text at a time: its weights are then the same to the bit whatever stands beside it, and a sync ends with
+the bytes of a fresh build."""
 _TOKENS = {"cpu": 2048, "cuda": 32768}
 """What a batch holds at most: a token costs a logit for every entry of the vocabulary, so that with BERT's 30,522 these
 are 250 MB in float32 and 2 GB in float16."""

@@ -1,0 +1,91 @@
+"""The cache of packed tokens: cached and lent ones side by side, in the order that is asked for."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from retrieve_cli import pickles, token_cache
+from retrieve_cli.contracts import ModelCard
+from retrieve_cli.indexes import tokens
+from retrieve_cli.indexes.tokens import PackedTokens, Stretch, TokenTable
+from retrieve_cli.manifest import text_key
+from retrieve_cli.ragged_cache import prune
+from retrieve_cli.token_cache import LAYOUT, TokenCache, card_of
+from retrieve_cli.vectors import as_keys
+
+CARD = ModelCard(family="transformer", name="x", revision="1", dim=8, max_tokens=10)
+KEYS = [text_key(str(number)) for number in range(8)]
+shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def opened(folder: Path) -> TokenCache:
+    return TokenCache(folder, CARD, say=pytest.fail)
+
+
+def packed(place: int) -> PackedTokens:
+    """The tokens of a text by its place: none of the first, one of the second."""
+    ids = np.arange(place, dtype=np.int32) + 100 * place
+    return PackedTokens(ids, np.arange(2 * place, dtype=np.uint8).reshape(place, 2) + place)
+
+
+def table(folder: Path, places: list[int]) -> TokenTable:
+    """What an older generation has: these texts, in this order."""
+    stretches = [Stretch(packed(place), np.array([place])) for place in places]
+    tokens.write(stretches, folder / "tokens.pkl", dim=CARD.dim)
+    return TokenTable(pickles.load(folder / "tokens.pkl"))
+
+
+@shared_folder
+@given(
+    lent=st.lists(st.integers(0, 7), unique=True, min_size=1),
+    asked=st.lists(st.integers(0, 7), max_size=20),
+)
+def test_lent_or_cached_every_text_has_its_own_tokens(lent: list[int], asked: list[int], tmp_path: Path) -> None:
+    cache = opened(tmp_path)
+    cache.lend(table(tmp_path, lent), {KEYS[place]: row for row, place in enumerate(lent)})
+    missing = [place for place in range(8) if KEYS[place] not in cache]
+    assert not set(missing) & set(lent)
+    cache.append([KEYS[place] for place in missing], [packed(place) for place in missing])
+    assert all(key in cache for key in KEYS)
+
+    found = list(cache.gather([KEYS[place] for place in asked]))
+
+    assert [int(size) for each in found for size in each.sizes] == asked
+    for name in ("ids", "codes"):
+        nothing = [getattr(packed(0), name)]
+        got = np.concatenate(nothing + [getattr(each.tokens, name) for each in found])
+        np.testing.assert_array_equal(got, np.concatenate(nothing + [getattr(packed(at), name) for at in asked]))
+
+
+def test_what_lies_together_in_the_older_table_is_handed_on_at_once(tmp_path: Path) -> None:
+    cache = opened(tmp_path)
+    cache.lend(table(tmp_path, [1, 2, 3, 4]), {KEYS[place]: place - 1 for place in (1, 2, 3, 4)})
+    cache.append([KEYS[5]], [packed(5)])
+    found = list(cache.gather([KEYS[place] for place in (2, 3, 4, 5, 1, 3, 3)]))
+    assert [each.sizes.tolist() for each in found] == [[2, 3, 4], [5], [1], [3], [3]]
+
+
+def test_what_was_lent_is_not_kept(tmp_path: Path) -> None:
+    cache = opened(tmp_path)
+    cache.lend(table(tmp_path, [1]), {KEYS[1]: 0})
+    cache.append([KEYS[2]], [packed(2)])
+    again = opened(tmp_path)
+    assert [KEYS[1] in again, KEYS[2] in again] == [False, True]
+    with pytest.raises(KeyError):
+        list(again.gather([KEYS[1]]))
+
+
+def test_tokens_that_were_packed_another_way_are_not_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(tmp_path).append(KEYS[:1], [packed(0)])
+    assert KEYS[0] in opened(tmp_path)
+    monkeypatch.setattr(token_cache, "CARD", {**tokens.CARD, "bits": 4})
+    assert KEYS[0] not in opened(tmp_path)
+
+
+def test_pruning_knows_its_own_by_the_card_in_a_recipe(tmp_path: Path) -> None:
+    opened(tmp_path).append(KEYS, [packed(place) for place in range(8)])
+    prune(tmp_path, LAYOUT, [(card_of(asdict(CARD)), as_keys(KEYS))], say=pytest.fail)
+    assert all(key in opened(tmp_path) for key in KEYS)

@@ -1,0 +1,281 @@
+"""Killed, damaged or out of room: tokens and term weights that were cached are not computed again, and never wrong."""
+
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program, write_catalog
+from splade_models import save_masked
+from sync.state import live
+
+from retrieve_cli import embedding, pickles
+from retrieve_cli.assemble import splade
+from retrieve_cli.contracts import ModelCard
+from retrieve_cli.manifest import Manifest
+from retrieve_cli.vectors import VectorCache
+
+BATCH = 16
+LOGGING = f"""
+import os, signal, sys
+last, log, seen = int(sys.argv[1]), sys.argv[2], 0
+changing = {{"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"}}
+def hook(event, arguments):
+    global seen
+    if event in changing or (event == "open" and isinstance(arguments[2], int) and arguments[2] & 3):
+        if "artifacts/cache" in str(arguments[0]):
+            seen += 1
+            if seen == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+from retrieve_cli import embedding
+from retrieve_cli.assemble import splade
+from retrieve_cli.cli.main import main
+from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.splade.encoder import SpladeEncoder
+from retrieve_cli.manifest import text_key
+embedding.BATCH = splade._BATCH = {BATCH}
+def logged(kind, method):
+    def encode(self, texts, *rest):
+        with open(log, "a") as file:
+            file.writelines(f"{{kind}} {{text_key(text).hex()}}\\n" for text in texts)
+        return method(self, texts, *rest)
+    return encode
+OnnxEncoder.encode_passages_into = logged("tokens", OnnxEncoder.encode_passages_into)
+SpladeEncoder.encode_passages = logged("weights", SpladeEncoder.encode_passages)
+sys.addaudithook(hook)
+sys.exit(main(sys.argv[3:]))
+"""
+"""The program in small batches, killed just before the n-th thing that it does to the caches; it notes what it read."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_masked(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(autouse=True)
+def _encoders(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens and term weights by the small model, in batches of sixteen texts."""
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", str(model))
+    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
+    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(model.parent / "cache"))
+    monkeypatch.setattr(embedding, "BATCH", BATCH)
+    monkeypatch.setattr(splade, "_BATCH", BATCH)
+
+
+def tools(count: int = 100, version: int = 0) -> list[dict[str, Any]]:
+    """Texts of many lengths; every tenth is the same as the one before."""
+    numbers = [number - (number % 10 == 9) for number in range(count)]
+    texts = [f"segment lungs {number} " + "word the " * (number % 9) + f"v{version}" for number in numbers]
+    return [{"id": f"t{at}", "name": "tool", "description": text} for at, text in enumerate(texts)]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_catalog(tmp_path / "tools.jsonl", tools())
+
+
+DISTINCT = 90
+KINDS = ("tokens", "weights")
+Cached = dict[str, set[bytes]]
+
+
+def cached(artifacts: Path, card: ModelCard) -> Cached:
+    """The texts whose tokens and vectors, and whose term weights, are in files that are whole."""
+    found: Cached = {}
+    for kind in KINDS:
+        joined = b"".join(pickles.load(path)["keys"].tobytes() for path in artifacts.glob(f"cache/*.{kind}/*.pkl"))
+        found[kind] = {joined[at : at + 20] for at in range(0, len(joined), 20)}
+    vectors = VectorCache(artifacts / "cache", card)
+    # Killed between a batch's tokens and its vectors: those texts go through the encoder again, for their vectors.
+    found["tokens"] = {key for key in found["tokens"] if key in vectors}
+    return found
+
+
+def contents(artifacts: Path) -> dict[str, bytes]:
+    """The live generation's files; the manifest says when it was built as well."""
+    folder = artifacts / "generations" / live(artifacts)
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
+
+
+def encoder_card(artifacts: Path) -> ModelCard:
+    manifest = Manifest.read(artifacts / "generations" / live(artifacts) / "manifest.json")
+    return ModelCard(**manifest.recipe["encoder"])
+
+
+def weighed(said: str) -> tuple[int, int]:
+    """How many texts went through the SPLADE encoder, and of how many."""
+    [found] = re.findall(r"splade: (\d+) of (\d+) texts encoded", said)
+    return int(found[0]), int(found[1])
+
+
+def embedded(out: str) -> int:
+    return int(re.findall(r"(\d+) embedded", out)[0])
+
+
+# ------------------------------------------------------------------------------------------------------- kills
+
+
+def killed(step: int, source: Path, log: Path) -> Iterator[tuple[str, bytes]]:
+    """Runs a build up to one of its steps; what it began to encode, by kind. Nothing where it came to its end."""
+    log.unlink(missing_ok=True)
+    command = [sys.executable, "-c", LOGGING, str(step), str(log), "build", "--catalog", str(source)]
+    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=300)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    for line in log.read_text().splitlines() if log.exists() else ():
+        kind, key = line.split()
+        yield kind, bytes.fromhex(key)
+
+
+def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
+    source: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    fresh, artifacts = tmp_path / "fresh", tmp_path / "artifacts"
+    assert retrieve("build", "--catalog", source, "--artifacts", fresh).code == 0
+    card, point = encoder_card(fresh), random.Random(0)
+    known: Cached = {kind: set() for kind in KINDS}
+    goings_on = dict.fromkeys(KINDS, 0)
+    while not (artifacts / "current").exists():
+        encoded = list(killed(point.randint(5, 22), source, tmp_path / "log"))
+        after = cached(artifacts, card)
+        for kind in KINDS:
+            mine = [key for each, key in encoded if each == kind]
+            assert len(mine) == len(set(mine))
+            assert not known[kind] & set(mine)
+            assert known[kind] <= after[kind] <= known[kind] | set(mine)
+            goings_on[kind] += bool(known[kind] and mine)
+        known = after
+    assert all(goings_on.values()), "a build went on with tokens, and one with weights"
+    assert [len(known[kind]) for kind in KINDS] == [DISTINCT, DISTINCT]
+    assert contents(artifacts) == contents(fresh)
+    assert not list(artifacts.rglob(".*"))
+
+
+def test_a_build_after_one_that_was_killed_anywhere_ends_as_one_that_was_not(
+    source: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    fresh, artifacts = tmp_path / "fresh", tmp_path / "artifacts"
+    assert retrieve("build", "--catalog", source, "--artifacts", fresh).code == 0
+    wanted, card = contents(fresh), encoder_card(fresh)
+    for step in random.Random(0).sample(range(4, 60), 3):
+        shutil.rmtree(artifacts, ignore_errors=True)
+        assert list(killed(step, source, tmp_path / "log"))
+        assert not (artifacts / "current").exists()
+        known = cached(artifacts, card)
+        done = retrieve("build", "--catalog", source)
+        assert done.code == 0, done.err
+        assert weighed(done.err) == (DISTINCT - len(known["weights"]), DISTINCT)
+        assert embedded(done.out) == DISTINCT - len(known["tokens"])
+        assert contents(artifacts) == wanted
+        assert not list(artifacts.rglob(".*"))
+
+
+# ------------------------------------------------------------------------------------- damage, and a full disk
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 0x10
+    path.write_bytes(data)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a bit": flip,
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-7]),
+    "empty": lambda path: path.write_bytes(b""),
+    "garbage": lambda path: path.write_bytes(b"garbage" * 999),
+    "gone": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_file_of_the_cache_is_said_and_computed_again_and_no_other(
+    source: Path, retrieve: Program, kind: str, how: str
+) -> None:
+    assert retrieve("build", "--catalog", source).code == 0
+    artifacts = Path("artifacts")
+    wanted = contents(artifacts)
+    path = sorted(artifacts.glob(f"cache/*.{kind}/*.pkl"))[1]
+    lost = len(pickles.load(path)["starts"]) - 1
+    DAMAGE[how](path)
+    done = retrieve("build", "--catalog", source)
+    assert done.code == 0, done.err
+    assert (str(path) in done.err) == (how != "gone")
+    assert (embedded(done.out), weighed(done.err)[0]) == ((lost, 0) if kind == "tokens" else (0, lost))
+    assert contents(artifacts) == wanted
+    assert "damaged" not in retrieve("build", "--catalog", source).err
+
+
+@contextmanager
+def files_may_not_grow(limit: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_where_there_is_no_room_for_the_cache_the_live_index_stays_and_the_next_build_goes_on(
+    source: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "few.jsonl", tools(3, version=1))).code == 0
+    artifacts = Path("artifacts")
+    before = live(artifacts)
+    largest = max(path.stat().st_size for path in artifacts.glob("cache/*.weights/*"))
+    with files_may_not_grow(largest):
+        done = retrieve("build", "--catalog", source)
+    assert (done.code, "File too large" in done.err) == (1, True)
+    assert live(artifacts) == before
+    assert not list(artifacts.rglob(".*"))
+    assert retrieve("build", "--catalog", source).code == 0
+    assert retrieve("build", "--catalog", source, "--artifacts", "fresh").code == 0
+    assert contents(artifacts) == contents(Path("fresh"))
+
+
+# ------------------------------------------------------------------------------------------------------- syncs
+
+
+def test_a_sync_encodes_only_what_is_new_and_equals_a_fresh_build(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tools(30)
+    assert retrieve("build", "--catalog", write_catalog(source, before)).code == 0
+    renamed = [{**tool, "id": f"new-{tool['id']}"} for tool in before]
+    several = [{**renamed[7], "id": f"again{number}"} for number in range(3)]
+    edited = [{**renamed[20], "description": "denoise brains"}]
+    for number, (catalog, new) in enumerate(
+        [(renamed[::-1], 0), (edited + renamed[5:20] + renamed[21:] + several, 1), (several + before, 0)]
+    ):
+        write_catalog(source, catalog)
+        done = retrieve("sync", "-v")
+        assert done.code == 0, done.err
+        assert weighed(done.err)[0] == new
+        assert retrieve("build", "--catalog", source, "--artifacts", f"fresh{number}").code == 0
+        assert contents(Path("artifacts")) == contents(Path(f"fresh{number}"))
+    assert retrieve("sync", "--verify").code == 0
+
+
+def test_weights_are_kept_for_one_card_and_go_with_the_last_generation_that_has_them(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    assert weighed(retrieve("build", "--catalog", source).err)[0] == DISTINCT
+    monkeypatch.setenv("RETRIEVE_SPLADE__TOP_TERMS", "5")
+    assert weighed(retrieve("build", "--catalog", source).err)[0] == DISTINCT
+    assert len(list(Path("artifacts/cache").glob("*.weights"))) == 1
+    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", "")
+    assert retrieve("build", "--catalog", source).code == 0
+    assert not list(Path("artifacts/cache").glob("*.weights"))
+    assert list(Path("artifacts/cache").glob("*.tokens"))
