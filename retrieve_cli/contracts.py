@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     Rows = NDArray[np.int64]
     Terms = NDArray[np.int32]
+    Mask = NDArray[np.bool_]
 
 Json = Any
 """A value that JSON can hold."""
@@ -287,11 +288,56 @@ class SparseEncoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A question as it was asked (`text`) under the id it is reported by."""
+class Request:
+    """A question as it was asked, with all that narrows it."""
 
     text: str
     id: str = "0"
+    also: tuple[str, ...] = ()
+    """Other ways to put it, asked along with it."""
+    files: tuple[str, ...] = ()
+    """Paths of what it is about."""
+    filters: tuple[str, ...] = ()
+    """Conditions on records, all of which must hold."""
+    doc_ids: tuple[str, ...] = ()
+    """The only records that may be found, where there are any."""
+    tenant: str | None = None
+    """Whose records may be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question as the legs are asked it (`text`) under the id it is reported by."""
+
+    text: str
+    id: str = "0"
+    also: tuple[Query, ...] = ()
+    """The same in other words: their rankings are fused with its own."""
+    records: Mask | None = field(default=None, compare=False)
+    """(records,) bool: the records that may be found; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a request comes to: the query that the legs are asked, and what of it came from where."""
+
+    request: Request
+    query: Query
+    clean: str
+    """The text without its control tags."""
+    formats: tuple[str, ...] = ()
+    """Tokens of files and of tags: `format:CT`."""
+    excluded: tuple[str, ...] = ()
+    """Ids of the records that are not to be found."""
+    filters: tuple[tuple[str, str], ...] = ()
+    """The conditions that hold: the field of each, and the whole as the filter language writes it."""
+    notices: tuple[str, ...] = ()
+    """What was not understood, and what a file is not."""
+
+    @property
+    def enhanced(self) -> str:
+        """The clean text and the tokens behind it."""
+        return " ".join([self.clean, *self.formats]).strip()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,6 +351,10 @@ class Candidates:
     mean: float
     deviation: float
     """Mean and standard deviation of the query's score over every row of the index; rows without a match count."""
+    before: int = 0
+    """How many rows, or groups, could be listed for this query."""
+    after: int = 0
+    """How many of them a filter lets through; all of them where there is none."""
 
 
 class Index(Protocol):
@@ -317,9 +367,20 @@ class Index(Protocol):
     def __len__(self) -> int:
         """Number of rows."""
 
-    def search(self, queries: Sequence[Any], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+    def search(
+        self,
+        queries: Sequence[Any],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+    ) -> list[Candidates]:
         """The `depth` best rows for each query. With `starts` (first row of each group, then the number of rows),
-        the best groups instead, a group being worth its best row. An answer does not depend on the batch."""
+        the best groups instead, a group being worth its best row. An answer does not depend on the batch.
+
+        `allowed` says by query which rows, or groups, may be listed; None: all. Of those the `depth` best are listed,
+        however many better ones are not allowed.
+        """
 
     def score(self, query: Any, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The query's score for each of `rows` (or groups), exactly, whether or not a search would find them."""
@@ -372,20 +433,76 @@ class Ranking:
 
     query: Query
     hits: tuple[Hit, ...] = ()
+    trace: Mapping[str, Json] = field(default_factory=dict, compare=False)
+    """What the stages have to say of it besides its hits."""
 
     @classmethod
-    def of(cls, query: Query, hits: Iterable[Hit]) -> Ranking:
+    def of(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
         """Hits in order, by score and then by chunk id: a run repeats to the byte. Nobody else puts hits in order."""
-        return cls(query, tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))))
+        return cls(query, tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))), trace or {})
 
     @classmethod
-    def again(cls, query: Query, hits: Iterable[Hit]) -> Ranking:
+    def again(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
         """Hits of a ranking that have other scores now, in their new order; equal ones stay as they stood."""
-        return cls(query, tuple(sorted(hits, key=lambda hit: -hit.score)))
+        return cls(query, tuple(sorted(hits, key=lambda hit: -hit.score)), trace or {})
 
     def first(self, count: int) -> Ranking:
         """The first `count` hits."""
-        return Ranking(self.query, self.hits[:count])
+        return Ranking(self.query, self.hits[:count], self.trace)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Consecutive chunks of one record, read as one text: a hit and what stands around it."""
+
+    doc_id: str
+    first: int
+    last: int
+    """Index within the record of the first and the last chunk."""
+    text: str
+    """The record's text from `start` to `end`; of what lies between two chunks, all of it white space, only the
+    extent is known and not the kind."""
+    start: int
+    end: int
+    start_line: int
+    end_line: int
+    merged: tuple[str, ...] = ()
+    """Chunk ids of the later hits that lie in it and are no results of their own any more, best first."""
+
+    @classmethod
+    def of(cls, chunk: Mapping[str, Json]) -> Span:
+        """A row of `chunks.jsonl` alone."""
+        places = {key: chunk[key] for key in ("doc_id", "text", "start", "end", "start_line", "end_line")}
+        return cls(first=chunk["index"], last=chunk["index"], **places)
+
+    def __len__(self) -> int:
+        """How many chunks it has."""
+        return self.last - self.first + 1
+
+    @property
+    def chunk_ids(self) -> tuple[str, ...]:
+        return tuple(f"{self.doc_id}#{index}" for index in range(self.first, self.last + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a budget was spent on, and what it had no room for."""
+
+    chunks: int
+    """Chunks that are handed on, those around a hit included."""
+    tokens: int | None = None
+    """Sum over the texts that are handed on, each counted by itself; None where tokens are not limited."""
+    max_chunks: int | None = None
+    max_tokens: int | None = None
+    tokenizer: str | None = None
+    """What counted the tokens."""
+    cut: tuple[tuple[str, str], ...] = ()
+    """Chunk ids of hits that are left out, or shown without what stands around them, and why; in rank order."""
+
+    def as_json(self) -> dict[str, Json]:
+        """The budget as the output tells it."""
+        kept = {name: getattr(self, name) for name in ("max_chunks", "chunks", "max_tokens", "tokens", "tokenizer")}
+        return {**kept, "cut": [{"id": name, "why": why} for name, why in self.cut]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,13 +515,28 @@ class Result:
     freshness: Freshness = "fresh"
     confidence: float | None = None
     """Probability that it is relevant, where the scores were calibrated."""
+    context: Span | None = None
+    """The hit with its neighbours, where they were asked for; its score and place are the hit's own."""
+
+    @property
+    def text(self) -> str:
+        """What is handed on of it, and what a budget counts."""
+        return str(self.chunk["text"]) if self.context is None else self.context.text
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A text that a question was asked in, and how many results were good enough."""
+
+    text: str
+    results: int
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All there is to say about one query."""
+    """All there is to say about one question."""
 
-    query: Query
+    question: Question
     results: tuple[Result, ...]
     unit: Unit
     """Whether a result stands for a record (by its best chunk) or for a chunk."""
@@ -421,6 +553,23 @@ class Answer:
     reranked: bool = False
     confidence: Mapping[str, Json] | None = None
     """What the results' confidence was measured on, and what was left out for having too little."""
+    deadline: Mapping[str, Json] | None = None
+    """Where there was one: its `ms`, whether it was `met`, the steps `asked` for and those that were `done`."""
+    attempts: tuple[Attempt, ...] = ()
+    """Where the first one found too little: all of them. The results are those of the one that found the most."""
+    trace: Mapping[str, Json] = field(default_factory=dict)
+    """What the stages have to say besides the hits: filters, gate, texts, thresholds, diversity."""
+    spent: Spent | None = None
+    """Where there was a budget."""
+    stages: tuple[tuple[str, int], ...] = ()
+    """How many hits each stage handed on."""
+    run_id: str | None = None
+    """Where it was kept."""
+
+    @property
+    def query(self) -> Request:
+        """The question as it was asked."""
+        return self.question.request
 
 
 class PairScorer(Protocol):

@@ -4,6 +4,7 @@ records.jsonl   one line a record: what a hit shows of it
 chunks.jsonl    one line a chunk: its text, span, section
 offsets.pkl     where each line starts, each record's first chunk; by record its id, the SHA-1 of its content and of
                 what it was read from, its line there; by chunk the SHA-1 of the text that was embedded
+columns.pkl     what records can be filtered by: the values of their fields, and who has them
 dense.faiss     one row a chunk
 bm25.pkl        one row a record or a chunk
 splade.pkl      one row a chunk, where there is such a leg
@@ -29,10 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows
+    from retrieve_cli.indexes.columns import Columns, ColumnsWriter
     from retrieve_cli.lock import Hold
 
 RECORDS, CHUNKS, OFFSETS, DENSE, BM25 = "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"
-TOKENS, SPLADE = "tokens.pkl", "splade.pkl"
+TOKENS, SPLADE, COLUMNS = "tokens.pkl", "splade.pkl", "columns.pkl"
+COLUMNS_CARD = 1
+"""Which values of a record can be filtered by; part of the recipe, raised where that changes."""
 
 _RECORD_KEYS = frozenset(
     "id name description url license keywords group supporting_data metadata fields kind source line sha1".split()
@@ -61,6 +65,7 @@ class GenerationWriter:
         self._contents: list[bytes] = []
         self._origins: list[bytes] = []
         self._texts: list[bytes] = []
+        self._columns = _columns_writer()
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -85,6 +90,7 @@ class GenerationWriter:
         """
         row = _record_row(record)
         self._records.append(row)
+        self._columns.append(row)
         for chunk in chunks:
             self._chunks.append(_chunk_row(record, chunk))
         texts = [text_key(chunk.embedded) for chunk in chunks]
@@ -96,6 +102,10 @@ class GenerationWriter:
         """Writes a record of an older generation again, which now stands in another line perhaps."""
         shift = line - int(old.lines[row])
         self._records.copy(_moved(old.records, row, shift, _RECORD_LINES))
+        if old.manifest.recipe.get("columns") == COLUMNS_CARD:
+            self._columns.keep(old.columns, row)
+        else:
+            self._columns.append(old.records[row])
         first, end = int(old.starts[row]), int(old.starts[row + 1])
         for chunk in range(first, end):
             self._chunks.copy(_moved(old.chunks, chunk, shift, _CHUNK_LINES))
@@ -134,7 +144,14 @@ class GenerationWriter:
             "texts": _digests(self._texts),
         }
         pickles.dump(offsets, self._folder / OFFSETS)
-        return {RECORDS: len(self._ids), CHUNKS: self._starts[-1]}
+        pickles.dump(self._columns.finish(), self._folder / COLUMNS)
+        return {RECORDS: len(self._ids), COLUMNS: len(self._ids), CHUNKS: self._starts[-1]}
+
+
+def _columns_writer() -> ColumnsWriter:
+    from retrieve_cli.indexes.columns import ColumnsWriter  # queries without a filter do without it
+
+    return ColumnsWriter()
 
 
 def chunk_table(folder: Path) -> Table:
@@ -223,6 +240,25 @@ class Generation:
     def contents_by_id(self) -> dict[str, bytes]:
         """SHA-1 of the content of every record."""
         return {self.record_id(row): digest.tobytes() for row, digest in enumerate(self.contents)}
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What records can be filtered by.
+
+        Raises:
+            IndexCorrupt: the file is damaged.
+            UsageError: the index was built before there were filters.
+        """
+        from retrieve_cli.indexes.columns import Columns
+
+        if COLUMNS not in self.manifest.files:
+            raise UsageError("this index has no columns to filter by", hint="bring it up to date: retrieve sync")
+        columns = Columns(pickles.load(self.folder / COLUMNS))
+        if len(columns) != len(self.records):
+            hint = "retrieve inspect verify"
+            raise IndexCorrupt(f"{COLUMNS} has {len(columns)} rows for {len(self.records)} records", hint=hint)
+        self.expect(COLUMNS, len(columns))
+        return columns
 
     @cached_property
     def rows_by_origin(self) -> dict[bytes, int]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from retrieve_cli.answering.reading import allowed_by
 from retrieve_cli.assemble import encoders, pipelines
-from retrieve_cli.config import Settings, unknown
+from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.generation import CHUNKS, RECORDS, Generation
 from retrieve_cli.store import Store
 
@@ -30,26 +31,15 @@ def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
-    """Records that pass every `FIELD=VALUE`, at most `limit` of them (0: all), and how many there are in all.
+    """Records that pass every filter, at most `limit` of them (0: all), and how many there are in all.
 
     Raises:
-        UsageError: a filter is not of that form, or no record has the field.
+        UsageError: a filter is none, or no record has the field.
     """
-    wanted = [_filter(text) for text in filters]
-    found: list[dict[str, Json]] = []
-    matched = 0
-    fields: set[str] = set()
-    for row in generation.records:
-        values = flat(row)
-        fields |= values.keys()
-        if all(value.casefold() in values.get(field, ()) for field, value in wanted):
-            matched += 1
-            if not limit or len(found) < limit:
-                found.append(row)
-    for field, _ in wanted:
-        if field not in fields:
-            raise unknown(f"field `{field}`: no record has it", field, sorted(fields))
-    return {"matched": matched, "total": len(generation.records), "records": found}
+    allowed = allowed_by(generation, filters)
+    rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
+    shown = [generation.records[row] for row in (rows[:limit] if limit else rows)]
+    return {"matched": len(rows), "total": len(generation.records), "records": shown}
 
 
 def record(generation: Generation, record_id: str) -> dict[str, Json]:
@@ -110,26 +100,3 @@ def history(store: Store) -> list[dict[str, Json]]:
         for kept in reversed(store.kept())
         if {RECORDS, CHUNKS} <= kept.manifest.files.keys()
     ]
-
-
-def flat(row: Mapping[str, Json]) -> dict[str, list[str]]:
-    """A record's values by field, folded for comparison; a nested one by its own name and by its dotted path."""
-    values: dict[str, list[str]] = {}
-    waiting: list[tuple[str, str, Json]] = [(key, key, value) for key, value in row.items()]
-    while waiting:
-        path, name, value = waiting.pop()
-        if isinstance(value, Mapping):
-            waiting += [(f"{path}.{key}", key, inner) for key, inner in value.items()]
-            continue
-        parts = value if isinstance(value, list) else [value]
-        texts = [str(part).casefold() for part in parts if not isinstance(part, Mapping | list) and part is not None]
-        for known_as in {path, name}:
-            values.setdefault(known_as, []).extend(texts)
-    return values
-
-
-def _filter(text: str) -> tuple[str, str]:
-    field, equals, value = text.partition("=")
-    if not equals or not field:
-        raise UsageError(f"--filter {text!r} is not FIELD=VALUE", hint="for example: --filter license=MIT")
-    return field, value

@@ -23,6 +23,7 @@ from retrieve_cli.contracts import (
     Unit,
 )
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.generation import COLUMNS_CARD
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -99,6 +100,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             "encoder": asdict(encoder.card),
             "bm25": text_card,
             "dense": parameters.card,
+            "columns": COLUMNS_CARD,
             **({"tokens": tokens.CARD} if keeps_tokens else {}),
             **({"splade": dict(sparse.card)} if sparse else {}),
         },

@@ -23,12 +23,12 @@ from retrieve_cli import pickles
 from retrieve_cli.contracts import Candidates, Field, Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.indexes.analyzer import Analyzer
-from retrieve_cli.indexes.selection import candidates, grouped, rows_of
+from retrieve_cli.indexes.selection import candidates, grouped, masks, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Vectors
 
     Floats = NDArray[np.float64]
 
@@ -239,12 +239,19 @@ class TermIndex(ABC):
     def _scores(self, query: str) -> Vectors:
         """The query's score for every row, (n,) float32, 0 where none of its terms occurs."""
 
-    def search(self, queries: Sequence[str], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+    def search(
+        self,
+        queries: Sequence[str],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+    ) -> list[Candidates]:
         """The best rows with a term of the query; rows without one are never listed."""
         found = []
-        for query in queries:
+        for query, mask in zip(queries, masks(queries, allowed), strict=True):
             scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.flatnonzero(scores), depth))
+            found.append(candidates(scores, np.flatnonzero(scores), depth, mask))
         return found
 
     def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:

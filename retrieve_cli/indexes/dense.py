@@ -6,6 +6,7 @@ bound by memory bandwidth either way. The file stays an ordinary faiss index tha
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import struct
@@ -18,10 +19,10 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Json, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.indexes.selection import best, candidates, grouped, rows_of, spread
+from retrieve_cli.indexes.selection import best, candidates, grouped, masks, rows_of, spread
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Vectors
 
 _FLAT_HEADER = struct.Struct("<4siqqq?iQ")
 """faiss write_index of an IndexFlatIP: "IxFI", d, ntotal, two unused, is_trained, metric, number of floats."""
@@ -36,6 +37,12 @@ _WORTH_THREADS = 8
 """Queries from which on they are spread over the cores: NumPy lets go of the interpreter while it multiplies."""
 _SAMPLE = 4096
 """Rows from which an approximate index estimates how a query's scores are spread."""
+_EXACT_SHARE = 0.2
+"""Up to this share of allowed rows a graph is not walked, but each of them scored: that is exact, and faster than to
+walk past many rows for each that may be listed."""
+_MARGIN = 2
+"""How much broader a walk for some rows is than their share asks for: they may lie together, far from the query. Of the
+best twenty in one half of 30,000 vectors it found 60 % at worst without this margin, and 90 % with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +133,27 @@ class FlatIndex:
         """The vectors of rows, (n, dim) float32."""
         return self._vectors[rows]
 
-    def search(self, queries: Sequence[Vectors], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+    def search(
+        self,
+        queries: Sequence[Vectors],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+    ) -> list[Candidates]:
         """The best rows by inner product. One product a query: its scores then do not depend on the batch."""
 
-        def find(query: Vectors) -> Candidates:
+        def find(query: Vectors, mask: Mask | None) -> Candidates:
             scores = grouped(self._scores(query), starts)
-            return candidates(scores, np.arange(len(scores)), depth)
+            return candidates(scores, np.arange(len(scores)), depth, mask)
 
+        asked = masks(queries, allowed)
         if len(queries) < _WORTH_THREADS:
-            return [find(query) for query in queries]
+            return [find(*each) for each in zip(queries, asked, strict=True)]
         from concurrent.futures import ThreadPoolExecutor  # a single query does without it
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None) as threads:
-            return list(threads.map(find, queries))
+            return list(threads.map(find, queries, asked))
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The inner product with each of `rows`, or the best one in each group of rows."""
@@ -174,9 +189,20 @@ class HnswIndex:
     def dim(self) -> int:
         return int(self._index.d)
 
-    def search(self, queries: Sequence[Vectors], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
-        """Near enough the best rows; the spread of scores is estimated from an even sample of rows."""
-        return [self._search(query, depth, starts) for query in queries]
+    def search(
+        self,
+        queries: Sequence[Vectors],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+    ) -> list[Candidates]:
+        """Near enough the best rows; the spread of scores is estimated from an even sample of rows.
+
+        Where few rows are allowed the answer is exact.
+        """
+        asked = zip(queries, masks(queries, allowed), strict=True)
+        return [self._search(query, depth, starts, mask) for query, mask in asked]
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The exact inner product with each of `rows`, or the best one in each group of rows."""
@@ -186,20 +212,54 @@ class HnswIndex:
         """The vectors of rows, (n, dim) float32."""
         return np.asarray(self._index.reconstruct_batch(rows), np.float32)
 
-    def _search(self, query: Vectors, depth: int, starts: Rows | None) -> Candidates:
-        reach = min(depth if starts is None else 3 * depth, len(self))
-        if reach == 0:
+    def _search(self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None) -> Candidates:
+        before = len(self) if starts is None else len(starts) - 1
+        if before == 0:
             return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), 0.0, 0.0)
-        scores, rows = (found[0] for found in self._index.search(query[None], reach))
+        after = before if allowed is None else int(np.count_nonzero(allowed))
+        if allowed is None or after == before:
+            rows, scores = self._walk(query, depth, starts)
+        else:
+            rows, scores = self._within(query, depth, starts, allowed)
+        sample = self.score(query, _sample(before), starts=starts)
+        mean, deviation = spread(sample, len(sample))
+        kept = best(scores, np.arange(len(rows)), depth)
+        return Candidates(rows[kept], scores[kept], mean, deviation, before, after)
+
+    def _within(self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask) -> tuple[Rows, Vectors]:
+        """Allowed rows or groups and their scores, the best ones among them: all of them where they are few."""
+        chosen = np.flatnonzero(allowed)
+        only = allowed if starts is None else np.repeat(allowed, np.diff(starts))
+        if only.mean() > _EXACT_SHARE:
+            rows, scores = self._walk(query, depth, starts, only)
+            # A walk may end in a part of the graph from which what is allowed cannot be reached.
+            if len(rows) >= min(depth, len(chosen)):
+                return rows, scores
+        blocks = (chosen[at : at + _BLOCK] for at in range(0, len(chosen), _BLOCK))
+        found = [self.score(query, block, starts=starts) for block in blocks]
+        return chosen, np.concatenate([np.empty(0, np.float32), *found])
+
+    def _walk(self, query: Vectors, depth: int, starts: Rows | None, only: Mask | None = None) -> tuple[Rows, Vectors]:
+        """What a walk of the graph finds of all rows or of `only` some: rows or groups, and their scores."""
+        reach = min(depth if starts is None else 3 * depth, len(self))
+        limits = None if only is None else self._limits(only, reach)
+        scores, rows = (found[0] for found in self._index.search(query[None], reach, params=limits))
         scores, rows = scores[rows >= 0], rows[rows >= 0].astype(np.int64)
         if starts is not None:
             rows = np.searchsorted(starts, rows, side="right") - 1
             rows, first = np.unique(rows, return_index=True)
             scores = scores[first]  # faiss lists rows best first, so that a group's first row is its best
-        sample = self.score(query, _sample(len(self) if starts is None else len(starts) - 1), starts=starts)
-        mean, deviation = spread(sample, len(sample))
-        kept = best(scores, np.arange(len(rows)), depth)
-        return Candidates(rows=rows[kept], scores=scores[kept], mean=mean, deviation=deviation)
+        return rows, scores
+
+    def _limits(self, only: Mask, reach: int) -> Any:
+        """faiss's parameters of a walk that lists `only` some rows.
+
+        It passes the others too, so that it has to be broader by as much as these are fewer, to find them as well.
+        """
+        faiss = _faiss()
+        chosen = faiss.IDSelectorBitmap(np.packbits(only, bitorder="little"))
+        breadth = math.ceil(_MARGIN * max(self._index.hnsw.efSearch, reach) / float(only.mean()))
+        return faiss.SearchParametersHNSW(sel=chosen, efSearch=breadth)
 
 
 def _sample(rows: int) -> Rows:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Vectors
 
 
 def best(scores: Vectors, among: Rows, depth: int) -> Rows:
@@ -48,8 +49,18 @@ def rows_of(groups: Rows, starts: Rows) -> tuple[Rows, Rows]:
     return rows, begins
 
 
-def candidates(scores: Vectors, among: Rows, depth: int) -> Candidates:
-    """The answer of an exact index from the scores of all its rows, where rows outside `among` score zero."""
+def masks(queries: Sequence[Any], allowed: Sequence[Mask | None] | None) -> Sequence[Mask | None]:
+    """For each query the rows that may be listed, None for all."""
+    return [None] * len(queries) if allowed is None else allowed
+
+
+def candidates(scores: Vectors, among: Rows, depth: int, allowed: Mask | None = None) -> Candidates:
+    """The answer of an exact index from the scores of all its rows, where rows outside `among` score zero.
+
+    Of `among`, the rows that are `allowed` are listed.
+    """
+    # Over all rows, allowed or not: what a score means, and so a record's fused score, must not hang on the filter.
     mean, deviation = spread(scores[among], len(scores))
-    rows = best(scores, among, depth)
-    return Candidates(rows=rows, scores=scores[rows], mean=mean, deviation=deviation)
+    within = among if allowed is None else among[allowed[among]]
+    rows = best(scores, within, depth)
+    return Candidates(rows, scores[rows], mean, deviation, before=len(among), after=len(within))

@@ -17,12 +17,12 @@ import numpy as np
 from retrieve_cli import pickles
 from retrieve_cli.contracts import Candidates, Json, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.indexes.selection import candidates, grouped, rows_of
+from retrieve_cli.indexes.selection import candidates, grouped, masks, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows, Terms, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Terms, Vectors
 
 _HINT = "retrieve inspect verify"
 
@@ -49,7 +49,7 @@ class SparseWriter:
         self._old = stored
 
     def keep(self, row: int) -> None:
-        """Appends a row of the older index, each of them at most once."""
+        """Appends a row of the older index."""
         self._origins.append(row)
 
     def add(self, weights: TermWeights) -> None:
@@ -65,15 +65,11 @@ class SparseWriter:
         The same rows give the same arrays, whichever of them were kept.
         """
         origins = np.array(self._origins, np.int64)
-        fresh, kept = np.flatnonzero(origins < 0), np.flatnonzero(origins >= 0)
-        moved = np.full(self._old["length"], -1, np.int64)
-        moved[origins[kept]] = kept
-        old_rows = moved[self._old["rows"]]
-        still = old_rows >= 0
-        old_terms = np.repeat(np.arange(len(self._old["starts"]) - 1), np.diff(self._old["starts"]))
-        terms = np.concatenate([old_terms[still], np.array(self._terms, np.int64)])
-        rows = np.concatenate([old_rows[still], np.repeat(fresh, np.array(self._sizes, np.int64))])
-        impacts = np.concatenate([self._old["impacts"][still], np.array(self._weights, np.float32)])
+        fresh = np.flatnonzero(origins < 0)
+        old_terms, old_rows, old_impacts = self._kept(origins)
+        terms = np.concatenate([old_terms, np.array(self._terms, np.int64)])
+        rows = np.concatenate([old_rows, np.repeat(fresh, np.array(self._sizes, np.int64))])
+        impacts = np.concatenate([old_impacts, np.array(self._weights, np.float32)])
         order = np.argsort(terms * len(origins) + rows)  # no two are equal, so that any sort gives the same
         vocabulary = int(terms.max()) + 1 if len(terms) else 0
         return {
@@ -83,6 +79,18 @@ class SparseWriter:
             "rows": rows[order].astype(np.int32),
             "impacts": impacts[order],
         }
+
+    def _kept(self, origins: Rows) -> tuple[Rows, Rows, Vectors]:
+        """The postings taken from the older index: term, row here and weight of each, once for every row it became."""
+        kept = np.flatnonzero(origins >= 0)
+        kept = kept[np.argsort(origins[kept], kind="stable")]  # what became of an older row lies together
+        times = np.bincount(origins[kept], minlength=self._old["length"])
+        first = np.cumsum(times) - times
+        copies = times[self._old["rows"]]
+        posting = np.repeat(np.arange(len(copies)), copies)
+        number = np.arange(len(posting)) - np.repeat(np.cumsum(copies) - copies, copies)
+        terms = np.repeat(np.arange(len(self._old["starts"]) - 1), np.diff(self._old["starts"]))
+        return terms[posting], kept[first[self._old["rows"][posting]] + number], self._old["impacts"][posting]
 
     def write(self, path: Path) -> int:
         """Writes it; returns the number of rows."""
@@ -112,12 +120,19 @@ class SparseIndex:
     def __len__(self) -> int:
         return self._length
 
-    def search(self, queries: Sequence[TermWeights], *, depth: int, starts: Rows | None = None) -> list[Candidates]:
+    def search(
+        self,
+        queries: Sequence[TermWeights],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+    ) -> list[Candidates]:
         """The best rows with a term of the query; rows without one are never listed."""
         found = []
-        for query in queries:
+        for query, mask in zip(queries, masks(queries, allowed), strict=True):
             scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.flatnonzero(scores), depth))
+            found.append(candidates(scores, np.flatnonzero(scores), depth, mask))
         return found
 
     def score(self, query: TermWeights, rows: Rows, *, starts: Rows | None = None) -> Vectors:

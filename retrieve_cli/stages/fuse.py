@@ -10,10 +10,10 @@ import numpy as np
 from retrieve_cli.contracts import Evidence, Ranking
 from retrieve_cli.stages.fusion import Fusion, highest, weighted_sum
 from retrieve_cli.stages.pool import Pool, gather
-from retrieve_cli.stages.retrieve import Leg, hits
+from retrieve_cli.stages.retrieve import Leg, hits, masks, traced
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows
+    from retrieve_cli.contracts import Mask, Rows
 
 
 class Fuse:
@@ -30,13 +30,15 @@ class Fuse:
         self._keep = keep
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
-        gathered = self.gather([ranking.query.text for ranking in rankings])
+        gathered = self.gather([ranking.query.text for ranking in rankings], masks(rankings))
         return [self._fuse(ranking, *each) for ranking, each in zip(rankings, gathered, strict=True)]
 
-    def gather(self, texts: Sequence[str]) -> list[tuple[Sequence[Any], Pool]]:
-        """For each query, what each leg was asked, and the pool of what they found."""
+    def gather(
+        self, texts: Sequence[str], within: Sequence[Mask | None] | None = None
+    ) -> list[tuple[Sequence[Any], Pool]]:
+        """For each query, what each leg was asked, and the pool of what they found; `within`: of which records."""
         prepared = [leg.prepare(texts) for leg in self.legs]
-        found = [leg.find(queries) for leg, queries in zip(self.legs, prepared, strict=True)]
+        found = [leg.find(queries, within) for leg, queries in zip(self.legs, prepared, strict=True)]
         asked = zip(zip(*prepared, strict=True), zip(*found, strict=True), strict=True)
         return [(queries, gather(self.legs, queries, lists)) for queries, lists in asked]
 
@@ -55,7 +57,7 @@ class Fuse:
         ]
         chunks = self._best_chunks(queries, pool.rows[kept])
         found = hits(self.legs[0].layout, chunks, fused[kept].tolist(), evidence)
-        return Ranking.of(ranking.query, found).first(self._keep)
+        return Ranking.of(ranking.query, found, trace=traced(ranking, self.legs, pool.lists)).first(self._keep)
 
     def _best_chunks(self, queries: Sequence[Any], rows: Rows) -> Rows:
         """The chunk that stands for each record: the choice of the first leg that knows chunks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class Pool:
         """The pool of the same legs, asked for `depth` candidates at most."""
         ranks = np.where(self.ranks <= depth, self.ranks, 0)
         kept = ranks.any(axis=0)
-        lists = [Candidates(each.rows[:depth], each.scores[:depth], each.mean, each.deviation) for each in self.lists]
+        lists = [replace(each, rows=each.rows[:depth], scores=each.scores[:depth]) for each in self.lists]
         return Pool(self.rows[kept], ranks[:, kept], self.scores[:, kept], lists)
 
     def contributions(self, fusion: Fusion) -> Floats:

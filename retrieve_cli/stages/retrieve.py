@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Ranking, Unit
+from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Ranking, Unit
 from retrieve_cli.stages.fusion import highest
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,13 @@ class Leg:
     """What is ranked."""
     depth: int
 
-    def find(self, prepared: Sequence[Any]) -> list[Candidates]:
-        """The leg's `depth` best records or chunks for each query."""
-        found = self.index.search(prepared, depth=self.depth, starts=self._groups)
+    def find(self, prepared: Sequence[Any], within: Sequence[Mask | None] | None = None) -> list[Candidates]:
+        """The leg's `depth` best records or chunks for each query; `within` says by query of which records.
+
+        `before` and `after` count what the index finds: records where it only knows those.
+        """
+        allowed = None if within is None else self._allowed(within)
+        found = self.index.search(prepared, depth=self.depth, starts=self._groups, allowed=allowed)
         return [self._as_chunks(candidates) for candidates in found] if self._spreads else found
 
     def score(self, query: Any, rows: Rows) -> Vectors:
@@ -70,6 +74,16 @@ class Leg:
     def _groups(self) -> Rows | None:
         return self.layout.starts if (self.index.unit, self.unit) == ("chunk", "record") else None
 
+    def _allowed(self, within: Sequence[Mask | None]) -> Sequence[Mask | None]:
+        """Masks of records as masks of what the index finds: rows or groups."""
+        if self.unit == "record" or self.index.unit == "record":
+            return within
+        # The queries of a batch often share one mask, and as many copies of it as queries would fill the memory.
+        sizes = np.diff(self.layout.starts)
+        different = {id(mask): mask for mask in within if mask is not None}
+        of_chunks = {key: np.repeat(mask, sizes) for key, mask in different.items()}
+        return [of_chunks.get(id(mask)) for mask in within]
+
     @property
     def _spreads(self) -> bool:
         """Whether records are found and chunks are wanted: each chunk then has its record's score."""
@@ -79,11 +93,10 @@ class Leg:
         starts = self.layout.starts
         sizes = starts[candidates.rows + 1] - starts[candidates.rows]
         rows = [np.arange(starts[record], starts[record + 1]) for record in candidates.rows]
-        return Candidates(
+        return replace(
+            candidates,
             rows=np.concatenate(rows)[: self.depth] if rows else candidates.rows,
             scores=np.repeat(candidates.scores, sizes)[: self.depth],
-            mean=candidates.mean,
-            deviation=candidates.deviation,
         )
 
     def __str__(self) -> str:
@@ -100,7 +113,7 @@ class Retrieve:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         prepared = self.leg.prepare([ranking.query.text for ranking in rankings])
-        found = self.leg.find(prepared)
+        found = self.leg.find(prepared, masks(rankings))
         return [self._rank(*each) for each in zip(rankings, prepared, found, strict=True)]
 
     def _rank(self, ranking: Ranking, query: Any, found: Candidates) -> Ranking:
@@ -113,10 +126,28 @@ class Retrieve:
         ]
         rows = found.rows[kept]
         chunks = leg.best_chunks(query, rows) if leg.unit == "record" else rows
-        return Ranking.of(ranking.query, hits(leg.layout, chunks, scores, evidence)).first(self._keep)
+        ranked = hits(leg.layout, chunks, scores, evidence)
+        return Ranking.of(ranking.query, ranked, trace=traced(ranking, [leg], [found])).first(self._keep)
 
     def __str__(self) -> str:
         return str(self.leg)
+
+
+def masks(rankings: Sequence[Ranking]) -> list[Mask | None] | None:
+    """By ranking, the records that may be found for its query; None where all may for every one."""
+    found = [ranking.query.records for ranking in rankings]
+    return None if all(mask is None for mask in found) else found
+
+
+def traced(ranking: Ranking, legs: Sequence[Leg], lists: Sequence[Candidates]) -> Mapping[str, Json]:
+    """The trace of a ranking, with what its filter left of each leg's candidates where it has one."""
+    if ranking.query.records is None:
+        return ranking.trace
+    counts = {
+        leg.name: {"candidates_before_filter": found.before, "candidates_after_filter": found.after}
+        for leg, found in zip(legs, lists, strict=True)
+    }
+    return {**ranking.trace, "filter": counts}
 
 
 def hits(layout: Layout, rows: Rows, scores: Sequence[float], evidence: Sequence[tuple[Evidence, ...]]) -> list[Hit]:

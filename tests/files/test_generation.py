@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from retrieve_cli import pickles
 from retrieve_cli.contracts import Chunk, Field, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.generation import CHUNKS, OFFSETS, RECORDS, Generation, GenerationWriter
+from retrieve_cli.generation import CHUNKS, COLUMNS, OFFSETS, RECORDS, Generation, GenerationWriter
 from retrieve_cli.manifest import Manifest
 
 ORIGIN = bytes(20)
@@ -41,7 +41,7 @@ def write(folder: Path, chunks: dict[str, int]) -> Generation:
     writer = GenerationWriter(folder)
     for name, count in chunks.items():
         writer.append(record(name), [Chunk(name, at, f"text {at}", at, at + 6, 1, 1) for at in range(count)], ORIGIN)
-    assert writer.finish() == {RECORDS: len(chunks), CHUNKS: sum(chunks.values())}
+    assert writer.finish() == {RECORDS: len(chunks), COLUMNS: len(chunks), CHUNKS: sum(chunks.values())}
     return Generation(folder, EMPTY)
 
 

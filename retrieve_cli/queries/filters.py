@@ -1,0 +1,104 @@
+"""The filter language: `license=MIT`, `modality=CT,MRI`, `dims>=3`, `path=guides/**`, `!group=archive`.
+
+    condition := ["!"] field operator value {"," value}
+    operator  := "=" | "!=" | ">=" | "<=" | ">" | "<"
+    value     := plain text, in which * and ? are wildcards, or "text as it is", in which "" is a quotation mark
+
+Several values mean any of them; several conditions, all of them. Text is compared without regard to case.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, cast
+from unicodedata import category
+
+from retrieve_cli.errors import UsageError
+
+Operator = Literal["=", "!=", ">=", "<=", ">", "<"]
+
+_OPERATOR = re.compile(r"!=|>=|<=|=|>|<")
+_VALUE = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",][^,]*)?)\s*(,|$)')
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?:\s*-?\s*d)?", re.IGNORECASE)
+"""A number, or a dimension as catalogs write it: 3D."""
+_WILDCARDS = frozenset("*?")
+_LIKE = "write a filter like license=MIT, modality=CT,MRI, dims>=3 or path=guides/**"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a record must be like: any value of the field stands in this relation to any of `values`.
+
+    `!=` and `negated` are true wherever the positive condition is false, records without the field included.
+    """
+
+    field: str
+    operator: Operator
+    values: tuple[str, ...]
+    """As written, without quotation marks."""
+    negated: bool = False
+    globs: frozenset[str] = frozenset()
+    """Those of `values` whose * and ? are wildcards."""
+
+    def __str__(self) -> str:
+        """The expression that gives this condition."""
+        values = (value if value in self.globs else _quoted(value) for value in self.values)
+        return f"{'!' if self.negated else ''}{self.field}{self.operator}{','.join(values)}"
+
+
+def parse(expression: str) -> Condition:
+    """Reads one condition.
+
+    Raises:
+        UsageError: it is none; names the expression and what to write instead.
+    """
+    if any(category(char) == "Cc" for char in expression):
+        raise UsageError(f"the filter {expression!r} holds a control character", hint=_LIKE)
+    text = expression.strip()
+    negated = text.startswith("!")
+    found = _OPERATOR.search(text, 1 if negated else 0)
+    if found is None:
+        raise UsageError(f"the filter {expression!r} has no operator: = != >= <= > <", hint=_LIKE)
+    field = text[1 if negated else 0 : found.start()].strip()
+    if not field or text.startswith("!="):
+        raise UsageError(f"the filter {expression!r} names no field before {found[0]!r}", hint=_LIKE)
+    operator = cast("Operator", found[0])
+    values, globs = _values(expression, field + operator, text[found.end() :])
+    if operator not in ("=", "!="):
+        _expect_number(expression, field + operator, values)
+        globs = frozenset()
+    return Condition(field, operator, values, negated, globs)
+
+
+def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The values after the operator, and those among them that are globs."""
+    if text.startswith(("=", "<", ">")):
+        hint = f'write {start}value, or {start}"{text[:1]}…" where the value starts like that'
+        raise UsageError(f"the filter {expression!r} has no value after {start!r} but {text[:1]!r}", hint=hint)
+    values, globs, more, end = [], set(), True, 0
+    while more:
+        match = _VALUE.match(text, end)
+        if match is None:
+            hint = f'write {start}"a, b", with a quotation mark inside as ""'
+            raise UsageError(f"the quotation marks of the filter {expression!r} do not fit", hint=hint)
+        value = match[1].replace('""', '"') if match[1] is not None else (match[2] or "").strip()
+        if not value.strip():
+            hint = f"write {start}value; for the records without the field: !{start.rstrip('!=<>')}=*"
+            raise UsageError(f"the filter {expression!r} has an empty value", hint=hint)
+        values.append(value)
+        if match[1] is None and _WILDCARDS.intersection(value):
+            globs.add(value)
+        more, end = match[3] == ",", match.end()
+    return tuple(values), frozenset(globs)
+
+
+def _expect_number(expression: str, start: str, values: tuple[str, ...]) -> None:
+    if len(values) != 1 or not _NUMBER.fullmatch(values[0]):
+        raise UsageError(f"the filter {expression!r} needs a number after {start!r}", hint=f"write {start}3")
+
+
+def _quoted(value: str) -> str:
+    """A value as it must be written to be taken as it is."""
+    plain = value == value.strip() and value[:1] not in tuple('"=<>') and not _WILDCARDS.union(",").intersection(value)
+    return value if plain else '"' + value.replace('"', '""') + '"'

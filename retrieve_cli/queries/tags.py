@@ -1,0 +1,89 @@
+"""Control tags in the text of a query: `[EXCLUDE:a|b]`, `[INCLUDE:a|b]`, `[FORMAT:CT|DICOM]`, `[FILTER:license=MIT]`.
+
+A tag is a known key in any case, a colon, and one or more values between `|`. Other brackets are text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_KEYS = {
+    "EXCLUDE": "excluded",
+    "EXCLUDED": "excluded",
+    "INCLUDE": "included",
+    "INCLUDED": "included",
+    "FORMAT": "formats",
+    "FORMATS": "formats",
+    "FILTER": "filters",
+    "FILTERS": "filters",
+}
+_TAG = re.compile(r"\[\s*([A-Za-z]+)\s*:([^\[\]]*)(\]?)")
+_ALIKE = 0.82
+"""From how alike on a key counts as misspelt: EXCLUD and FORMTA do, `see` and `exclusive` do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """What a query's text says besides its text."""
+
+    text: str
+    """The text without its tags; one space where tags stood between words."""
+    excluded: tuple[str, ...] = ()
+    included: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """A sentence for each tag that is not understood."""
+
+
+def read_tags(text: str) -> Tagged:
+    """The tags of a query and the text around them; a tag that is misspelt or not closed stays in the text."""
+    said: dict[str, list[str]] = {name: [] for name in (*_KEYS.values(), "problems")}
+    between, end = [], 0
+    for match in _TAG.finditer(text):
+        kind, values, problem = _read(match)
+        said["problems"] += [problem] if problem else []
+        if kind:
+            said[kind] += values
+            between.append(text[end : match.start()])
+            end = match.end()
+    between.append(text[end:])
+    return Tagged(_joined(between), **{name: tuple(values) for name, values in said.items()})
+
+
+def _read(match: re.Match[str]) -> tuple[str, list[str], str]:
+    """Which list a tag adds to, what it adds, and what is wrong with it; no list where it is text."""
+    tag, key, closed = _shown(match[0].strip()), match[1].upper(), bool(match[3])
+    if key not in _KEYS:
+        near = _nearest(key) if closed else ""
+        return "", [], f"{tag} is read as text: did you mean {near}?" if near else ""
+    if not closed:
+        return "", [], f"{tag} is not closed by ] and is read as text"
+    values = list(_values(match[2]))
+    return _KEYS[key], values, "" if values else f"{tag} names nothing: write [{key}:value] or [{key}:one|another]"
+
+
+def _nearest(key: str) -> str:
+    from difflib import get_close_matches
+
+    return "".join(get_close_matches(key, _KEYS, n=1, cutoff=_ALIKE))
+
+
+def _values(body: str) -> Iterator[str]:
+    return (value for part in body.split("|") if (value := part.strip()))
+
+
+def _shown(tag: str) -> str:
+    """A tag as a sentence quotes it."""
+    return tag if len(tag) <= 40 else tag[:40] + "…"
+
+
+def _joined(between: list[str]) -> str:
+    """The stretches between tags; only white space next to a tag is touched."""
+    if len(between) == 1:
+        return between[0]
+    first, *middle, last = between
+    parts = [first.rstrip(), *(part.strip() for part in middle), last.lstrip()]
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,252 @@
+"""Columns of metadata: conditions by example, limits, kept records against a fresh build, damage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from column_samples import Row, columns, record, tables, written
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from retrieve_cli import pickles
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.indexes.columns import Columns, ColumnsWriter
+
+shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def selected(rows: Sequence[Row], field: str, operator: str, *values: str, globs: Sequence[str] = ()) -> list[str]:
+    found = columns(rows).select(field, operator, values, globs=globs)
+    return [row["id"] for row, yes in zip(rows, found, strict=True) if yes]
+
+
+CATALOG = [
+    record("totalsegmentator", license="Apache-2.0", modalities=["CT", "MRI"], dimensions=["3D"], formats=["DICOM"]),
+    record("cellpose", license="BSD-3-Clause", modalities=["Microscopy"], dimensions=["2D", "3D"], keywords=["Cells"]),
+    record("cellprofiler", modalities=["microscopy"], metadata={"license": "MIT", "year": 2006, "org": {"at": "MIT"}}),
+    record("guides/install.md", kind="markdown", group="guides", metadata={"draft": True, "authors": ["Ada", "Bo"]}),
+    record("guides/ct/lungs.md", kind="markdown", group="guides", metadata={"draft": False, "year": "2021"}),
+    record("index.md", kind="markdown"),
+]  # fmt: skip
+DOCS = [row["id"] for row in CATALOG if row["kind"] == "markdown"]
+
+
+@pytest.mark.parametrize(
+    ("field", "operator", "values", "expected"),
+    [
+        ("license", "=", ["apache-2.0"], ["totalsegmentator"]),
+        ("license", "=", ["MIT"], ["cellprofiler"]),
+        ("metadata.license", "=", ["MIT"], ["cellprofiler"]),
+        ("modality", "=", ["CT", "microscopy"], ["totalsegmentator", "cellpose", "cellprofiler"]),
+        ("modalities", "!=", ["microscopy"], ["totalsegmentator", *DOCS]),
+        ("Dims", ">=", ["3"], ["totalsegmentator", "cellpose"]),
+        ("dims", "<", ["3D"], ["cellpose"]),
+        ("dimension", "=", ["3"], ["totalsegmentator", "cellpose"]),
+        ("keywords", "=", ["cells"], ["cellpose"]),
+        ("formats", "=", ["dicom"], ["totalsegmentator"]),
+        ("year", ">", ["2006"], ["guides/ct/lungs.md"]),
+        ("metadata.year", "<=", ["2006"], ["cellprofiler"]),
+        ("YEAR", "=", ["2006"], ["cellprofiler"]),
+        ("org.at", "=", ["mit"], ["cellprofiler"]),
+        ("draft", "=", ["true"], ["guides/install.md"]),
+        ("authors", "=", ["bo"], ["guides/install.md"]),
+        ("group", "=", ["archive"], []),
+        ("format", "!=", ["dicom"], ["cellpose", "cellprofiler", *DOCS]),
+    ],
+)  # fmt: skip
+def test_a_condition_selects_the_records_that_satisfy_it(
+    field: str, operator: str, values: list[str], expected: list[str]
+) -> None:
+    assert selected(CATALOG, field, operator, *values) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "glob", "expected"),
+    [
+        ("path", "guides/**", ["guides/install.md", "guides/ct/lungs.md"]),
+        ("path", "guides/*", ["guides/install.md"]),
+        ("path", "**/*.md", ["guides/install.md", "guides/ct/lungs.md", "index.md"]),
+        ("path", "./*.MD", ["index.md"]),
+        ("path", "guides/**/lungs.md", ["guides/ct/lungs.md"]),
+        ("path", "guides/**/install.md", ["guides/install.md"]),
+        ("path", "cell*", ["cellpose", "cellprofiler"]),
+        ("id", "guides/*", ["guides/install.md", "guides/ct/lungs.md"]),
+        ("name", "*[a-z]*", []),
+        ("license", "*", ["totalsegmentator", "cellpose", "cellprofiler"]),
+        ("license", "mi?", ["cellprofiler"]),
+    ],
+)
+def test_a_glob_stays_within_a_folder_in_paths_and_nowhere_else(field: str, glob: str, expected: list[str]) -> None:
+    assert selected(CATALOG, field, "=", glob, globs=[glob]) == expected
+
+
+def test_a_star_that_is_not_given_as_a_glob_is_a_star() -> None:
+    table = [record("a*"), record("ab")]
+    assert selected(table, "id", "=", "a*") == ["a*"]
+    assert selected(table, "id", "=", "a*", globs=["a*"]) == ["a*", "ab"]
+
+
+def test_a_glob_of_many_stars_is_answered_although_it_could_be_tried_in_countless_ways() -> None:
+    table = [record("a" * 200 + "/" + "a" * 200)]
+    for glob in ("*a" * 40 + "b", "**/" * 40 + "b", "**/" + "*a" * 40 + "/b", "?*" * 60 + "b/**/c"):
+        assert selected(table, "path", "=", glob, globs=[glob]) == []
+        assert selected(table, "id", "=", glob, globs=[glob]) == []
+
+
+def test_a_fields_own_value_wins_over_metadata_of_the_same_name() -> None:
+    table = [record("a", license="MIT", metadata={"license": "GPL-3.0"})]
+    opened = columns(table)
+    assert opened.values("license", 0) == ["MIT"]
+    assert opened.values("metadata.license", 0) == ["GPL-3.0"]
+
+
+def test_values_are_given_as_written_and_counted_without_regard_to_case() -> None:
+    table = [
+        record("a", modalities=["MRI", "CT", "mri"]),
+        record("b", modalities=["mri"]),
+        record("c", modalities=["MRI"]),
+    ]
+    opened = columns(table)
+    assert opened.values("modality", 0) == ["MRI", "CT"]
+    assert list(opened.counts("modality").items()) == [("MRI", 3), ("CT", 1)]
+    assert opened.counts("group") == {}
+
+
+def test_an_unknown_field_is_named_with_the_nearest_and_the_ones_there_are() -> None:
+    with pytest.raises(UsageError, match="no record has a field 'licence'") as raised:
+        columns(CATALOG).select("licence", "=", ["MIT"])
+    assert raised.value.hint.startswith("did you mean `license`? fields: authors, dimension, draft")
+
+
+@pytest.mark.parametrize(("field", "value"), [("license", "3"), ("group", "3"), ("year", "new"), ("year", "3D")])
+def test_a_comparison_without_numbers_is_refused(field: str, value: str) -> None:
+    with pytest.raises(UsageError, match="number"):
+        columns(CATALOG[:3]).select(field, ">", [value])
+
+
+def test_fields_are_those_with_a_value() -> None:
+    expected = "dimension format id keyword kind license modality name path source".split()
+    assert columns(CATALOG[:2]).fields == expected
+    assert (columns([]).fields, len(columns([]))) == ([], 0)
+    assert columns([]).select("license", "=", ["MIT"]).tolist() == []
+
+
+# ------------------------------------------------------------------------------------------------ limits
+
+
+@pytest.mark.parametrize(
+    ("metadata", "left", "omitted"),
+    [
+        ({"note": "x" * 201, "tag": "y"}, ["tag"], {"note": 1}),
+        ({"vector": [n / 7 for n in range(101)]}, [], {"vector": 1}),
+        ({"parts": [{"name": "x"}, "y"]}, ["parts"], {"parts": 1}),
+        ({"x" * 101: 1}, [], {"x" * 100: 1}),
+        ({f"k{n:03}": 1 for n in range(202)}, [f"k{n:03}" for n in range(200)], {"k200": 1, "k201": 1}),
+        ({"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": 1}}}}}}}}}, [], {"a.b.c.d.e.f.g.h": 1}),
+        ({"empty": "  ", "none": None, "nothing": [], "": 1}, ["metadata."], {}),
+    ],
+)
+def test_what_is_no_value_to_filter_by_is_left_out_and_said(
+    metadata: Row, left: list[str], omitted: dict[str, int]
+) -> None:
+    opened = columns([record("a", metadata=metadata), record("b")])
+    assert [field for field in opened.fields if field not in columns([record("a")]).fields] == left
+    assert opened.omitted == omitted
+
+
+def test_ids_names_and_paths_have_no_limit() -> None:
+    name = "folder/" * 100 + "a.md"
+    for field in ("id", "name", "path", "source"):
+        assert selected([record(name, kind="markdown")], field, "=", "folder/**", globs=["folder/**"]) == [name]
+
+
+# ---------------------------------------------------------------------------------------- kept and fresh
+
+
+@shared_folder
+@given(before=tables, after=tables, data=st.data())
+def test_any_mix_of_kept_and_new_records_is_a_fresh_build_to_the_byte(
+    before: list[Row], after: list[Row], data: st.DataObject, tmp_path: Path
+) -> None:
+    pickles.dump(written(before), tmp_path / "old.pkl")
+    old = Columns(pickles.load(tmp_path / "old.pkl"))
+    kept = data.draw(st.lists(st.sampled_from(range(len(before))), unique=True) if before else st.just([]))
+    plan = data.draw(st.permutations([*((before[place], place) for place in kept), *((row, None) for row in after)]))
+    writer = ColumnsWriter()
+    for row, place in plan:
+        if place is None:
+            writer.append(row)
+        else:
+            writer.keep(old, place)
+    pickles.dump(writer.finish(), tmp_path / "mixed.pkl")
+    pickles.dump(written([row for row, _ in plan]), tmp_path / "fresh.pkl")
+
+    assert (tmp_path / "mixed.pkl").read_bytes() == (tmp_path / "fresh.pkl").read_bytes()
+
+
+def test_a_kept_record_brings_what_it_left_out() -> None:
+    writer = ColumnsWriter()
+    writer.keep(columns([record("a"), record("b", metadata={"note": "x" * 201})]), 1)
+    assert Columns(writer.finish()).omitted == {"note": 1}
+
+
+def test_records_of_two_older_generations_cannot_be_kept() -> None:
+    writer = ColumnsWriter()
+    writer.keep(columns(CATALOG), 0)
+    with pytest.raises(ValueError, match="one older generation"):
+        writer.keep(columns(CATALOG), 1)
+
+
+# ------------------------------------------------------------------------------------------------ damage
+
+
+@pytest.mark.parametrize("name", [name for name in written(CATALOG) if name != "length"])
+def test_an_array_that_is_missing_or_cut_short_is_noticed(name: str) -> None:
+    whole = written(CATALOG)
+    with pytest.raises(IndexCorrupt):
+        Columns({key: value for key, value in whole.items() if key != name})
+    with pytest.raises(IndexCorrupt):
+        Columns({**whole, name: whole[name][:-1]})
+    with pytest.raises(IndexCorrupt):
+        Columns({**whole, name: whole[name].astype(np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("records", 99),
+        ("records", -1),
+        ("values", 9999),
+        ("values", -1),
+        ("text", 0xFF),
+        ("ends", 2**40),
+        ("numbered", -9),
+    ],
+)
+def test_a_damaged_entry_is_noticed_when_its_field_is_asked_for(name: str, value: int) -> None:
+    stored = written(CATALOG)
+    stored[name] = stored[name].copy()
+    stored[name][len(stored[name]) // 2] = value
+    with pytest.raises(IndexCorrupt):  # noqa: PT012  which field holds the middle is not the point
+        opened = Columns(stored)
+        for field in opened.fields:
+            opened.counts(field)
+
+
+def test_a_value_letter_by_letter_is_not_the_same_in_another_case() -> None:
+    tenants = {"a": "acme", "b": "ACME", "c": "other"}
+    opened = columns([record(name, metadata={"tenant": tenant}) for name, tenant in tenants.items()])
+    assert opened.select("tenant", "=", ["acme"]).tolist() == [True, True, False]
+    assert opened.having("tenant", "acme").tolist() == [True, False, False]
+    assert opened.having("tenant", "ac").tolist() == [False, False, False]
+
+
+def test_a_field_puts_each_record_in_the_group_of_its_first_value() -> None:
+    said = [["b", "a"], [], ["a"], "c"]
+    opened = columns([record(f"r{at}", metadata={"team": value}) for at, value in enumerate(said)])
+    places, names = opened.groups("team")
+    assert [names[place] if place >= 0 else None for place in places] == ["b", None, "a", "c"]
+    nobody, none = opened.groups("license")
+    assert (nobody.tolist(), none) == ([-1] * 4, [])

@@ -1,0 +1,245 @@
+"""A filter of records, from the query to the legs: what comes back is what all would give, less the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
+
+from retrieve_cli.contracts import Field, Hit, Query, Ranking, Unit
+from retrieve_cli.indexes.analyzer import Analyzer
+from retrieve_cli.indexes.bm25 import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.stages.fuse import Fuse
+from retrieve_cli.stages.fusion import Fusion
+from retrieve_cli.stages.rerank import Rerank
+from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
+
+MakeLeg = Callable[..., Leg]
+MakeLayout = Callable[..., Layout]
+
+UNITS: tuple[Unit, ...] = ("record", "chunk")
+ZSCORE = Fusion("weighted", "zscore", weights={"words": 0.7, "dense": 1.3, "names": 0.4})
+WORDS = "ct lung liver scan".split()
+
+sizes = st.lists(st.integers(1, 4), min_size=1, max_size=8)
+units = st.sampled_from(UNITS)
+
+
+def rows_of(layout: Layout, unit: Unit) -> int:
+    return len(layout.starts) - 1 if unit == "record" else int(layout.starts[-1])
+
+
+def table_for(data: st.DataObject, rows: int, queries: int = 1) -> Any:
+    """(queries, rows) float32 scores, ties included."""
+    return data.draw(hnp.arrays(np.int16, (queries, rows), elements=st.integers(-8, 8))).astype(np.float32) / 4
+
+
+def mask_for(data: st.DataObject, layout: Layout) -> Any:
+    return data.draw(hnp.arrays(np.bool_, len(layout.starts) - 1))
+
+
+def within(mask: Any, layout: Layout, unit: Unit, rows: Any) -> Any:
+    """Which of these records or chunks are of records in the mask."""
+    return mask[rows if unit == "record" else layout.record_of(rows)]
+
+
+def words_leg(data: st.DataObject, layout: Layout, unit: Unit, index_unit: Unit) -> Leg:
+    """A leg of words: only rows with a term of the query are listed."""
+    writer = Bm25Writer(analyzer=Analyzer(), unit=index_unit, formula=Formula())
+    for _ in range(rows_of(layout, index_unit)):
+        writer.add([Field("text", " ".join(data.draw(st.lists(st.sampled_from(WORDS), max_size=4))))])
+    return Leg("words", Bm25Index(writer.stored()), lambda texts: ["ct lung"] * len(texts), layout, unit, 1000)
+
+
+def legs_for(data: st.DataObject, make_leg: MakeLeg, layout: Layout, unit: Unit) -> list[Leg]:
+    """Words, vectors of chunks and vectors of records, asked for all they have."""
+    dense = make_leg("dense", table_for(data, int(layout.starts[-1])), layout=layout, unit=unit)
+    table = table_for(data, len(layout.starts) - 1)
+    names = make_leg("names", table, layout=layout, unit=unit, index_unit="record")
+    return [words_leg(data, layout, unit, data.draw(units)), dense, names]
+
+
+def close(expected: Any) -> Any:
+    return pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+# -------------------------------------------------------------------------------------------------- one leg
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("index_unit", UNITS)
+@given(sizes=sizes, data=st.data(), depth=st.integers(1, 12))
+def test_a_leg_lists_of_the_records_allowed_what_it_would_list_of_all(
+    make_leg: MakeLeg,
+    make_layout: MakeLayout,
+    index_unit: Unit,
+    unit: Unit,
+    sizes: list[int],
+    data: st.DataObject,
+    depth: int,
+) -> None:
+    layout = make_layout(sizes)
+    options = {"layout": layout, "unit": unit, "index_unit": index_unit}
+    table, mask = table_for(data, rows_of(layout, index_unit)), mask_for(data, layout)
+    leg, whole = make_leg("leg", table, depth=depth, **options), make_leg("leg", table, **options)
+
+    (found,) = leg.find(leg.prepare(["0"]), [mask])
+
+    (free,) = whole.find(whole.prepare(["0"]))
+    kept = within(mask, layout, unit, free.rows)
+    counted_as: Unit = "record" if "record" in (unit, index_unit) else "chunk"
+    counted = np.arange(rows_of(layout, counted_as))
+    assert found.rows.tolist() == free.rows[kept][:depth].tolist()
+    assert found.scores.tolist() == free.scores[kept][:depth].tolist()
+    assert (found.mean, found.deviation) == (free.mean, free.deviation)
+    assert (found.before, found.after) == (len(counted), within(mask, layout, counted_as, counted).sum())
+
+
+@given(sizes=sizes, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6))
+def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
+    make_leg: MakeLeg,
+    make_layout: MakeLayout,
+    sizes: list[int],
+    unit: Unit,
+    index_unit: Unit,
+    data: st.DataObject,
+    masked: Sequence[str],
+) -> None:
+    layout = make_layout(sizes)
+    table = table_for(data, rows_of(layout, index_unit), queries=2)
+    leg = make_leg("leg", table, layout=layout, unit=unit, index_unit=index_unit, depth=5)
+    masks = {"a": mask_for(data, layout), "b": mask_for(data, layout), "-": None}
+    rankings = [Ranking(Query(str(at % 2), records=masks[name])) for at, name in enumerate(masked)]
+
+    for stage in (Retrieve(leg, keep=3), Fuse([leg, leg], fusion=Fusion(), keep=3)):
+        together, alone = stage(rankings), [stage([ranking])[0] for ranking in rankings]
+        assert together == alone
+        assert [each.trace for each in together] == [each.trace for each in alone]
+
+
+# ------------------------------------------------------------------------------------------------ all stages
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@given(sizes=sizes, data=st.data())
+def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out(
+    make_leg: MakeLeg, make_layout: MakeLayout, unit: Unit, sizes: list[int], data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    stage = Fuse(legs_for(data, make_leg, layout, unit), fusion=ZSCORE, keep=1000)
+    mask = mask_for(data, layout)
+
+    filtered, whole = stage([Ranking(Query("0", records=mask)), Ranking(Query("0"))])
+
+    kept = [hit for hit in whole.hits if mask[hit.record]]
+    expected = {hit.id: hit for hit in kept}
+    assert {hit.id for hit in filtered.hits} == set(expected)
+    assert [hit.score for hit in filtered.hits] == close([hit.score for hit in kept])
+    for hit in filtered.hits:
+        same = expected[hit.id]
+        assert (hit.row, hit.record, hit.score) == (same.row, same.record, close(same.score))
+        for why, before in zip(hit.evidence, same.evidence, strict=True):
+            assert (why.leg, why.score, why.weight) == (before.leg, before.score, before.weight)
+            assert why.normalized == close(before.normalized)
+            assert why.rank == rank_among(kept, before.leg, before.rank)
+
+
+def rank_among(hits: Sequence[Hit], leg: str, rank: int | None) -> int | None:
+    """The place of a rank of a leg's list among those that these hits have."""
+    ranks = [why.rank for hit in hits for why in hit.evidence if why.leg == leg and why.rank is not None]
+    return None if rank is None else sorted(ranks).index(rank) + 1
+
+
+@given(sizes=sizes, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
+def test_a_filter_that_lets_all_through_changes_nothing(
+    make_leg: MakeLeg,
+    make_layout: MakeLayout,
+    sizes: list[int],
+    unit: Unit,
+    data: st.DataObject,
+    method: Any,
+    keep: int,
+) -> None:
+    layout = make_layout(sizes)
+    stage = Fuse(legs_for(data, make_leg, layout, unit), fusion=Fusion(method), keep=keep)
+
+    (free,) = stage([Ranking(Query("0"))])
+    (filtered,) = stage([Ranking(Query("0", records=np.ones(len(sizes), np.bool_)))])
+
+    assert filtered == free
+
+
+def texts_leg(texts: Sequence[str], depth: int = 1000) -> Leg:
+    """A leg of words over records of one chunk each."""
+    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula())
+    for text in texts:
+        writer.add([Field("text", text)])
+    layout = Layout(np.arange(len(texts) + 1), lambda row: f"{row:02}#0")
+    return Leg("bm25", Bm25Index(writer.stored()), list, layout, "chunk", depth)
+
+
+def test_what_is_allowed_is_found_however_much_else_is_better() -> None:
+    texts = ["lung"] * 50 + ["lung and much else besides it", "liver"]
+    mask = np.arange(52) >= 50
+
+    for stage in (Retrieve(texts_leg(texts, 3), keep=3), Fuse([texts_leg(texts, 3)], fusion=Fusion(), keep=3)):
+        (ranking,) = stage([Ranking(Query("lung", records=mask))])
+        assert [hit.row for hit in ranking.hits] == [50]
+        assert ranking.hits[0].evidence[0].rank == 1
+
+
+def test_a_filter_tells_by_leg_how_many_candidates_it_left(make_leg: MakeLeg) -> None:
+    words = texts_leg(["lung", "lung", "liver", "lung"])
+    table = make_leg("dense", [[1, 2, 3, 4]], layout=words.layout)
+    axis = table.prepare(["0"])
+    dense = Leg("dense", table.index, lambda texts: axis * len(texts), words.layout, "chunk", 1)
+    ranking = Ranking(Query("lung", records=np.array([True, False, True, True])), trace={"rewritten": "lungs"})
+    of_words = {"candidates_before_filter": 3, "candidates_after_filter": 2}
+    of_dense = {"candidates_before_filter": 4, "candidates_after_filter": 3}
+
+    (alone,) = Retrieve(words, keep=1)([ranking])
+    (fused,) = Fuse([words, dense], fusion=Fusion(), keep=1)([ranking])
+
+    assert alone.trace == {"rewritten": "lungs", "filter": {"bm25": of_words}}
+    assert fused.trace == {"rewritten": "lungs", "filter": {"bm25": of_words, "dense": of_dense}}
+
+
+def test_without_a_filter_nothing_is_said_of_one(make_leg: MakeLeg) -> None:
+    leg = make_leg("dense", [[1, 2]])
+    asked = [Ranking(Query("0")), Ranking(Query("0", records=np.array([True, False])))]
+
+    for stage in (Retrieve(leg, keep=5), Fuse([leg, leg], fusion=Fusion(), keep=5)):
+        free, filtered = stage(asked)
+        assert free.trace == {}
+        assert "filter" in filtered.trace
+
+
+class Backwards:
+    """A reader who likes the last hit best."""
+
+    name = "backwards"
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
+        return np.arange(len(hits), dtype=np.float64)
+
+
+def test_what_was_said_of_a_ranking_outlasts_its_being_read_again_and_cut() -> None:
+    before = Ranking.of(Query("q"), [Hit(f"{at}#0", at, at, -float(at)) for at in range(3)], trace={"filter": {}})
+
+    (after,) = Rerank(Backwards(), depth=2, keep=2, interpolate=1.0)([before])
+
+    assert [hit.row for hit in after.hits] == [1, 0]
+    assert after.trace == after.first(1).trace == {"filter": {}}
+
+
+def test_a_query_is_the_same_whatever_may_be_found_and_a_ranking_whatever_is_said_of_it() -> None:
+    query, narrowed = Query("q", "1"), Query("q", "1", records=np.array([True, False]))
+
+    assert query == narrowed
+    assert hash(query) == hash(narrowed)
+    assert Ranking(query) == Ranking(narrowed, trace={"filter": {}})
+    assert hash(Ranking(query)) == hash(Ranking(narrowed, trace={"filter": {}}))
