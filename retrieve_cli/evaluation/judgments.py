@@ -35,6 +35,8 @@ class Topic:
     """The group that its answer belongs to."""
     quote: str | None = None
     """A stretch of text; chunks that hold it are relevant."""
+    files: tuple[str, ...] = ()
+    """Paths of what the query is about."""
     synthetic: str | None = None
     """What the query was made from, where nobody asked it: titles, headings, and so on."""
 
@@ -42,10 +44,12 @@ class Topic:
 def read_gold(path: Path) -> list[Topic]:
     """Topics of a gold file, one JSON object a line: `query`, and `relevant`, `group` or `quote`.
 
+    With a query may stand the `files` that it is about, as paths relative to the gold file.
+
     Raises:
         UsageError: the file cannot be read, or a line of it is not that.
     """
-    topics = [_gold_topic(item, f"{path}:{number}", number) for number, item in _objects(path)]
+    topics = [_gold_topic(item, f"{path}:{number}", number, path.parent) for number, item in _objects(path)]
     _refuse_repeated((topic.id for topic in topics), f"{path} has two queries with the id")
     return _some(topics, path)
 
@@ -101,11 +105,11 @@ def read_run(path: Path) -> Run:
 # ------------------------------------------------------------------------------------------------- gold
 
 
-def _gold_topic(item: Mapping[str, Json], where: str, number: int) -> Topic:
+def _gold_topic(item: Mapping[str, Json], where: str, number: int, folder: Path) -> Topic:
     text = item.get("query", item.get("text"))
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{where} has no `query`", hint=_GOLD)
-    known = {"query", "text", "relevant", "group", "quote", "id", "_id", "metadata", "synthetic"}
+    known = {"query", "text", "relevant", "group", "quote", "id", "_id", "files", "metadata", "synthetic"}
     if strange := sorted(item.keys() - known):
         raise UsageError(f"{where}: unknown key `{strange[0]}`", hint=_GOLD)
     grades = _grades(item.get("relevant", {}), where)
@@ -115,8 +119,19 @@ def _gold_topic(item: Mapping[str, Json], where: str, number: int) -> Topic:
             raise UsageError(f"{where}: `{name}` is {value!r}, not a text", hint=_GOLD)
     if not grades and group is None and quote is None:
         raise UsageError(f"{where} says nothing of what is right for its query", hint=_GOLD)
+    files = item.get("files", [])
+    if not isinstance(files, list) or not all(isinstance(name, str) and name for name in files):
+        raise UsageError(f"{where}: `files` is {files!r}, not a list of paths", hint=_GOLD)
     name = item.get("id", item.get("_id"))
-    return Topic(_check_id(str(number if name is None else name), where), text, grades, group, quote, synthetic)
+    return Topic(
+        id=_check_id(str(number if name is None else name), where),
+        text=text,
+        grades=grades,
+        group=group,
+        quote=quote,
+        files=tuple(str(folder / each) for each in files),
+        synthetic=synthetic,
+    )
 
 
 _GOLD = 'a line is {"query": "…", "relevant": ["id", …] or {"id": grade, …}}, with "group" and "quote" if you like'

@@ -1,0 +1,153 @@
+"""The bytes of a file, of which only so many are ever read, whatever its header claims."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from retrieve_cli.queries.formats.header import Unreadable
+
+LIMIT = 1_000_000
+"""Bytes that are read of a file at most."""
+READS = 20_000
+"""How often a file is read from at most: a damaged header may be taken for a hundred thousand empty elements."""
+HEAD = 4096
+"""Bytes that tell what a file is."""
+PACKED = 65_536
+"""Bytes that are read of a compressed file."""
+UNPACKED = 262_144
+"""Bytes that they may become."""
+GZIP = b"\x1f\x8b"
+
+
+class Exhausted(OSError):
+    """A header goes on beyond what is read of a file."""
+
+
+class Bounded(io.RawIOBase):
+    """A stream that hands out `allowance` bytes in `READS` pieces at most, and never makes room for what is not there.
+
+    It is not buffered: a buffer would take as much memory as a header claims, before a byte is read.
+    """
+
+    def __init__(self, raw: IO[bytes], size: int, allowance: int) -> None:
+        super().__init__()
+        self._raw = raw
+        self.size = size
+        self._left = allowance
+        self._reads = READS
+        self._at = 0
+        self.overran = False
+        """Whether something was looked for behind the end."""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
+        if start + offset < 0:
+            raise ValueError("a place before the beginning")
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Raises: Exhausted where that is more than may still be read."""
+        there = max(self.size - self._at, 0)
+        wanted = there if size is None or size < 0 else size
+        self.overran |= wanted > there and self._at != self.size
+        wanted = min(wanted, there)
+        self._reads -= 1
+        if wanted > self._left or self._reads < 0:
+            raise Exhausted("the header goes on")
+        self._raw.seek(self._at)
+        found = self._raw.read(wanted) or b""
+        self._left -= len(found)
+        self._at += len(found)
+        return found
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]  # any writable buffer
+        found = self.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a reader reads from."""
+
+    stream: Bounded
+    head: bytes
+    complete: bool = True
+    """Whether the stream is all there is, so that a claimed size can be held against it."""
+
+
+def _no_wait(path: str, flags: int) -> int:
+    """A pipe that took the place of the file must not keep the program waiting."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+
+
+@contextmanager
+def opened(path: Path, allowance: int = LIMIT) -> Iterator[Content]:
+    """The content of a regular file.
+
+    Raises:
+        OSError, ValueError: it cannot be opened.
+        Unreadable: it is no regular file, or has nothing in it.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a device may set it going
+        raise Unreadable("is no file that can be read: a pipe, a socket or a device")
+    with open(path, "rb", buffering=0, opener=_no_wait) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable("is no file that can be read: a pipe, a socket or a device")
+        if not status.st_size:
+            raise Unreadable("is empty")
+        yield content_of(file, status.st_size, allowance)
+
+
+def content_of(raw: IO[bytes], size: int, allowance: int, *, complete: bool = True) -> Content:
+    """The content of a stream that is so long."""
+    stream = Bounded(raw, size, allowance)
+    head = stream.read(min(HEAD, size))
+    stream.seek(0)
+    return Content(stream, head, complete)
+
+
+def decompressed(content: Content) -> Content:
+    """The beginning of what a gzip file holds.
+
+    Raises:
+        Unreadable: nothing comes out.
+    """
+    content.stream.seek(0)
+    text = inflated(content.stream.read(min(PACKED, content.stream.size)), zlib.MAX_WBITS | 16)
+    if not text:
+        raise Unreadable("is damaged: nothing can be decompressed")
+    return content_of(io.BytesIO(text), len(text), LIMIT, complete=False)
+
+
+def inflated(packed: bytes, window: int) -> bytes:
+    """As much as comes out of a deflated stream before it ends, breaks, or grows too large."""
+    inflate = zlib.decompressobj(window)
+    text = b""
+    for start in range(0, len(packed), 512):  # in pieces, so that what comes before a damage is kept
+        try:
+            text += inflate.decompress(packed[start : start + 512], UNPACKED - len(text))
+        except zlib.error:
+            break
+        if inflate.eof or len(text) >= UNPACKED:
+            break
+    return text

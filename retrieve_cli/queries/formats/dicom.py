@@ -1,0 +1,143 @@
+"""What a DICOM file says: modality, frames, body part (PS3.5 and PS3.10, read by pydicom up to the pixels)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from retrieve_cli.queries.formats.content import Bounded, Content, Exhausted, content_of, inflated
+from retrieve_cli.queries.formats.dicom_terms import BODY_PARTS, MODALITIES
+from retrieve_cli.queries.formats.header import Header, Unreadable
+
+STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
+CLASS, MODALITY, BODY_PART, SERIES = 0x00080016, 0x00080060, 0x00180015, 0x0020000E
+POSITIONS, FRAMES, INCREMENT, ROWS = 0x00200105, 0x00280008, 0x00280009, 0x00280010
+WANTED = (STORED_CLASS, SYNTAX, CLASS, MODALITY, BODY_PART, SERIES, POSITIONS, FRAMES, INCREMENT, ROWS)
+"""All that is looked at: nothing that tells who the patient is, or when."""
+FRAME_GROUPS, PIXELS = 0x52009229, 0x7FE00000
+FRAME_TIMES = (0x00181063, 0x00181065)
+UNDEFINED = 0xFFFFFFFF
+IMPLICIT, DEFLATED, BIG_ENDIAN = "1.2.840.10008.1.2", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2"
+
+Pixels = tuple[int, int]
+"""Where they begin, and how many bytes they are said to be."""
+
+
+@dataclass(slots=True)
+class _Values:
+    """The elements that are wanted, as bytes, and where their reading ended."""
+
+    found: dict[int, bytes] = field(default_factory=dict)
+    little: bool = True
+    broken: bool = False
+
+    def text(self, tag: int) -> str:
+        return self.found.get(tag, b"").decode("ascii", "replace").strip(" \0")
+
+    def number(self, tag: int) -> int:
+        """The first value of an integer string; 1 where there is none."""
+        digits = self.text(tag).partition("\\")[0].strip()
+        return max(int(digits), 1) if digits.isascii() and digits.isdigit() and len(digits) <= 12 else 1
+
+    def tags(self, tag: int) -> list[int]:
+        value, order = self.found.get(tag, b""), "little" if self.little else "big"
+        halves = [int.from_bytes(value[at : at + 2], order) for at in range(0, len(value) - 1, 2)]  # type: ignore[arg-type]
+        return [high << 16 | low for high, low in zip(halves[::2], halves[1::2], strict=False)]
+
+
+def read_dicom(content: Content, _: str) -> Header:
+    """The header of one file.
+
+    Raises:
+        Unreadable: there is no data set behind the first bytes.
+    """
+    stream = content.stream
+    values = _Values()
+    if content.head.startswith(b"DICM", 128):
+        stream.seek(132)
+        _collect(stream, values, explicit=True, until=lambda tag: tag >> 16 != 2)
+        complete, dataset = _after_meta(stream, values)
+    else:  # a data set alone, as many older writers leave it
+        stream.seek(0)
+        explicit = content.head[4:6].isalpha() and content.head[4:6].isupper()
+        complete, dataset = True, (stream, explicit)
+    pixels = _collect(dataset[0], values, explicit=dataset[1], until=lambda tag: tag >= FRAME_GROUPS)
+    if not values.found.keys() & {STORED_CLASS, CLASS, MODALITY}:
+        raise Unreadable("begins as DICOM and holds no data set, or one that is cut short")
+    cut = values.broken or (content.complete and complete and (stream.overran or _pixels_cut(stream, pixels)))
+    return _header(values, ("is cut short or damaged: its header says more than it holds",) if cut else ())
+
+
+def _after_meta(stream: Bounded, values: _Values) -> tuple[bool, tuple[Bounded, bool]]:
+    """Whether all of the data set is at hand, and it, with whether its elements name their type."""
+    syntax = values.text(SYNTAX)
+    values.little = syntax != BIG_ENDIAN
+    if syntax != DEFLATED:
+        return True, (stream, syntax != IMPLICIT)
+    packed = stream.read(min(65_536, max(stream.size - stream.tell(), 0)))
+    text = inflated(packed, -15)
+    return False, (content_of(io.BytesIO(text), len(text), 2 * len(text) + 4096, complete=False).stream, True)
+
+
+def _collect(stream: Bounded, values: _Values, *, explicit: bool, until: Callable[[int], bool]) -> Pixels | None:
+    """Reads the wanted elements up to a tag; where the pixels are said to be, where it came to them."""
+    from pydicom.filereader import data_element_generator
+
+    pixels: list[Pixels] = []
+
+    def stop(tag: int, _: str | None, size: int) -> bool:
+        if tag >= PIXELS:
+            pixels.append((stream.tell(), size))
+        return until(tag)
+
+    source = cast("BinaryIO", stream)
+    elements = data_element_generator(source, not explicit, values.little, stop, specific_tags=list(WANTED))
+    try:
+        for element in elements:
+            value = getattr(element, "value", None)
+            if int(element.tag) in WANTED and isinstance(value, bytes):
+                values.broken |= len(value) < getattr(element, "length", 0)
+                values.found.setdefault(int(element.tag), value)
+    except Exhausted:  # what is wanted comes first, and the rest need not be read
+        pass
+    except Exception:  # noqa: BLE001  whatever breaks the reading, what came before stands
+        values.broken = True
+    return pixels[0] if pixels else None
+
+
+def _pixels_cut(stream: Bounded, pixels: Pixels | None) -> bool:
+    """Whether the pixels end behind the file, or their last delimiter is missing."""
+    if pixels is None:
+        return False
+    start, length = pixels
+    if length != UNDEFINED:
+        return start + length > stream.size
+    stream.seek(max(stream.size - 4096, 0))
+    ending = stream.read(min(4096, stream.size))
+    return b"\xfe\xff\xdd\xe0" not in ending and b"\xff\xfe\xe0\xdd" not in ending
+
+
+def _header(values: _Values, complaints: tuple[str, ...]) -> Header:
+    modality = MODALITIES.get(values.text(MODALITY).upper())
+    part = values.text(BODY_PART).upper().replace(" ", "").replace("_", "")
+    moments = values.number(POSITIONS)
+    return Header(
+        "DICOM",
+        modality=modality,
+        depth=_depth(values, modality, moments),
+        moments=moments,
+        anatomy=part if part in BODY_PARTS else None,
+        series=values.text(SERIES) or None,
+        complaints=complaints,
+    )
+
+
+def _depth(values: _Values, modality: str | None, moments: int) -> int | None:
+    """Planes of the volume that the frames are; frames that are tiles or moments are none."""
+    if ROWS not in values.found:
+        return None
+    if modality == "histopathology" or set(values.tags(INCREMENT)) & set(FRAME_TIMES):
+        return 1
+    return max(values.number(FRAMES) // moments, 1)

@@ -1,0 +1,100 @@
+"""A folder as one thing: a Zarr hierarchy, a BIDS data set, or the files of a series, of which a few are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from retrieve_cli.queries.formats.dicom_terms import SLICED
+from retrieve_cli.queries.formats.header import Header, Unreadable
+from retrieve_cli.queries.formats.look import look
+from retrieve_cli.queries.formats.table import FOLDERS
+from retrieve_cli.queries.formats.zarr import is_zarr, read_zarr
+
+SAMPLES = 8
+"""Files of a folder that are read."""
+SAMPLE_LIMIT = 250_000
+"""Bytes that are read of each."""
+ENTRIES = 20_000
+"""Names of a folder that are looked at."""
+DEPTH = 3
+"""Folders in folders that are looked into for files: patient, study, series."""
+
+
+def look_into_folder(folder: Path) -> Header:
+    """What a folder holds; what is wrong with it is among it, and never an error."""
+    try:
+        if is_zarr(folder):
+            return read_zarr(folder)
+        if (folder / "dataset_description.json").is_file():
+            return Header("BIDS")
+        if must := FOLDERS.get(folder.suffix.lower()):
+            return Header(complaints=(f"is named as {must} and is not",))
+        return _series(_files(folder))
+    except Unreadable as error:
+        return Header(complaints=(str(error),))
+    except OSError as error:
+        return Header(complaints=(f"cannot be read: {error.strerror}",))
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
+        return Header("Zarr", complaints=("has Zarr metadata that cannot be read",))
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of the folder, or else of its folders, by name.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    level = [folder]
+    for _ in range(DEPTH + 1):
+        entries = list(islice((entry for each in level for entry in os.scandir(each)), ENTRIES))
+        shown = [entry for entry in entries if not entry.name.startswith(".") and entry.name != "DICOMDIR"]
+        if files := [Path(entry.path) for entry in shown if entry.is_file()]:
+            return sorted(files)
+        level = [Path(entry.path) for entry in shown if entry.is_dir(follow_symlinks=False)]
+    return []
+
+
+def _series(files: Sequence[Path]) -> Header:
+    """What the files have in common, by a few of them spread over all.
+
+    Raises:
+        Unreadable: there are none, or they have nothing in common.
+    """
+    if not files:
+        raise Unreadable("is a folder without files")
+    last = len(files) - 1
+    chosen = sorted({round(at * last / (SAMPLES - 1)) for at in range(SAMPLES)})
+    headers = [look(files[at], SAMPLE_LIMIT) for at in chosen]
+    found = [header for header in headers if header.format]
+    # Reports and listings lie beside the slices.
+    known = [header for header in found if header.format == "DICOM"] or found
+    formats = {header.format for header in known}
+    if not known:
+        raise Unreadable("is a folder of files of no format that is known")
+    if len(formats) > 1:
+        raise Unreadable(f"is a folder of several formats ({', '.join(sorted(map(str, formats)))})")
+    wrong = [header for header in headers if header.complaints]
+    complaints = (f"is a folder in which {len(wrong)} of the {len(headers)} files read are not sound",) if wrong else ()
+    return _common(known, len(files), complaints)
+
+
+def _common(headers: Sequence[Header], files: int, complaints: tuple[str, ...]) -> Header:
+    modality = _same([header.modality for header in headers])
+    anatomy = _same([header.anatomy for header in headers])
+    kind = headers[0].format
+    if len({header.series for header in headers}) > 1:
+        return Header(kind, modality, anatomy=anatomy, complaints=(*complaints, "is a folder of more than one series"))
+    if kind != "DICOM":  # pictures side by side need not be a volume
+        return Header(kind, complaints=complaints)
+    depth = headers[0].depth
+    if depth == 1 and modality in SLICED:
+        depth = files
+    return Header(kind, modality, depth, max(header.moments for header in headers), anatomy, complaints=complaints)
+
+
+def _same(values: Sequence[str | None]) -> str | None:
+    """The value that all have; None where they differ."""
+    return values[0] if len(set(values)) == 1 else None

@@ -1,0 +1,79 @@
+"""One file: recognised, then handed to the reader of its format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from retrieve_cli.queries.formats.content import GZIP, LIMIT, Content, Exhausted, decompressed, opened
+from retrieve_cli.queries.formats.dicom import read_dicom
+from retrieve_cli.queries.formats.header import Header, Unreadable
+from retrieve_cli.queries.formats.metaimage import read_metaimage
+from retrieve_cli.queries.formats.mgh import read_mgh
+from retrieve_cli.queries.formats.nifti import read_nifti
+from retrieve_cli.queries.formats.nrrd import read_nrrd
+from retrieve_cli.queries.formats.picture import read_picture
+from retrieve_cli.queries.formats.recognize import named_as, recognized
+from retrieve_cli.queries.formats.tiff import read_tiff
+
+Reader = Callable[[Content, str], Header]
+"""From the bytes, and the format that they were taken for, to what the header says; it may raise anything."""
+READERS: Mapping[str, Reader] = {
+    "DICOM": read_dicom,
+    "NIfTI": read_nifti,
+    "NRRD": read_nrrd,
+    "MHA": read_metaimage,
+    "MGZ": read_mgh,
+    **dict.fromkeys(("TIFF", "OME-TIFF", "SVS", "NDPI", "LSM"), read_tiff),
+    **dict.fromkeys(("PNG", "JPEG", "GIF", "BMP"), read_picture),
+}
+INSTALL = "pip install 'retrieve-cli[imaging]'"
+
+
+def look(path: Path, allowance: int = LIMIT) -> Header:
+    """What the header of a file says; what is wrong with the file is among it, and never an error."""
+    try:
+        with opened(path, allowance) as content:
+            return _look_into(content, path.name)
+    except Unreadable as error:
+        return Header(complaints=(str(error),))
+    except FileNotFoundError:
+        return Header(complaints=("is not there",))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name is none that a file can have"
+        return Header(complaints=(f"cannot be read: {reason}",))
+
+
+def _look_into(content: Content, name: str) -> Header:
+    """Raises: Unreadable where nothing tells what it is."""
+    packed = content.head.startswith(GZIP)
+    zipped = name.lower().endswith(".gz")
+    if packed:
+        content = decompressed(content)
+    inner = name[:-3] if zipped else name
+    try:
+        kind, wrong = recognized(inner, content.head)
+    except Unreadable:
+        if packed and not named_as(inner):
+            return Header("GZIP")
+        raise
+    if zipped and not packed:
+        wrong += ("is named as compressed and is not",)
+    header = _read(content, kind.name)
+    return replace(header, complaints=(*wrong, *header.complaints))
+
+
+def _read(content: Content, kind: str) -> Header:
+    if kind not in READERS:
+        return Header(kind)
+    try:
+        return READERS[kind](content, kind)
+    except Unreadable:
+        raise
+    except ImportError:
+        return Header(kind, complaints=(f"is read by its first bytes only: {INSTALL}",))
+    except Exhausted:
+        return Header(kind, complaints=("has a header that goes on beyond the first megabyte",))
+    except Exception as error:  # a malformed header may make a library raise anything
+        raise Unreadable(f"begins as {kind}, and its header cannot be read ({type(error).__name__})") from error

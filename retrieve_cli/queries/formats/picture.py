@@ -1,0 +1,23 @@
+"""Whether a picture is one (PNG, JPEG, GIF, BMP), read by Pillow up to the pixels."""
+
+from __future__ import annotations
+
+from typing import BinaryIO, cast
+
+from retrieve_cli.queries.formats.content import Content
+from retrieve_cli.queries.formats.header import Header
+
+
+def read_picture(content: Content, named: str) -> Header:
+    """The header of one picture; a moving one is no volume.
+
+    Raises:
+        OSError, SyntaxError, ValueError: it is none.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(cast("BinaryIO", content.stream), formats=(named,)):
+            return Header(named, depth=1)
+    except Image.DecompressionBombError:  # it looked at the claimed size only, and nothing was decompressed
+        return Header(named, complaints=("has a header that claims more pixels than a picture has",))
