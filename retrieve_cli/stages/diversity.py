@@ -1,0 +1,152 @@
+"""Stages that keep a ranking from saying one thing many times: caps, and maximal marginal relevance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Evidence, Hit, Json, Ranking
+from retrieve_cli.stages.fusion import minmax
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows, Vectors
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """At most `most` hits of one kind; a hit without a kind (None) is not counted and never cut."""
+
+    name: str
+    most: int
+    kind: Callable[[Hit], Hashable]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.most}"
+
+
+def per_source(most: int) -> Cap:
+    """At most so many hits of one record."""
+    return Cap("per_source", most, lambda hit: hit.record)
+
+
+def per_group(most: int, groups: NDArray[np.int32]) -> Cap:
+    """At most so many hits of one group; `groups` (records,) is -1 for a record that has none."""
+
+    def group(hit: Hit) -> int | None:
+        number = int(groups[hit.record])
+        return number if number >= 0 else None
+
+    return Cap("per_group", most, group)
+
+
+def capped(hits: Iterable[Hit], caps: Sequence[Cap], *, keep: int) -> tuple[list[Hit], list[dict[str, Json]]]:
+    """The first `keep` hits, in their order, that fill no cap, and which were passed over before that, and why."""
+    counts: Counter[tuple[int, Hashable]] = Counter()
+    kept: list[Hit] = []
+    cut: list[dict[str, Json]] = []
+    for hit in hits:
+        if len(kept) == keep:
+            break
+        kinds = [(at, kind) for at, cap in enumerate(caps) if (kind := cap.kind(hit)) is not None]
+        full = next((caps[at] for at, kind in kinds if counts[at, kind] >= caps[at].most), None)
+        if full is not None:
+            cut.append({"id": hit.id, "why": str(full)})
+            continue
+        counts.update(kinds)
+        kept.append(hit)
+    return kept, cut
+
+
+def told(trace: Mapping[str, Json], cut: Sequence[Json]) -> dict[str, Json]:
+    """The trace with the hits that caps have cut, those that earlier ones cut included."""
+    before = trace.get("diversity", {})
+    return {**trace, "diversity": {**before, "cut": [*before.get("cut", ()), *cut]}}
+
+
+class Limit:
+    """The stage that hands on the first hits that fill no cap; it changes neither order nor scores."""
+
+    def __init__(self, caps: Sequence[Cap], *, keep: int) -> None:
+        """`keep` is how many hits are handed on."""
+        self._caps = tuple(caps)
+        self._keep = keep
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        return [self._limit(ranking) for ranking in rankings]
+
+    def _limit(self, ranking: Ranking) -> Ranking:
+        kept, cut = capped(ranking.hits, self._caps, keep=self._keep)
+        return Ranking(ranking.query, tuple(kept), told(ranking.trace, cut))
+
+    def __str__(self) -> str:
+        return f"limit({', '.join(map(str, self._caps))})"
+
+
+class Mmr:
+    """Maximal marginal relevance: what is like a hit chosen before it comes later (Carbonell, Goldstein 1998).
+
+    A hit's score becomes what it was less its penalty, (1 - l) / l of the range of all scores for a similarity of 1:
+    l times the paper's measure but for the scale, so that the order is the paper's, scores descend with it and still
+    mean what they meant, and `trade_off` 1 leaves all as it was. The evidence `mmr` holds the rank and the score
+    before, the similarity (`normalized`) and the penalty for a similarity of 1 (`weight`), and so still adds up.
+    """
+
+    def __init__(self, vectors_of: Callable[[Rows], Vectors], *, trade_off: float, keep: int) -> None:
+        """`vectors_of` gives chunk rows as (n, dim) float32 unit vectors; `trade_off` is the paper's lambda, above 0
+        and up to 1, all relevance; `keep` hits are chosen from those that come in."""
+        self._vectors_of = vectors_of
+        self._trade_off = trade_off
+        self._keep = keep
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        return [self._diversify(ranking) for ranking in rankings]
+
+    def _diversify(self, ranking: Ranking) -> Ranking:
+        if not ranking.hits:
+            return ranking
+        scores = np.array([hit.score for hit in ranking.hits], np.float64)
+        low, high = float(scores.min()), float(scores.max())
+        vectors = self._vectors_of(np.array([hit.row for hit in ranking.hits], np.int64)).astype(np.float64)
+        relevance = minmax(scores, low=low, high=high)
+        chosen, alike = marginal(relevance, vectors, trade_off=self._trade_off, keep=self._keep)
+        penalty = (1.0 - self._trade_off) / self._trade_off * (high - low)
+        # What rounds must not let a score rise from one place to the next.
+        lowered = np.minimum.accumulate(scores[chosen] - penalty * alike).tolist()
+        moved = [
+            replace(hit, score=score, evidence=(*hit.evidence, Evidence("mmr", at + 1, hit.score, like, 0.0 - penalty)))
+            for at, like, score in zip(chosen.tolist(), alike.tolist(), lowered, strict=True)
+            for hit in [ranking.hits[at]]
+        ]
+        return Ranking.again(ranking.query, moved, trace=ranking.trace)
+
+    def __str__(self) -> str:
+        return f"mmr({self._trade_off:g})"
+
+
+def marginal(relevance: Floats, vectors: Floats, *, trade_off: float, keep: int) -> tuple[Rows, Floats]:
+    """Places of the `keep` hits that maximal marginal relevance chooses, in turn, and how alike each was to those
+    chosen before it.
+
+    Each is the one of highest l * relevance - (1 - l) * similarity, of equal ones the first; similarity is the inner
+    product with the most similar hit that was chosen, and 0 where there is none or it is negative.
+    """
+    alike = np.zeros(len(relevance))
+    free = np.ones(len(relevance), np.bool_)
+    places: list[int] = []
+    likeness: list[float] = []
+    for _ in range(min(keep, len(relevance))):
+        worth = np.where(free, trade_off * relevance - (1.0 - trade_off) * alike, -np.inf)
+        best = int(np.argmax(worth))
+        places.append(best)
+        likeness.append(float(alike[best]))
+        free[best] = False
+        alike = np.maximum(alike, vectors @ vectors[best])
+    return np.array(places, np.int64), np.array(likeness)

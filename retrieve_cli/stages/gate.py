@@ -1,0 +1,173 @@
+"""The stage for a corpus of many groups: a look at everything chooses groups, a second search stays in those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Hit, Json, Ranking, Stage
+from retrieve_cli.stages.diversity import capped, per_group as capped_by_group
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Mask
+
+WITNESSES = 5
+"""How many records of a group speak for it: more only favour large groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group as a first pass saw it."""
+
+    place: int
+    worth: float
+    candidates: int
+    """Hits, of which several may be of one record."""
+
+
+class Gate:
+    """Searches everything, chooses by query the groups whose records stood out there, and searches again in those.
+
+    Whatever the number of groups and queries, each pass is one call for the batch: nothing is asked by group. Where
+    the first pass met no more groups than may be chosen there is nothing to choose, and its hits are the answer.
+    Records without a group are one group together, though no quota counts them. Where quotas leave fewer hits than
+    the minimum, others of the first pass follow them, their scores lowered to the last one's where they are higher.
+    """
+
+    def __init__(
+        self,
+        first: Stage,
+        second: Stage,
+        *,
+        groups: NDArray[np.int32],
+        names: Sequence[str],
+        candidates: int,
+        top_groups: int,
+        keep: int,
+        per_group: int | None = None,
+        min_results: int = 0,
+    ) -> None:
+        """`groups` (records,) int32 has each record's place in `names`, -1 for none. `candidates` hits of the first
+        pass choose `top_groups` groups; `keep` hits are handed on, of one group `per_group` at most and, if the first
+        pass has as many to offer, `min_results` at least."""
+        self._first = first
+        self._second = second
+        self._places = np.where(groups < 0, len(names), groups).astype(np.int32)
+        self._names: tuple[str | None, ...] = (*names, None)
+        self._candidates = candidates
+        self._top_groups = top_groups
+        self._keep = keep
+        self._caps = () if per_group is None else (capped_by_group(per_group, groups),)
+        self._min_results = min(min_results, keep)
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        looked = [ranking.first(self._candidates) for ranking in self._first(rankings)]
+        groups = [self._groups_of(ranking.hits) for ranking in looked]
+        narrow = [at for at, seen in enumerate(groups) if len(seen) > self._top_groups]
+        masks = self._masks([(looked[at], groups[at]) for at in narrow])
+        asked = [
+            replace(rankings[at], query=replace(rankings[at].query, records=mask))
+            for at, mask in zip(narrow, masks, strict=True)
+        ]
+        again = dict(zip(narrow, self._second(asked) if asked else [], strict=True))
+        return [self._answer(*each, again.get(at)) for at, each in enumerate(zip(looked, groups, strict=True))]
+
+    def _groups_of(self, hits: Sequence[Hit]) -> list[_Group]:
+        """The groups of a first pass's hits, best first."""
+        if not hits:
+            return []
+        best: dict[int, list[float]] = {}
+        counts: dict[int, int] = {}
+        records: set[int] = set()
+        for hit in hits:
+            place = int(self._places[hit.record])
+            counts[place] = counts.get(place, 0) + 1
+            if hit.record not in records:  # a long document is one witness
+                records.add(hit.record)
+                best.setdefault(place, []).append(hit.score)
+        noise = noise_of([hit.score for hit in hits])
+        groups = [_Group(place, worth(best[place], noise=noise), count) for place, count in counts.items()]
+        return sorted(groups, key=lambda group: -group.worth)  # of equal ones, that of the better hit
+
+    def _masks(self, chosen: Sequence[tuple[Ranking, Sequence[_Group]]]) -> list[Mask]:
+        """The records that each second search is for: of the chosen groups, as far as its filter lets them be found."""
+        shared: dict[tuple[int, frozenset[int]], Mask] = {}
+        masks = []
+        for ranking, groups in chosen:
+            allowed = ranking.query.records
+            places = frozenset(group.place for group in groups[: self._top_groups])
+            key = (id(allowed), places)
+            if key not in shared:  # a mask for each query of a large batch would fill the memory
+                flags = np.zeros(len(self._names), np.bool_)
+                flags[list(places)] = True
+                mask = flags[self._places]
+                shared[key] = mask if allowed is None else mask & allowed
+            masks.append(shared[key])
+        return masks
+
+    def _answer(self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None) -> Ranking:
+        """What both passes come to; the first alone where there was no second."""
+        found = looked.hits if again is None else again.hits
+        kept, _ = capped(found, self._caps, keep=self._keep)
+        filled: list[Hit] = []
+        if again is not None and len(kept) < self._min_results:
+            had = {hit.id for hit in found}
+            rest = [hit for hit in looked.hits if hit.id not in had]
+            more, _ = capped([*kept, *rest], self._caps, keep=self._min_results)
+            filled = _below(kept, more[len(kept) :])
+        gate = self._account(looked, groups, again, len(filled))
+        return Ranking.again(looked.query, [*kept, *filled], trace={**looked.trace, "gate": gate})
+
+    def _account(
+        self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None, filled: int
+    ) -> dict[str, Json]:
+        """What the gate has to say: what it saw, what it chose, what it cost."""
+        chosen = groups[: self._top_groups]
+        searched = None if again is None else again.query.records
+        told = [
+            {"group": self._names[each.place], "score": each.worth, "candidates": each.candidates} for each in chosen
+        ]
+        return {
+            "candidates": len(looked.hits),
+            "groups_seen": len(groups),
+            "chosen": told,
+            "left_out": len(groups) - len(chosen),
+            "passes": 1 if again is None else 2,
+            "searched": 0 if searched is None else int(np.count_nonzero(searched)),
+            "filled": filled,
+        }
+
+    def __str__(self) -> str:
+        return f"gate({self._candidates} > {self._top_groups} groups, {self._second})"
+
+
+def noise_of(scores: Sequence[float]) -> float:
+    """The score that a hit of one pass has to exceed to stand out: a standard deviation above the mean.
+
+    By a lower mark a large group, which always has some fair hits, would push out a small one with a single good hit.
+    """
+    return float(np.mean(scores) + np.std(scores))
+
+
+def worth(scores: Sequence[float], *, noise: float) -> float:
+    """What a group is worth by the scores of its records, best first: the root of the sum of the squares of how far
+    they rise above the noise.
+
+    So several good ones count for more than a single one, and a single excellent one for more than many fair ones.
+    """
+    rises = np.maximum(np.array(scores[:WITNESSES], np.float64) - noise, 0.0)
+    return float(np.sqrt(rises @ rises))
+
+
+def _below(kept: Sequence[Hit], more: Sequence[Hit]) -> list[Hit]:
+    """More hits with scores that do not exceed those of the hits that they follow."""
+    if not kept or not more or more[0].score <= kept[-1].score:
+        return list(more)
+    ceiling = kept[-1].score
+    drop = more[0].score - ceiling
+    return [replace(hit, score=min(hit.score - drop, ceiling)) for hit in more]  # the difference may round upwards

@@ -1,0 +1,83 @@
+"""Several texts for one query, ranked each by itself, made one ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+
+from retrieve_cli.contracts import Evidence, Hit, Query, Ranking, Unit
+from retrieve_cli.stages.diversity import Cap, capped, told
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where one text found what is merged."""
+
+    text: int
+    rank: int
+    hit: Hit
+
+
+def merge(
+    query: Query,
+    rankings: Sequence[Ranking],
+    *,
+    unit: Unit,
+    rrf_k: float,
+    keep: int,
+    per_query: int | None = None,
+    caps: Sequence[Cap] = (),
+) -> Ranking:
+    """Reciprocal rank fusion over the rankings of a query's texts, its own first (Cormack, Clarke, Büttcher 2009).
+
+    Equal scores stand by best rank, then by id. Hits are the same by record or by chunk, as `unit` says; a merged one
+    is the hit of the text that ranked it best, with its evidence, and has evidence `text 1`, `text 2` ... of the texts
+    that found it, whose parts add up to its score. To the text that ranked it best it also counts where a text may give
+    `per_query` hits and no more; where several did, to the query's own or else the first in the order of the alphabet.
+    """
+    found = _by_unit(rankings, unit)
+    giver = {}
+    merged = []
+    for finds in found.values():
+        best = min(finds, key=lambda each: (each.rank, each.text > 0, rankings[each.text].query.text))
+        hit = _merged(best.hit, finds, rrf_k)
+        giver[hit.id] = best.text
+        merged.append((best.rank, hit))
+    merged.sort(key=lambda each: (each[0], each[1].id))
+    ordered = Ranking.again(query, [hit for _, hit in merged])
+    own = [] if per_query is None else [Cap("per_query", per_query, lambda hit: giver[hit.id])]
+    kept, cut = capped(ordered.hits, [*own, *caps], keep=keep)
+    texts = [
+        {
+            "text": ranking.query.text,
+            "hits": len(ranking.hits),
+            "given": sum(giver[hit.id] == at for hit in kept),
+            **({"trace": dict(ranking.trace)} if ranking.trace else {}),
+        }
+        for at, ranking in enumerate(rankings)
+    ]
+    trace = {"texts": texts}
+    return Ranking(query, tuple(kept), told(trace, cut) if cut else trace)
+
+
+def _by_unit(rankings: Sequence[Ranking], unit: Unit) -> dict[int, list[_Found]]:
+    """By record or chunk row, where the texts found it."""
+    found: dict[int, list[_Found]] = {}
+    for text, ranking in enumerate(rankings):
+        for rank, hit in enumerate(ranking.hits, 1):
+            found.setdefault(hit.record if unit == "record" else hit.row, []).append(_Found(text, rank, hit))
+    return found
+
+
+def _merged(hit: Hit, finds: Sequence[_Found], rrf_k: float) -> Hit:
+    """The hit with the score and the evidence of all the texts that found it."""
+    why = list(_evidence(finds, rrf_k))
+    # Its sum is exact, and so the same in whatever order the texts stand.
+    return replace(hit, score=fsum(each.normalized for each in why), evidence=(*hit.evidence, *why))
+
+
+def _evidence(finds: Sequence[_Found], rrf_k: float) -> Iterator[Evidence]:
+    for each in finds:
+        part = 1.0 / (rrf_k + each.rank)
+        yield Evidence(f"text {each.text + 1}", each.rank, each.hit.score, part, 1.0)
