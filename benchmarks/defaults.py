@@ -58,12 +58,13 @@ ENCODE = """
 import json, sys, time
 from pathlib import Path
 from retrieve_cli.config import Settings
+from retrieve_cli.contracts import Query
 from retrieve_cli.search import Searcher
 from retrieve_cli.store import Store
 searcher = Searcher(Store(Path(sys.argv[1])), Settings())
-texts = json.load(sys.stdin)
+queries = [Query(text) for text in json.load(sys.stdin)]
 begun = time.perf_counter()
-searcher.encode(texts)
+searcher.encode(queries)
 print(time.perf_counter() - begun)
 """
 

@@ -89,7 +89,7 @@ def help_text() -> bool:
 def warm_query() -> bool:
     """Queries in one process, encode included, by stage."""
     from retrieve_cli.config import Settings
-    from retrieve_cli.contracts import Query
+    from retrieve_cli.contracts import Request
     from retrieve_cli.search import Searcher
     from retrieve_cli.store import Store
 
@@ -98,7 +98,7 @@ def warm_query() -> bool:
     seconds, encode, search = [], [], []
     for text in [*texts[:20], *texts]:
         begun = time.perf_counter()
-        [answer] = searcher.answer([Query(text)], k=10, mode="hybrid")
+        [answer] = searcher.answer([Request(text)], k=10, mode="hybrid")
         seconds.append(time.perf_counter() - begun)
         encode.append(answer.timings_ms["encode"])
         search.append(answer.timings_ms["search"])

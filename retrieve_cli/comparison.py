@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from retrieve_cli.changes import Changes, recipe_changes
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Json, Query
+from retrieve_cli.contracts import Json, Request
 from retrieve_cli.generation import Generation
 from retrieve_cli.search import Searcher
 from retrieve_cli.store import Store
@@ -16,7 +16,7 @@ DEPTH = 10
 
 
 def compare(
-    store: Store, settings: Settings, old: str | None, new: str | None, queries: Sequence[Query]
+    store: Store, settings: Settings, old: str | None, new: str | None, queries: Sequence[Request]
 ) -> dict[str, Json]:
     """What generation `new` (default: the live one) has differently from `old` (default: the one before it).
 
@@ -48,7 +48,7 @@ def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes
         return generation, generation.contents_by_id()
 
 
-def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Query]) -> dict[str, Json]:
+def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:
     """How the first ten records of each query moved; queries whose list stayed as it was are only counted."""
     old, new = (_ranked(Searcher(store, settings, name), queries, settings) for name in (before, after))
     moves = [_moved(query, *lists) for query, *lists in zip(queries, old, new, strict=True)]
@@ -61,13 +61,13 @@ def _answers(store: Store, settings: Settings, before: str, after: str, queries:
     }
 
 
-def _ranked(searcher: Searcher, queries: Sequence[Query], settings: Settings) -> list[list[str]]:
+def _ranked(searcher: Searcher, queries: Sequence[Request], settings: Settings) -> list[list[str]]:
     """The ids of the first records for each query."""
     answers = searcher.answer(queries, k=DEPTH, mode=settings.search.mode)
     return [[str(result.record["id"]) for result in answer.results] for answer in answers]
 
 
-def _moved(query: Query, old: Sequence[str], new: Sequence[str]) -> dict[str, Json]:
+def _moved(query: Request, old: Sequence[str], new: Sequence[str]) -> dict[str, Json]:
     """What entered, left and changed its rank (from 1); nothing where the lists are the same."""
     if list(old) == list(new):
         return {}

@@ -211,7 +211,7 @@ class ContextSettings:
 class BudgetSettings:
     max_chunks: int | None = _bounded(None, 1)
     max_tokens: int | None = _bounded(None, 1)
-    tokenizer: Path | None = None
+    tokenizer: Path | None = field(default=None, metadata={"names": ("encoder", "words", "pieces")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +382,7 @@ def _variable(key: str) -> str:
     return _PREFIX + key.upper().replace(".", "__")
 
 
-def _value(kind: Any, value: Json, bounds: Mapping[str, float], key: str, folder: Path) -> Any:
+def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: Path) -> Any:
     """`value` as the type that the key has, or an error that says what it takes."""
     if isinstance(kind, UnionType):
         inner = next(part for part in get_args(kind) if part is not type(None))
@@ -395,7 +395,7 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, float], key: str, folder
     if origin is Sequence:
         return _source_settings(value, key, folder)
     if kind is Path and isinstance(value, str):
-        return _path(value, folder, key)
+        return Path(value) if value in bounds.get("names", ()) else _path(value, folder, key)
     return _plain(kind, value, bounds, key)
 
 
@@ -407,7 +407,7 @@ def _choice(value: Json, choices: Sequence[str], key: str) -> Json:
     return value
 
 
-def _plain(kind: Any, value: Any, bounds: Mapping[str, float], key: str) -> Json:
+def _plain(kind: Any, value: Any, bounds: Mapping[str, Any], key: str) -> Json:
     """A string, a truth value, or a number within its bounds."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
         value = float(value)

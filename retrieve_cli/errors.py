@@ -15,6 +15,7 @@ Raised anywhere, caught once, in `cli.py`, and printed as `error:` and `hint:`. 
 from __future__ import annotations
 
 from enum import IntEnum
+from pathlib import Path
 from typing import ClassVar
 from unicodedata import category
 
@@ -93,3 +94,9 @@ class Locked(RetrieveError):
 
     code = Exit.LOCKED
     kind = "locked"
+
+
+def unwritable(path: Path, error: OSError) -> RetrieveError:
+    """The error for a place that cannot be written to."""
+    hint = "check its rights, or name another folder: --artifacts DIR"
+    return RetrieveError(f"cannot write to {path}: {error.strerror}", hint=hint)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import orjson
 
-from retrieve_cli.contracts import Answer, Evidence, Json, Reranked, Result
+from retrieve_cli.contracts import Answer, Evidence, Json, Reranked, Result, Span
 from retrieve_cli.errors import printable
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "schema_version": SCHEMA_VERSION,
         "query_id": answer.query.id,
         "query": answer.query.text,
-        "clean_query": answer.query.text,
-        "enhanced_query": answer.query.text,
-        "excluded": [],
-        "filters": {},
+        "clean_query": answer.question.clean,
+        "enhanced_query": answer.question.enhanced,
+        "excluded": list(answer.question.excluded),
+        "filters": _filters_json(answer.question.filters),
         "results": [_result_json(rank, result) for rank, result in enumerate(answer.results, 1)],
         "total_results": len(answer.results),
         "strategies_used": list(answer.strategies_used),
@@ -49,7 +50,21 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "generation": answer.generation,
         "timings_ms": dict(answer.timings_ms),
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
+        **({"deadline": dict(answer.deadline)} if answer.deadline else {}),
+        **({"notices": list(answer.question.notices)} if answer.question.notices else {}),
+        **({"attempts": [asdict(attempt) for attempt in answer.attempts]} if answer.attempts else {}),
+        **({"budget": answer.spent.as_json()} if answer.spent else {}),
+        **({"trace": dict(answer.trace)} if answer.trace else {}),
+        **({"run_id": answer.run_id} if answer.run_id else {}),
     }
+
+
+def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
+    """Conditions by field; where a field has several, a list of them."""
+    fields: dict[str, list[str]] = {}
+    for field, condition in conditions:
+        fields.setdefault(field, []).append(condition)
+    return {field: found[0] if len(found) == 1 else found for field, found in fields.items()}
 
 
 def _result_json(rank: int, result: Result) -> dict[str, Json]:
@@ -69,7 +84,7 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
             "demo_url": None,
             **record["supporting_data"],
         },
-        "content": chunk["text"],
+        "content": result.text,
         "section": chunk["section"],
         "metadata": {
             **record["metadata"],
@@ -77,10 +92,17 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
             "chunk_index": chunk["index"],
             **{key: chunk[key] for key in ("start_line", "end_line", "start", "end")},
         },
+        **({} if result.context is None else {"context": _span_json(result.context)}),
         "freshness": result.freshness,
         **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
         "source_scores": {evidence.leg: _evidence_json(evidence) for evidence in result.hit.evidence},
     }
+
+
+def _span_json(span: Span) -> dict[str, Json]:
+    """Where the content begins and ends, and which hits it took in."""
+    places = {key: getattr(span, key) for key in ("start_line", "end_line", "start", "end")}
+    return {"chunks": list(span.chunk_ids), "merged": list(span.merged), **places}
 
 
 def _evidence_json(evidence: Evidence) -> dict[str, Json]:
@@ -183,7 +205,7 @@ def as_markdown(answers: Sequence[Answer]) -> str:
         parts += [f"## {answer.query.text}", ""]
         for rank, result in enumerate(answer.results, 1):
             name, url = result.record["name"], result.record["url"]
-            text, _ = snippet(result.chunk["text"], answer.matches(result.chunk["text"]))
+            text, _ = snippet(result.text, answer.matches(result.text))
             parts.append(f"{rank}. **{f'[{name}]({url})' if url else name}** `{result.hit.id}` {result.hit.score:.4f}")
             parts += [f"   - {why(result).replace(chr(10), ', ')}", f"   > {text}"]
         parts.append("")
@@ -290,12 +312,21 @@ def _explanation(answer: Answer) -> Iterator[str]:
         yield "sure: " + ", ".join(f"{name} {value}" for name, value in answer.confidence.items())
     for leg, reason in answer.strategies_skipped.items():
         yield f"{leg} skipped: {reason}"
+    for attempt in answer.attempts:
+        yield f"asked as {attempt.text!r}: {attempt.results} results"
+    if answer.spent is not None:
+        tokens = "" if answer.spent.tokens is None else f", {answer.spent.tokens} tokens by {answer.spent.tokenizer}"
+        yield f"budget: {answer.spent.chunks} chunks{tokens}"
+        yield from (f"   {name}: {reason}" for name, reason in answer.spent.cut)
+    if answer.deadline:
+        met = "met" if answer.deadline["met"] else "not met"
+        yield f"deadline of {answer.deadline['ms']:g} ms {met}: {', '.join(answer.deadline['done'])}"
 
 
 def _marked(answer: Answer, result: Result) -> Text:
     from rich.text import Text
 
-    line, matches = snippet(result.chunk["text"], answer.matches(result.chunk["text"]))
+    line, matches = snippet(result.text, answer.matches(result.text))
     text = Text(printable(line))
     for start, end in matches:
         text.stylize("bold yellow", start, end)

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from retrieve_cli import durable, lock
 from retrieve_cli.contracts import Json, Refused
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, unwritable
 from retrieve_cli.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
 
 MANIFEST = "manifest.json"
@@ -250,7 +250,7 @@ class Store:
                 self.generations.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(lock.writing(self.lock, wait=wait, say=say))
             except OSError as error:
-                raise _unwritable(self.path, error) from error
+                raise unwritable(self.path, error) from error
             self._sweep()
             yield
 
@@ -261,7 +261,7 @@ class Store:
         try:
             folder.mkdir()  # with the rights that the umask gives: who may read the index need not be who built it
         except OSError as error:
-            raise _unwritable(self.generations, error) from error
+            raise unwritable(self.generations, error) from error
         try:
             yield folder
         except OSError as error:
@@ -387,9 +387,3 @@ def _write(path: Path, manifest: Manifest) -> None:
 
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _unwritable(path: Path, error: OSError) -> RetrieveError:
-    return RetrieveError(
-        f"cannot write to {path}: {error.strerror}", hint="check its rights, or name another folder: --artifacts DIR"
-    )

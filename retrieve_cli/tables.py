@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from array import array
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -63,10 +64,22 @@ class Table:
         return len(self._offsets) - 1
 
     def __getitem__(self, row: int) -> dict[str, Json]:
+        return self._parsed(row, self.raw(row))
+
+    def rows(self, first: int, end: int) -> list[dict[str, Json]]:
+        """The rows from `first` up to but not `end`, by a single read: they lie one behind the other."""
+        if not 0 <= first <= end <= len(self):
+            raise IndexError(f"rows {first} to {end} of {len(self)}")
+        block = self._bytes(first, end)
+        bounds = (self._offsets[first : end + 1] - self._offsets[first]).tolist()
+        lines = enumerate(pairwise(bounds), first)
+        return [self._parsed(row, block[start:stop]) for row, (start, stop) in lines]
+
+    def _parsed(self, row: int, line: bytes) -> dict[str, Json]:
         import orjson
 
         try:
-            value = orjson.loads(self.raw(row))
+            value = orjson.loads(line)
         except ValueError as error:
             raise IndexCorrupt(
                 f"row {row} of {self._path} is damaged ({error})", hint="retrieve inspect verify"
@@ -79,7 +92,11 @@ class Table:
 
     def raw(self, row: int) -> bytes:
         """The row's line as it stands in the file."""
-        return self._map[int(self._offsets[row]) : int(self._offsets[row + 1])]
+        return self._bytes(row, row + 1)
+
+    def _bytes(self, first: int, end: int) -> bytes:
+        """What is read from the file; nothing else reads it."""
+        return self._map[int(self._offsets[first]) : int(self._offsets[end])]
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return (self[row] for row in range(len(self)))

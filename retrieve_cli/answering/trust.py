@@ -47,7 +47,7 @@ class Trust:
         """The hits that are sure enough, and how sure each of them is."""
         found = self.calibration.confidence([hit.score for hit in ranking.hits]).tolist()
         kept = [(hit, sure) for hit, sure in zip(ranking.hits, found, strict=True) if sure >= (self.least or 0.0)]
-        return Ranking(ranking.query, tuple(hit for hit, _ in kept)), [sure for _, sure in kept]
+        return Ranking(ranking.query, tuple(hit for hit, _ in kept), ranking.trace), [sure for _, sure in kept]
 
     def source(self, left_out: int) -> dict[str, Json]:
         """Where the confidence comes from, how good it is, and what asking for it costs."""

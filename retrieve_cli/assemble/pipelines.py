@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.encoders import query_card
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Index, Stage, Unit
+from retrieve_cli.contracts import Index, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.generation import BM25, CHUNKS, DENSE, RECORDS, SPLADE, Generation
 
@@ -105,21 +106,9 @@ def pipeline(
     unit: Unit,
     k: int,
     encode: Mapping[str, Callable[[Sequence[str]], Sequence[Any]]],
-    reader: Reader | None = None,
 ) -> tuple[list[Stage], str]:
-    """The stages that rank by the named legs, and the fusion formula. `encode` turns query
-    texts into what a leg takes; `reader` reads the first hits again."""
-    if reader is not None:
-        from retrieve_cli.stages.rerank import Rerank
-
-        chosen = settings.rerank
-        reach = max(k, chosen.depth)
-        stages, method = pipeline(generation, indexes, settings, legs=legs, unit=unit, k=reach, encode=encode)
-        keep = k if chosen.keep is None else min(k, chosen.keep)
-        again = Rerank(
-            reader, depth=chosen.depth, keep=keep, interpolate=chosen.interpolate, min_score=chosen.min_score
-        )
-        return [*stages, again], method
+    """The stages that rank by the named legs, and the fusion formula. `encode` turns query texts into what a leg
+    takes."""
     from retrieve_cli.stages.fuse import Fuse
     from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
 
@@ -128,10 +117,11 @@ def pipeline(
         "unit": unit,
         "depth": max(settings.search.depth, k),
     }
+    nearest = {"depth": settings.search.similarity_top_k or shared["depth"]}
     splade: Any = indexes.splade  # legs are asked for only where they are
     known = {
         "bm25": lambda: Leg(name="bm25", index=indexes.bm25, prepare=lambda texts: texts, **shared),
-        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=encode["dense"], **shared),
+        "dense": lambda: Leg(name="dense", index=indexes.dense, prepare=encode["dense"], **{**shared, **nearest}),
         "splade": lambda: Leg(name="splade", index=splade, prepare=encode["splade"], **shared),
     }
     asked = [known[name]() for name in legs]
@@ -139,6 +129,78 @@ def pipeline(
         return [Retrieve(asked[0], keep=k)], "none"
     fusion = fusion_of(settings)
     return [Fuse(asked, fusion=fusion, keep=k)], str(fusion)
+
+
+def gate(first: Stage, second: Stage, generation: Generation, settings: Settings, *, keep: int) -> Stage:
+    """The stage that searches a second time in the groups that a first pass picks.
+
+    Raises:
+        UsageError: no record has the field that is to group them.
+    """
+    from retrieve_cli.stages.gate import Gate
+
+    chosen = settings.gating
+    groups, names = generation.columns.groups(chosen.field)
+    return Gate(
+        first,
+        second,
+        groups=groups,
+        names=names,
+        candidates=chosen.global_candidates,
+        top_groups=chosen.top_groups,
+        keep=keep,
+        per_group=chosen.per_group,
+        min_results=chosen.min_results,
+    )
+
+
+def merged(rankings: Sequence[Ranking], query: Query, settings: Settings, *, unit: Unit, keep: int) -> Ranking:
+    """The rankings of a query's texts as one."""
+    from retrieve_cli.stages.merge import merge
+
+    per_text = settings.search.per_text
+    return merge(query, rankings, unit=unit, rrf_k=settings.fusion.rrf_k, keep=keep, per_query=per_text)
+
+
+def tail(generation: Generation, settings: Settings, *, k: int) -> list[Stage]:
+    """The stages that leave out hits which are not good enough, or too much like others; none by default.
+
+    Raises:
+        UsageError: no record has the field that groups them.
+    """
+    search, diversity = settings.search, settings.diversity
+    stages: list[Stage] = []
+    if (search.min_score, search.grade, search.max_distance) != (None, None, None):
+        from retrieve_cli.stages.threshold import Threshold
+
+        stages.append(Threshold(min_score=search.min_score, grade=search.grade, max_distance=search.max_distance))
+    if (diversity.per_source, diversity.per_group) != (None, None):
+        stages.append(_limit(generation, settings, keep=k if diversity.mmr is None else search.depth))
+    if diversity.mmr is not None:
+        from retrieve_cli.stages.diversity import Mmr
+
+        stages.append(Mmr(partial(stored_vectors, generation), trade_off=diversity.mmr, keep=k))
+    return stages
+
+
+def _limit(generation: Generation, settings: Settings, *, keep: int) -> Stage:
+    from retrieve_cli.stages.diversity import Limit, per_group, per_source
+
+    diversity = settings.diversity
+    caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
+    if diversity.per_group is not None:
+        groups, _ = generation.columns.groups(settings.gating.field)
+        caps.append(per_group(diversity.per_group, groups))
+    return Limit(caps, keep=keep)
+
+
+def rerank(reader: Reader, settings: Settings, *, k: int) -> Stage:
+    """The stage that has the first hits read again, and hands on `k` of them."""
+    from retrieve_cli.stages.rerank import Rerank
+
+    chosen = settings.rerank
+    keep = k if chosen.keep is None else min(k, chosen.keep)
+    return Rerank(reader, depth=chosen.depth, keep=keep, interpolate=chosen.interpolate, min_score=chosen.min_score)
 
 
 def fusion_of(settings: Settings) -> Fusion:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, TokenEncoder, TokenVectors, Unit
@@ -141,4 +143,10 @@ def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], 
             raise Unavailable("the encoder of this index has no token vectors", hint="set rerank.backend: none")
         return made.encode_tokens([text])[0]
 
-    return LateInteraction(tokens=tokens, encode=encode, starts=generation.starts, unit=unit)
+    return LateInteraction(
+        tokens=tokens,
+        encode=encode,
+        vectors_of=partial(stored_vectors, generation),
+        starts=generation.starts,
+        unit=unit,
+    )

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.contracts import Query
 from retrieve_cli.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.generation import Generation
 
 app = typer.Typer(
-    help="Look into the index: status, records, one record, one chunk, verify, history, diff.",
+    help="Look into the index: status, records, one record, one chunk, why, run, verify, history, diff.",
     rich_markup_mode=None,
 )
 
 
 @app.callback(invoke_without_command=True)
 def inspect(context: typer.Context) -> None:
-    """Look into the index: status, records, one record, one chunk, verify, history, diff."""
+    """Look into the index: status, records, one record, one chunk, why, run, verify, history, diff."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -86,6 +85,60 @@ def chunk(id_: Id, *, shared: Shared) -> None:
 
 @app.command()
 @shared("text", "json")
+def why(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The question, tags and all.")],
+    id_: Id,
+    filters: Annotated[
+        list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="As query has it; repeatable.")
+    ] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--file", metavar="PATH", help="As query has it; repeatable.")
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--also", metavar="TEXT", help="As query has it; repeatable.")
+    ] = None,
+    doc_ids: Annotated[
+        list[str] | None, typer.Option("--doc-id", metavar="ID", help="As query has it; repeatable.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="X", help="As query has it.")] = None,
+    k: Annotated[int | None, typer.Option("-k", metavar="N", help="As query has it.")] = None,
+    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="As query has it.")] = None,
+    *,
+    shared: Shared,
+) -> None:
+    """Follow one record (or chunk) through every stage that answers QUERY: where it stands, and where it is lost."""
+    from retrieve_cli.answering.why import why as trace
+    from retrieve_cli.cli import requests
+    from retrieve_cli.contracts import Request
+    from retrieve_cli.search import Searcher
+
+    searcher = Searcher(shared.store, shared.settings("search", k=k, mode=mode))
+    request = Request(
+        query,
+        also=tuple(also or ()),
+        files=tuple(files or ()),
+        filters=requests.exact(filters, "--filter"),
+        doc_ids=requests.exact(doc_ids, "--doc-id"),
+        tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
+    )
+    found = trace(searcher, request, id_)
+    for notice in dict.fromkeys(searcher.notices):
+        shared.talk.say(f"note: {notice}")
+    _show(found, shared)
+
+
+@app.command()
+@shared("text", "json")
+def run(id_: Id, *, shared: Shared) -> None:
+    """Show what query --save-run kept."""
+    from retrieve_cli.answering import journal
+
+    shared.settings()
+    _show(journal.read(shared.store.runs, id_), shared)
+
+
+@app.command()
+@shared("text", "json")
 def verify(*, shared: Shared) -> None:
     """Read every byte of the live generation against its manifest; exit 5 and name the file where one is damaged."""
     from retrieve_cli import inspection
@@ -125,12 +178,13 @@ def diff(
     shared: Shared,
 ) -> None:
     """Show what B has differently from A: records, recipe, and how the top ten of queries moved."""
-    from retrieve_cli.cli.query import read_queries
+    from retrieve_cli.cli.requests import read_requests
     from retrieve_cli.comparison import compare
+    from retrieve_cli.contracts import Request
 
-    queries = [Query(text, str(number)) for number, text in enumerate(query or (), 1)]
+    queries = [Request(text, str(number)) for number, text in enumerate(query or (), 1)]
     if gold is not None:
-        queries += read_queries(_lines(gold), str(gold))
+        queries += read_requests(_lines(gold), str(gold), Request(""), folder=gold.parent)
     _show(compare(shared.store, shared.settings(), old, new, queries), shared)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from retrieve_cli.config import Settings, load, override, unknown
 from retrieve_cli.errors import printable
-from retrieve_cli.store import Store
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from retrieve_cli.config import Settings
+    from retrieve_cli.store import Store
 
 
 class Color(StrEnum):
@@ -86,15 +87,31 @@ class Shared:
 
     @property
     def store(self) -> Store:
+        from retrieve_cli.store import Store  # as the configuration: not on the way to --help
+
         return Store(self.artifacts)
 
     def settings(self, section: str = "", **flags: object) -> Settings:
         """The configuration with the flags that were given laid over keys of `section`."""
+        from retrieve_cli.config import load
+
         return self.over(load(self.config), section, **flags)
+
+    def with_keys(self, keys: Mapping[str, tuple[str, object]]) -> Settings:
+        """The configuration with values laid over its keys, each by the flag that gives it."""
+        from retrieve_cli.config import load, override
+
+        settings = load(self.config)
+        for key, (flag, value) in keys.items():
+            section, _, name = key.partition(".")
+            settings = override(settings, {section: {name: value}}, where=flag)
+        return settings
 
     @staticmethod
     def over(settings: Settings, section: str, **flags: object) -> Settings:
         """`settings` with the flags that were given laid over keys of `section`."""
+        from retrieve_cli.config import override
+
         for key, value in flags.items():
             if value is not None:
                 flag = f"-{key}" if len(key) == 1 else f"--{key.replace('_', '-')}"
@@ -174,6 +191,8 @@ def _shared(
 ) -> Shared:
     chosen = "json" if json_ else format_
     if chosen not in formats:
+        from retrieve_cli.config import unknown
+
         raise unknown(f"value {chosen!r} of --format", chosen, formats)
     return Shared(artifacts, config, chosen, color, Talk(chosen in ("json", "jsonl"), quiet, verbose))
 

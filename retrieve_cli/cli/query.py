@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.sync import sync_first
-from retrieve_cli.contracts import Answer, Query
-from retrieve_cli.errors import Exit, UsageError
+from retrieve_cli.errors import Exit, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from retrieve_cli.config import Settings
+    from retrieve_cli.contracts import Answer
+    from retrieve_cli.search import Searcher
+
+_KEYS = {
+    "-k": "search.k",
+    "--mode": "search.mode",
+    "--engine": "search.engine",
+    "--deadline-ms": "search.deadline_ms",
+    "--min-score": "search.min_score",
+    "--gate": "gating.enabled",
+    "--context": "context.window",
+    "--max-chunks": "budget.max_chunks",
+    "--max-tokens": "budget.max_tokens",
+}
+"""Flags that stand for a key of the configuration."""
 
 
 @shared("text", "json", "jsonl", "csv", "md", "trec")
@@ -25,8 +42,50 @@ def query(
         str | None,
         typer.Option("--mode", metavar="hybrid|dense|bm25|splade", help="Which legs answer.  [default: hybrid]"),
     ] = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", metavar="FIELD=VALUE", help="Only records like that: dims>=3, '!group=x'; repeatable."
+        ),
+    ] = None,
+    doc_ids: Annotated[
+        list[str] | None, typer.Option("--doc-id", metavar="ID", help="Only this record; repeatable.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="X", help="Only records whose tenant is X.")] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--file", metavar="PATH", help="What it is about: its format counts; repeatable."),
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--also", metavar="TEXT", help="The same in other words; repeatable.")
+    ] = None,
     rerank: Annotated[
         bool | None, typer.Option("--rerank/--no-rerank", help="Read the first hits again.  [default: in hybrid mode]")
+    ] = None,
+    gate: Annotated[
+        bool | None, typer.Option("--gate/--no-gate", help="Search only the groups that a first pass picks.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine", metavar="advanced|naive", help="All stages, or the dense leg alone.  [default: advanced]"
+        ),
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option("--context", metavar="N", help="Take in N chunks before and after each hit.")
+    ] = None,
+    max_chunks: Annotated[
+        int | None, typer.Option("--max-chunks", metavar="N", help="At most so many chunks in an answer.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", help="At most so many tokens of text in an answer.")
+    ] = None,
+    min_score: Annotated[
+        float | None, typer.Option("--min-score", metavar="S", help="Leave out what ends with a lower score.")
+    ] = None,
+    deadline_ms: Annotated[
+        float | None,
+        typer.Option("--deadline-ms", metavar="MS", help="Leave out costly steps that have no room in so much time."),
     ] = None,
     min_confidence: Annotated[
         float | None,
@@ -35,7 +94,15 @@ def query(
     chunks: Annotated[bool, typer.Option("--chunks", help="Rank chunks instead of whole records.")] = False,
     ids: Annotated[bool, typer.Option("--list", "-l", help="Print ids only, one a line.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show how each score came about.")] = False,
+    explain_empty: Annotated[
+        bool, typer.Option("--explain-empty", help="Where nothing was found, say which stage took the last.")
+    ] = False,
     timing: Annotated[bool, typer.Option("--timing", help="Show where the time went.")] = False,
+    save_run: Annotated[
+        bool,
+        typer.Option("--save-run", help="Keep how it was answered in runs/ of the artifacts; inspect run shows it."),
+    ] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="A line of JSON for each answer on stderr.")] = False,
     strict_fresh: Annotated[
         bool, typer.Option("--strict-fresh", help="Exit with 10 where a hit's source has changed since the build.")
     ] = False,
@@ -44,33 +111,86 @@ def query(
     shared: Shared,
 ) -> None:
     """Answer a question from the live index, with a reason for every hit."""
+    from retrieve_cli.cli import logs, requests
+    from retrieve_cli.contracts import Request
     from retrieve_cli.search import Searcher
 
-    settings = shared.settings("search", k=k, mode=mode)
+    flags = {
+        "-k": k, "--mode": mode, "--engine": engine, "--deadline-ms": deadline_ms, "--min-score": min_score,
+        "--gate": gate, "--context": context, "--max-chunks": max_chunks, "--max-tokens": max_tokens,
+    }  # fmt: skip
+    settings = shared.with_keys({_KEYS[flag]: (flag, value) for flag, value in flags.items() if value is not None})
+    asked = Request(
+        text="",
+        also=tuple(map(requests.sound, also or ())),
+        files=tuple(files or ()),
+        filters=requests.exact(filters, "--filter"),
+        doc_ids=requests.exact(doc_ids, "--doc-id"),
+        tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
+    )
     batch = text == ["-"]
-    queries = list(read_queries(_stdin(), "stdin")) if batch else [Query(_sound(" ".join(text or ())), "1")]
+    found = requests.from_stdin(asked) if batch else [requests.from_words(text or (), asked)]
     if settings.sources.auto_sync:
         sync_first(shared, settings)
     searcher = Searcher(shared.store, settings)
     answers = searcher.answer(
-        queries,
-        k=settings.search.k,
-        mode=settings.search.mode,
+        found,
+        k=k,
         unit="chunk" if chunks else "record",
         rerank=rerank,
         min_confidence=min_confidence,
     )
     shared.talk.detail(f"generation {searcher.generation.manifest.id}, {len(searcher.generation.chunks)} chunks")
-    for notice in searcher.notices:
+    if save_run:
+        answers = _kept(answers, shared, settings)
+    for notice in dict.fromkeys(searcher.notices):
         shared.talk.say(f"note: {notice}")
     _print(answers, shared, ids=ids, explain=explain, timing=timing, batch=batch)
+    if explain_empty:
+        _explain_empty(searcher, answers, sys.stdout if shared.format == "text" and not ids else sys.stderr)
+    if (shared.talk.verbose or log_json) and not shared.talk.quiet:
+        logs.log_answers(answers, as_json=log_json)
+    if settings.log.queries:
+        _log(answers, shared)
     if strict_fresh and any(result.freshness != "fresh" for answer in answers for result in answer.results):
         raise typer.Exit(Exit.STALE)
     if exit_status and not any(answer.results for answer in answers):
         raise typer.Exit(Exit.NO_RESULT)
 
 
-def _print(answers: list[Answer], shared: Shared, *, ids: bool, explain: bool, timing: bool, batch: bool) -> None:
+def _kept(answers: Sequence[Answer], shared: Shared, settings: Settings) -> list[Answer]:
+    """The answers, which now know where they are kept."""
+    from dataclasses import replace
+
+    from retrieve_cli.answering import journal
+
+    run_id = journal.save(shared.store.runs, answers, settings)
+    shared.talk.say(f"note: kept as run {run_id}: retrieve inspect run {run_id}")
+    return [replace(answer, run_id=run_id) for answer in answers]
+
+
+def _log(answers: Sequence[Answer], shared: Shared) -> None:
+    """Adds to the log of queries; an answer is not withheld because that fails."""
+    from retrieve_cli.answering import journal
+    from retrieve_cli.errors import RetrieveError
+
+    try:
+        journal.log(shared.store.runs, answers)
+    except RetrieveError as error:
+        shared.talk.say(f"note: the query was not logged: {error.message} ({error.hint})")
+
+
+def _explain_empty(searcher: Searcher, answers: Sequence[Answer], file: TextIO) -> None:
+    """Says of each answer without results where the last hit went: on stderr, where stdout is for a program."""
+    from retrieve_cli.answering.why import why_empty
+
+    for answer in answers:
+        if not answer.results:
+            lines = [f"query {answer.query.id} found nothing:", *(f"  {each}" for each in why_empty(searcher, answer))]
+            print(*map(printable, lines), sep="\n", file=file)
+
+
+def _print(answers: Sequence[Answer], shared: Shared, *, ids: bool, explain: bool, timing: bool, batch: bool) -> None:
     from retrieve_cli import render
 
     if ids:
@@ -80,43 +200,3 @@ def _print(answers: list[Answer], shared: Shared, *, ids: bool, explain: bool, t
     else:
         formats = render.BATCH_FORMATS if batch else render.FORMATS
         sys.stdout.write(formats[shared.format](answers))
-
-
-def _stdin() -> Iterable[bytes]:
-    if sys.stdin is None:
-        raise UsageError("stdin is closed, and - reads the queries from it", hint="echo TEXT | retrieve query -")
-    return sys.stdin.buffer
-
-
-def read_queries(lines: Iterable[bytes], where: str) -> Iterator[Query]:
-    """A query a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number.
-
-    Raises:
-        UsageError: a line is neither; names it.
-    """
-    for number, raw in enumerate(lines, 1):
-        try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-        except UnicodeDecodeError as error:
-            raise UsageError(f"line {number} of {where} is not UTF-8", hint="convert it with iconv") from error
-        if line.startswith("{"):
-            yield _from_json(line, number, where)
-        elif line:
-            yield Query(line, str(number))
-
-
-def _from_json(line: str, number: int, where: str) -> Query:
-    hint = 'a line is plain text or {"id": "q1", "query": "…"}'
-    try:
-        item = jsonlib.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"line {number} of {where} is not JSON ({error})", hint=hint) from error
-    text = item.get("query", item.get("text"))
-    if not isinstance(text, str):
-        raise UsageError(f"line {number} of {where} has no query", hint=hint)
-    return Query(_sound(text), _sound(str(item.get("id", item.get("_id", "")))) or str(number))
-
-
-def _sound(text: str) -> str:
-    """The text as UTF-8 can hold it: bytes of another encoding and halves of characters become question marks."""
-    return text.encode("utf-8", "replace").decode()

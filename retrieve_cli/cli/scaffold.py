@@ -104,7 +104,7 @@ def _drawn(
 
 def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None) -> tuple[str, int, Mapping[str, int]]:
     """Asks and judges until there is no query; each judged one is in the file before the next is asked."""
-    from retrieve_cli.contracts import Query
+    from retrieve_cli.contracts import Request
     from retrieve_cli.experiments.session import FORM, Judged
     from retrieve_cli.search import Searcher
 
@@ -114,7 +114,7 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
     skipped: Counter[str] = Counter()
     try:
         while (most is None or len(judged) < most) and (text := dialogue.hear("query")):
-            answer = searcher.answer([Query(text)], k=settings.search.k, mode=settings.search.mode)[0]
+            answer = searcher.answer([Request(text)])[0]
             _say_notices(searcher.notices, dialogue)
             dialogue.show(answer)
             grades = dialogue.judgment(judged, [str(result.record["id"]) for result in answer.results])

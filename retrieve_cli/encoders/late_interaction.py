@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Terms, Vectors
 
 
+PASSAGES = 4
+"""Chunks of a record that are read."""
 _QUERIES = 4096
 """Of so many the tokens are kept."""
 
@@ -30,23 +32,30 @@ class Tokens(Protocol):
 
 
 class LateInteraction:
-    """Reads each hit's chunk, or of a record all its chunks, word by word against the query."""
+    """Reads each hit's chunk, or of a record the chunks that are nearest to the query, word by word against it."""
 
     name = "maxsim"
 
     def __init__(
-        self, *, tokens: Callable[[], Tokens], encode: Callable[[str], TokenVectors], starts: Rows, unit: Unit
+        self,
+        *,
+        tokens: Callable[[], Tokens],
+        encode: Callable[[str], TokenVectors],
+        vectors_of: Callable[[Rows], Vectors],
+        starts: Rows,
+        unit: Unit,
     ) -> None:
-        """`tokens` is opened at the first hit; `encode` gives the tokens of a query; `starts` (records + 1,) the first
-        chunk row of each record, then the number of chunks."""
+        """`tokens` is opened at the first hit; `encode` gives the tokens of a query, `vectors_of` the vectors (n, dim)
+        of chunk rows; `starts` (records + 1,) the first chunk row of each record, then the number of chunks."""
         self._open = tokens
         self._encode = encode
         self._encode_once = lru_cache(maxsize=_QUERIES)(encode)
+        self._vectors_of = vectors_of
         self._starts = starts
         self._unit = unit
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Any:
-        """(n,) float64: each hit's chunk, or of a record the best of all its chunks."""
+        """(n,) float64: each hit's chunk, or of a record the best of those that are read."""
         return self._meet(self._encode(query.text), hits).best(len(hits))
 
     def look(self, query: Query, hits: Sequence[Hit]) -> list[Windows]:
@@ -60,17 +69,27 @@ class LateInteraction:
 
     def _meet(self, asked: TokenVectors, hits: Sequence[Hit]) -> Windows:
         table = self._table
-        spans = [
-            range(int(self._starts[hit.record]), int(self._starts[hit.record + 1]))
-            if self._unit == "record"
-            else [hit.row]
-            for hit in hits
-        ]
+        spans = self._passages(asked, hits) if self._unit == "record" else [[hit.row] for hit in hits]
         ids, vectors, ends = table.tokens([row for span in spans for row in span])
         lengths = np.sqrt(np.einsum("ij,ij->i", asked.vectors, asked.vectors))[:, None]
         words = Words(asked.vectors / np.maximum(lengths, np.float32(1e-12)), table.idf(asked.ids))
         owners = np.repeat(np.arange(len(hits)), [len(span) for span in spans])
         return meet(words, Words(vectors, table.idf(ids)), ends, owners)
+
+    def _passages(self, asked: TokenVectors, hits: Sequence[Hit]) -> list[Sequence[int]]:
+        """By record, the rows of the chunks that are read: all of a short one, else those nearest to the query."""
+        spans = [range(int(self._starts[hit.record]), int(self._starts[hit.record + 1])) for hit in hits]
+        long = [at for at, span in enumerate(spans) if len(span) > PASSAGES]
+        if not long or not len(asked.vectors):
+            return list(spans)
+        near = self._vectors_of(np.array([row for at in long for row in spans[at]], np.int64)) @ asked.vectors.mean(0)
+        chosen: list[Sequence[int]] = list(spans)
+        begin = 0
+        for at in long:
+            end = begin + len(spans[at])
+            chosen[at] = [spans[at][place] for place in np.argsort(-near[begin:end], kind="stable")[:PASSAGES]]
+            begin = end
+        return chosen
 
     @cached_property
     def _table(self) -> Tokens:

@@ -23,14 +23,16 @@ from retrieve_cli.store import Store
 if TYPE_CHECKING:
     from ir_measures import Measure
 
-_OF_ANSWERS = frozenset({"search", "fusion", "rerank"})
+_OF_ANSWERS = frozenset(
+    {"search", "fusion", "rerank", "gating", "diversity", "context", "budget", "broadening", "models", "log"}
+)
 """Sections of the configuration that change answers and not the index."""
 _OF_NEITHER = frozenset({"sources", "build", "sync", "store"})
 """Those that change neither."""
 _KEYS_OF_ANSWERS = frozenset(
     {
         "dense.hnsw_ef_search",
-        *(f"encoder.{key}" for key in ("device", "models_dir", "cache_dir", "download", "batch_size")),
+        *(f"encoder.{key}" for key in ("device", "batch_size")),
     }
 )
 _FORMULA = frozenset(f"bm25.{key}" for key in variants.FORMULA)
@@ -56,7 +58,8 @@ class Answers:
     @classmethod
     def of(cls, name: str, store: Store, settings: Settings) -> Answers:
         """Raises: IndexMissing, IndexCorrupt."""
-        return cls(name, Searcher(store, settings))
+        # What is measured has the time that it takes, whatever deadline a single answer has.
+        return cls(name, Searcher(store, override(settings, {"search": {"deadline_ms": None}}, where="eval")))
 
     @property
     def settings(self) -> Settings:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from retrieve_cli.confidence import Calibration
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Query
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import calibration
 from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.experiments.evaluate import queries_of
 from retrieve_cli.search import Searcher
 
 _FEWEST = 10
@@ -26,7 +26,7 @@ def calibrate(searcher: Searcher, settings: Settings, topics: Sequence[Topic]) -
         Unavailable: a leg cannot run, or scikit-learn is not installed.
     """
     judged = {topic.id: topic for topic in topics if topic.grades}
-    queries = [Query(topic.text, topic.id) for topic in judged.values()]
+    queries = queries_of(searcher, judged.values(), [])
     ranked = searcher.rank(queries, k=max(settings.search.k, _FEWEST), mode=settings.search.mode)
     if ranked.skipped:
         leg, why = next(iter(ranked.skipped.items()))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, Query, Ranking
+from retrieve_cli.contracts import Json, Query, Ranking, Request
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Values, depth, per_query, ranked
@@ -95,10 +95,8 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
         Unavailable: a leg that `mode` asks for cannot run.
     """
     notes = check_ids(searcher, topics)
-    queries = [Query(topic.text, topic.id) for topic in topics]
-    k = depth(measures)
-    grouped = any(topic.group is not None for topic in topics)
-    k = max(k, _GROUPED) if grouped else k
+    queries = queries_of(searcher, topics, notes)
+    k = looked_at(topics, measures)
     if k > searcher.settings.search.depth:
         notes.append(
             f"the legs are asked for {k} candidates, not {searcher.settings.search.depth}: measures look so far"
@@ -132,6 +130,12 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
         samples_ms=samples,
         notes=found.notes,
     )
+
+
+def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:
+    """How many results of each query an evaluation asks for."""
+    k = depth(measures)
+    return max(k, _GROUPED) if any(topic.group is not None for topic in topics) else k
 
 
 def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
@@ -240,11 +244,18 @@ def _quotes(
         for name, quote in quotes.items():
             if quote in text:
                 grades[name][searcher.generation.chunk_id(row)] = 1
-    queries = [Query(topic.text, topic.id) for topic in topics]
+    queries = queries_of(searcher, topics, [])
     answered = searcher.rank(queries, k=depth(measures), mode=mode, unit="chunk")
     run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in answered.rankings}
     values = {f"chunk {name}": each for name, each in per_query(measures, grades, run).items()}
     return values, [name for name, found in grades.items() if not found]
+
+
+def queries_of(searcher: Searcher, topics: Iterable[Topic], notes: list[str]) -> list[Query]:
+    """What the legs are asked for each topic, its tags and files read; `notes` gains what is wrong with them."""
+    questions = searcher.read([Request(topic.text, topic.id, files=topic.files) for topic in topics])
+    notes += dict.fromkeys(notice for question in questions for notice in question.notices)
+    return [question.query for question in questions]
 
 
 def _scores(searcher: Searcher, ranking: Ranking) -> dict[str, float]:

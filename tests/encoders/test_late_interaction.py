@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
-from retrieve_cli.encoders.late_interaction import LateInteraction
+from retrieve_cli.encoders.late_interaction import PASSAGES, LateInteraction
 from retrieve_cli.indexes.tokens import TokenTable, pack, width_of
 
 DIM = 12
@@ -36,7 +36,10 @@ def reader(sizes: list[int], records: list[int], words: int, seed: int, unit: st
     tokens = table(sizes, generator)
     asked = TokenVectors(np.arange(words, dtype=np.int32) % 9, random(words, generator))
     starts = np.concatenate([[0], np.cumsum(records)]).astype(np.int64)
-    return LateInteraction(tokens=lambda: tokens, encode=lambda _: asked, starts=starts, unit=unit)
+    vectors = random(len(sizes), generator)
+    return LateInteraction(
+        tokens=lambda: tokens, encode=lambda _: asked, vectors_of=lambda rows: vectors[rows], starts=starts, unit=unit
+    )
 
 
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 230), min_size=6, max_size=6), st.integers(1, 9), st.data())
@@ -69,3 +72,21 @@ def test_a_hit_without_tokens_is_last_wherever_it_stands() -> None:
     assert late.scores(looks) == pytest.approx(late.read(Query("q"), [empty, full]), abs=1e-6)
     assert late.scores(looks)[0] == -1.0
     assert late.scores(looks[:1]).tolist() == [-1.0]
+
+
+@given(st.integers(0, 2**32), st.lists(st.integers(1, 2 * PASSAGES), min_size=1, max_size=4))
+def test_of_a_record_no_more_is_read_than_its_chunks_nearest_to_the_query(seed: int, records: list[int]) -> None:
+    chunks = sum(records)
+    late = reader([4] * chunks, records, 3, seed, "record")
+    starts = np.concatenate([[0], np.cumsum(records)])
+    hits = [Hit(f"{at}#0", int(starts[at]), at, 0.0) for at in range(len(records))]
+    near = late._vectors_of(np.arange(chunks)) @ late._encode("q").vectors.mean(0)
+    read = [
+        sorted(range(start, start + count), key=lambda row: -near[row])[:PASSAGES]
+        for start, count in zip(starts.tolist(), records, strict=False)
+    ]
+    by_chunk = reader([4] * chunks, records, 3, seed, "chunk")
+    rows = [row for rows in read for row in rows]
+    scores = by_chunk.read(Query("q"), [Hit(f"{row}", row, 0, 0.0) for row in rows])
+    found = dict(zip(rows, scores, strict=True))
+    assert late.read(Query("q"), hits) == pytest.approx([max(found[row] for row in rows) for rows in read], abs=1e-5)

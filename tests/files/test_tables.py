@@ -83,3 +83,44 @@ def test_a_row_that_is_no_object_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(IndexCorrupt, match="not an object"):
         Table(path, np.array([0, 4]))[0]
+
+
+class Counting(Table):
+    """A table that tells what was read of its file."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.reads: list[bytes] = []
+
+    def _bytes(self, first: int, end: int) -> bytes:
+        self.reads.append(super()._bytes(first, end))
+        return self.reads[-1]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.lists(rows, max_size=6), bounds=st.tuples(st.integers(0, 6), st.integers(0, 6)))
+def test_consecutive_rows_are_one_read_of_their_own_lines(
+    content: list[dict[str, Any]], bounds: tuple[int, int], tmp_path: Path
+) -> None:
+    first, end = sorted(min(bound, len(content)) for bound in bounds)
+    table = Counting(tmp_path / "rows.jsonl", written(tmp_path / "rows.jsonl", content))
+
+    assert table.rows(first, end) == content[first:end]
+    assert table.reads == [b"".join((tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)[first:end])]
+
+
+@pytest.mark.parametrize(("first", "end"), [(-1, 1), (1, 0), (0, 3)])
+def test_rows_that_are_not_there_are_no_empty_answer(first: int, end: int, tmp_path: Path) -> None:
+    table = Table(tmp_path / "rows.jsonl", written(tmp_path / "rows.jsonl", [{"a": 1}, {"a": 2}]))
+
+    with pytest.raises(IndexError):
+        table.rows(first, end)
+
+
+def test_a_damaged_row_among_consecutive_ones_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    offsets = written(path, [{"a": 1}, {"a": 2}, {"a": 3}])
+    path.write_bytes(path.read_bytes().replace(b'{"a":2}', b"{{{{{{{"))
+
+    with pytest.raises(IndexCorrupt, match=r"row 1 .* damaged"):
+        Table(path, offsets).rows(0, 3)

@@ -31,8 +31,8 @@ def test_a_flag_wins_over_the_environment_which_wins_over_the_file(tmp_path: Pat
 
 
 def test_a_path_is_relative_to_the_file(tmp_path: Path) -> None:
-    settings = config.load(written(tmp_path, "encoder: {models_dir: models}"), {})
-    assert settings.encoder.models_dir == tmp_path / "models"
+    settings = config.load(written(tmp_path, "models: {dir: models}"), {})
+    assert settings.models.dir == tmp_path / "models"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,29 @@ def test_what_is_not_known_is_refused_with_the_nearest_that_is(
         config.load(written(tmp_path, text), {})
     assert message in caught.value.message
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("encoder.download", "models.auto_download"),
+        ("encoder.models_dir", "models.dir"),
+        ("encoder.cache_dir", "models.cache_dir"),
+    ],
+)
+def test_a_key_that_has_moved_is_refused_with_its_new_name(
+    tmp_path: Path, retrieve: Program, monkeypatch, old: str, new: str
+) -> None:
+    section, _, key = old.partition(".")
+    done = retrieve("query", "x", "--config", written(tmp_path, f"{section}: {{{key}: null}}"))
+    assert done.code == 2
+    assert f"{old} is now {new} (in {tmp_path / 'some.yaml'})" in done.err
+    variable = f"RETRIEVE_{section}__{key}".upper()
+    monkeypatch.setenv(variable, "null")
+    done = retrieve("query", "x")
+    assert done.code == 2
+    assert f"{old} is now {new} (in environment variable {variable})" in done.err
+    assert f"RETRIEVE_{new.replace('.', '__').upper()}" in done.err
 
 
 def test_an_unknown_environment_variable_is_refused() -> None:
@@ -113,6 +136,14 @@ QUERY_KEYS = {
     "fusion.normalization": "minmax",
     "fusion.dense_weight": 0.1,
     "fusion.bm25_weight": 0.9,
+    "search.engine": "naive",
+    "search.grade": 0.2,
+    "search.max_distance": 0.8,
+    "search.min_score": 0.0,
+    "diversity.per_group": 1,
+    "diversity.mmr": 0.3,
+    "budget.max_chunks": 2,
+    "budget.max_tokens": 20,
 }
 """Keys that change the answer from one and the same index."""
 
@@ -125,15 +156,31 @@ ELSEWHERE = {
     "docs.name_weight": "test_a_title_weighs_in_documents",
     "build.max_fail": "test_the_share_that_may_fail",
     "search.depth": "test_depth_limits_what_a_leg_is_asked_for",
+    "search.deadline_ms": "tests/program/test_deadline.py",
+    "search.similarity_top_k": "tests/program/test_engines.py",
+    "search.require_tenant": "tests/program/test_requests.py",
+    "search.max_also": "tests/program/test_requests.py",
+    "search.per_text": "tests/program/test_requests.py",
+    **{
+        f"gating.{key}": "tests/program/test_gating_command.py"
+        for key in ("enabled", "field", "global_candidates", "top_groups", "per_group", "min_results")
+    },
+    "diversity.per_source": "tests/program/test_gating_command.py",
+    "broadening.min_results": "tests/program/test_broadening_command.py",
+    "broadening.max_retries": "tests/program/test_broadening_command.py",
+    "context.window": "tests/program/test_context_command.py",
+    "context.table_window": "tests/program/test_context_command.py",
+    "budget.tokenizer": "tests/program/test_context_command.py",
+    "log.queries": "tests/program/test_query_logs.py",
     "fusion.rrf_k": "test_the_constant_of_reciprocal_ranks",
     "dense.hnsw_m": "test_the_shape_of_a_graph",
     "dense.hnsw_ef_construction": "test_the_shape_of_a_graph",
     "dense.hnsw_ef_search": "tests/indexes",
     "encoder.model": "tests/encoders",
     "encoder.device": "test_a_required_gpu_that_is_absent_is_an_error",
-    "encoder.models_dir": "tests/encoders",
-    "encoder.cache_dir": "test_the_cache_of_models_is_where_it_is_configured",
-    "encoder.download": "tests/encoders",
+    "models.auto_download": "tests/program/test_downloads.py",
+    "models.dir": "tests/program/test_models.py",
+    "models.cache_dir": "test_the_cache_of_models_is_where_it_is_configured",
     "encoder.query_prefix": "test_prefixes_change_the_vectors",
     "encoder.passage_prefix": "test_prefixes_change_the_vectors",
     "encoder.precision": "tests/encoders",
@@ -281,5 +328,5 @@ def test_prefixes_change_the_vectors(tmp_path: Path, retrieve: Program, monkeypa
 
 def test_the_cache_of_models_is_where_it_is_configured(tmp_path: Path, retrieve: Program, monkeypatch) -> None:
     monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
-    built(retrieve, tmp_path, "a", **{"encoder.cache_dir": str(tmp_path / "cache")})
+    built(retrieve, tmp_path, "a", **{"models.cache_dir": str(tmp_path / "cache")})
     assert list((tmp_path / "cache").rglob("model.onnx"))

@@ -12,7 +12,7 @@ from splade_models import save_masked
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = save_masked(tmp_path / "models" / "tiny-splade")
     monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(folder))
-    monkeypatch.setenv("RETRIEVE_ENCODER__CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
     return folder
 
 

@@ -40,13 +40,13 @@ def test_a_reader_keeps_its_generation_while_another_is_published(
     index: Path, catalog: Path, retrieve: Program
 ) -> None:
     from retrieve_cli.config import Settings
-    from retrieve_cli.contracts import Query
+    from retrieve_cli.contracts import Request
     from retrieve_cli.search import Searcher
 
     searcher = Searcher(Store(index), Settings())
     write_catalog(catalog, TOOLS[:2])
     assert retrieve("build", "--catalog", catalog).code == 0
-    [answer] = searcher.answer([Query("brain")], k=5, mode="bm25")
+    [answer] = searcher.answer([Request("brain")], k=5, mode="bm25")
     assert {result.record["id"] for result in answer.results} == {"brain", "align"}
 
 

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import retrieve_cli
 
 PACKAGE = Path(retrieve_cli.__file__).parent
 FLOORS = [
-    {"contracts", "errors", "manifest", "changes", "durable", "pickles", "tables", "confidence"},
+    {"contracts", "errors", "addresses", "manifest", "changes", "durable", "pickles", "tables", "confidence"},
     {
         "config",
         "config_file",
@@ -20,17 +21,20 @@ FLOORS = [
         "store",
         "generation",
         "vectors",
+        "ragged_cache",
         "token_cache",
         "embedding",
         "sources",
         "chunking",
         "encoders",
         "indexes",
+        "queries",
         "stages",
         "evaluation",
     },
     {"assemble", "render", "serving"},
-    {"build", "reuse", "sync", "search", "trust", "models", "comparison", "inspection", "doctor"},
+    {"answering"},
+    {"build", "reuse", "sync", "search", "models", "comparison", "inspection", "doctor"},
     {"experiments"},
     {"cli"},
     {"__main__"},
@@ -43,6 +47,7 @@ SEE_SETTINGS = {
     "sync",
     "search",
     "assemble",
+    "answering",
     "comparison",
     "inspection",
     "doctor",
@@ -96,7 +101,7 @@ def test_no_file_imports_from_a_higher_floor() -> None:
 
 
 def test_rooms_are_strangers_to_each_other() -> None:
-    rooms = {"sources", "chunking", "encoders", "indexes", "stages", "evaluation"}
+    rooms = {"sources", "chunking", "encoders", "indexes", "queries", "stages", "evaluation"}
     met = [(file, there) for file, here, there in imports() if {here, there} <= rooms and here != there]
     assert met == []
 
@@ -105,11 +110,11 @@ def test_only_the_upper_floors_see_the_settings() -> None:
     assert {here for _, here, there in imports() if there == "config"} <= SEE_SETTINGS
 
 
-def loaded_by(*arguments: str) -> set[str]:
-    """The heavy packages that a run of the program loads."""
+def loaded_by(*arguments: str, among: Sequence[str] = HEAVY) -> set[str]:
+    """The modules of `among`, by default the heavy packages, that a run of the program loads."""
     code = (
         "import sys; from retrieve_cli.cli.main import main; code = main(sys.argv[1:]);"
-        f"print('loaded', *(name for name in {HEAVY!r} if name in sys.modules)); sys.exit(code)"
+        f"print('loaded', *(name for name in {tuple(among)!r} if name in sys.modules)); sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -118,6 +123,11 @@ def loaded_by(*arguments: str) -> set[str]:
 
 def test_help_loads_no_heavy_package() -> None:
     assert loaded_by("--help") == set()
+
+
+def test_help_loads_neither_the_configuration_nor_the_store() -> None:
+    lazy = [f"retrieve_cli.{name}" for name in ("config", "store", "manifest", "search", "serving", "experiments")]
+    assert loaded_by("--help", among=lazy) == set()
 
 
 @pytest.mark.parametrize("mode", ["bm25", "hybrid"])

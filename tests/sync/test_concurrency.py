@@ -11,7 +11,7 @@ from samples import Program, write_catalog
 from sync.state import Start, live, records, summary, versions
 
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Query
+from retrieve_cli.contracts import Request
 from retrieve_cli.search import Searcher
 from retrieve_cli.store import Store
 
@@ -19,7 +19,7 @@ READER = """
 import sys
 from pathlib import Path
 from retrieve_cli.config import Settings
-from retrieve_cli.contracts import Query
+from retrieve_cli.contracts import Request
 from retrieve_cli.search import Searcher
 from retrieve_cli.store import Store
 
@@ -31,7 +31,7 @@ while not stop.exists() or reads < 3:
     if kept is None:
         kept = searcher
     for each in (searcher, kept):  # one that is new, and one that stays open all the time
-        [answer] = each.answer([Query("segment lungs word3")], k=10, mode="hybrid")
+        [answer] = each.answer([Request("segment lungs word3")], k=10, mode="hybrid")
         found = {w for r in answer.results for w in r.chunk["text"].split() if w.startswith("version")}
         assert len(found) == 1 and len(answer.results) == 10, (answer.generation, found)
         assert answer.generation == each.generation.manifest.id
@@ -140,7 +140,7 @@ def test_a_generation_that_somebody_reads_is_not_removed(
     history = {each["generation"]: each for each in retrieve("inspect", "history", "--json").json}
     assert set(history) == {first, live(artifacts)}
     assert (history[first]["in_use"], history[first]["live"]) == (True, False)
-    [answer] = searcher.answer([Query("segment lungs")], k=10, mode="hybrid")
+    [answer] = searcher.answer([Request("segment lungs")], k=10, mode="hybrid")
     assert answer.generation == first
     del searcher, answer
     gc.collect()
@@ -151,7 +151,7 @@ def test_a_generation_that_somebody_reads_is_not_removed(
 def test_a_generation_removed_under_its_reader(artifacts: Path, source: Path, retrieve: Program) -> None:
     searcher = Searcher(Store(artifacts), Settings())
     shutil.rmtree(artifacts / "generations" / live(artifacts))
-    [answer] = searcher.answer([Query("segment lungs")], k=10, mode="hybrid")
+    [answer] = searcher.answer([Request("segment lungs")], k=10, mode="hybrid")
     assert len(answer.results) == 10
     gone = retrieve("query", "lungs")
     assert gone.code == 5

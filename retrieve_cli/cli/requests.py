@@ -1,0 +1,138 @@
+"""What `query` is asked: the command line, or lines of standard input and of files."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from retrieve_cli.contracts import Json, Request
+from retrieve_cli.errors import UsageError
+
+_HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
+_NARROWING = ("also", "files", "filters", "doc_ids", "tenant")
+"""Keys of a line besides its text and id; one that is nearly called so is a misspelt one, and no line may go without
+its filter in silence."""
+_ALIKE = 0.8
+"""From how alike on a key counts as misspelt: filter and tenant_id do, fields and title do not."""
+
+
+def from_words(words: Iterable[str], asked: Request) -> Request:
+    """The request that a command line is; `asked` has what its flags say."""
+    return replace(asked, text=sound(" ".join(words)), id="1")
+
+
+def from_stdin(asked: Request) -> list[Request]:
+    """The requests of standard input, one a line; flags hold for each of them."""
+    if sys.stdin is None:
+        raise UsageError("stdin is closed, and - reads the queries from it", hint="echo TEXT | retrieve query -")
+    return list(read_requests(sys.stdin.buffer, "stdin", asked))
+
+
+def read_requests(lines: Iterable[bytes], where: str, asked: Request, *, folder: Path = Path()) -> Iterator[Request]:
+    """A request a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number.
+
+    An object may have `also`, `files`, `filters`, `doc_ids` (lists of strings) and `tenant` besides; they add to what
+    `asked` has, and none of them widens what may be found. Other keys are its own, unless they are nearly called like
+    one of these. Paths are relative to `folder`.
+
+    Raises:
+        UsageError: a line is neither, or a key of it is wrong; names it.
+    """
+    for number, raw in enumerate(lines, 1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise UsageError(f"line {number} of {where} is not UTF-8", hint="convert it with iconv") from error
+        if line.startswith("{"):
+            yield _from_json(line, f"line {number} of {where}", str(number), asked, folder)
+        elif line:
+            yield replace(asked, text=line, id=str(number))
+
+
+def _from_json(line: str, where: str, number: str, asked: Request, folder: Path) -> Request:
+    try:
+        item = jsonlib.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is not JSON ({error})", hint=_HINT) from error
+    _check_keys(item, where)
+    text = item.get("query", item.get("text"))
+    if not isinstance(text, str):
+        raise UsageError(f"{where} has no query", hint=_HINT)
+    names = (item[key] for key in ("id", "_id") if item.get(key) is not None)
+    return Request(
+        text=sound(text),
+        id=sound(str(next(names, ""))) or number,
+        also=(*asked.also, *map(sound, _strings(item, "also", where))),
+        files=(*asked.files, *(str(folder / name) if name else "" for name in _strings(item, "files", where))),
+        filters=(*asked.filters, *exact(_strings(item, "filters", where), f"`filters` of {where}")),
+        doc_ids=_doc_ids(item, where, asked),
+        tenant=_tenant(item, where, asked),
+    )
+
+
+def _check_keys(item: Mapping[str, Json], where: str) -> None:
+    """Raises: UsageError where a key is a misspelt one that narrows what may be found."""
+    from difflib import get_close_matches
+
+    for key in item:
+        near = get_close_matches(key.casefold(), _NARROWING, n=1, cutoff=_ALIKE)
+        if near and key not in _NARROWING:
+            raise UsageError(f"{where} has an unknown key {key!r}", hint=f"did you mean `{near[0]}`?")
+
+
+def _strings(item: Mapping[str, Json], key: str, where: str) -> list[str]:
+    value = item.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise UsageError(f"`{key}` of {where} is no list of strings", hint=f'for example: "{key}": ["…"]')
+    return value
+
+
+def _doc_ids(item: Mapping[str, Json], where: str, asked: Request) -> tuple[str, ...]:
+    """The ids of a line; where the command names some, a line chooses among these.
+
+    An empty list allows nothing, and must not be taken for one that allows everything.
+    """
+    found = exact(_strings(item, "doc_ids", where), f"`doc_ids` of {where}")
+    if item.get("doc_ids") == []:
+        hint = "leave the key out where every record may be found"
+        raise UsageError(f"`doc_ids` of {where} is empty: no record may be found", hint=hint)
+    if asked.doc_ids and (others := [name for name in found if name not in asked.doc_ids]):
+        message = f"{where} asks for the record {others[0]!r}, which is not among those of --doc-id"
+        raise UsageError(message, hint="leave one of them out")
+    return found or asked.doc_ids
+
+
+def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
+    """The tenant of a line; where the command names one, no line speaks for another."""
+    tenant = item.get("tenant")
+    if tenant is None:
+        return asked.tenant
+    if not isinstance(tenant, str):
+        raise UsageError(f"`tenant` of {where} is no string", hint='for example: "tenant": "acme"')
+    if asked.tenant not in (None, tenant):
+        message = f"{where} asks for the tenant {tenant!r}, and --tenant is {asked.tenant!r}"
+        raise UsageError(message, hint="leave one of them out")
+    return exact([tenant], f"`tenant` of {where}")[0]
+
+
+def sound(text: str) -> str:
+    """The text as UTF-8 can hold it: bytes of another encoding and halves of characters become U+FFFD."""
+    return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+
+
+def exact(texts: Iterable[str] | None, where: str) -> tuple[str, ...]:
+    """Texts that decide which records may be found, as they stand.
+
+    Raises:
+        UsageError: UTF-8 cannot hold one of them, and with another in its place it would mean something else.
+    """
+    found = tuple(texts or ())
+    for text in found:
+        if sound(text) != text:
+            raise UsageError(f"{where} is not UTF-8: {sound(text)!r}", hint="write it in UTF-8")
+    return found

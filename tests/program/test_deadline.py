@@ -1,0 +1,132 @@
+"""`--deadline-ms`: what has no room in it is left out in the stated order, and the answer says so."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from samples import Program
+
+from retrieve_cli.answering.deadline import Costs, Deadline
+from retrieve_cli.answering.policy import needed, sacrifice
+from retrieve_cli.config import Settings, override
+from retrieve_cli.encoders.hashed import HashedEncoder
+
+ORDER = ["maxsim", "splade", "dense"]
+
+
+@pytest.fixture
+def slow(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index whose encoder takes 50 ms for a query."""
+    encode = HashedEncoder.encode_queries
+
+    def slowly(self: HashedEncoder, texts: Sequence[str]) -> Any:
+        time.sleep(0.05)
+        return encode(self, texts)
+
+    monkeypatch.setattr(HashedEncoder, "encode_queries", slowly)
+    return index
+
+
+def test_a_leg_that_was_too_slow_before_is_left_out_and_the_answer_says_what_was_done(
+    slow: Path, retrieve: Program
+) -> None:
+    roomy = retrieve("query", "brain scans", "--json", "--deadline-ms", "60000").json
+    assert roomy["deadline"] == {"ms": 60000.0, "met": True, "asked": ["bm25", "dense"], "done": ["bm25", "dense"]}
+    tight = retrieve("query", "brain scans", "--json", "--deadline-ms", "40").json
+    assert tight["deadline"]["asked"] == ["bm25", "dense"]
+    assert tight["deadline"]["done"] == tight["strategies_used"] == ["bm25"]
+    assert "a deadline of 40 ms has no room for it" in tight["strategies_skipped"]["dense"]
+    assert "--deadline-ms" in tight["strategies_skipped"]["dense"]
+    assert [hit["doc_id"] for hit in tight["results"]] == [
+        hit["doc_id"] for hit in retrieve("query", "brain scans", "--json", "--mode", "bm25").json["results"]
+    ]
+
+
+def test_one_line_on_stderr_and_one_of_the_explanation_say_it_too(slow: Path, retrieve: Program) -> None:
+    retrieve("query", "brain", "--deadline-ms", "60000")
+    done = retrieve("query", "brain", "--deadline-ms", "40", "--explain")
+    assert done.err.count("the dense leg is skipped: a deadline of 40 ms") == 1
+    assert "deadline of 40 ms" in done.out
+    assert ": bm25" in done.out
+
+
+def test_the_only_leg_runs_whatever_it_takes_and_the_deadline_is_then_not_met(slow: Path, retrieve: Program) -> None:
+    found = retrieve("query", "brain", "--json", "--mode", "dense", "--deadline-ms", "20").json
+    assert found["strategies_used"] == ["dense"]
+    assert found["results"]
+    assert found["deadline"]["met"] is False
+
+
+def test_without_a_deadline_nothing_is_said_of_it_and_nothing_is_kept(index: Path, retrieve: Program) -> None:
+    assert "deadline" not in retrieve("query", "brain", "--json").json
+    assert not (index / "cache" / "costs.json").exists()
+
+
+def test_the_key_of_the_configuration_is_the_flag(slow: Path, retrieve: Program, monkeypatch: Any) -> None:
+    retrieve("query", "brain", "--deadline-ms", "60000")
+    monkeypatch.setenv("RETRIEVE_SEARCH__DEADLINE_MS", "40")
+    assert retrieve("query", "brain", "--json").json["strategies_used"] == ["bm25"]
+
+
+def test_a_batch_has_the_time_of_all_its_queries(slow: Path, retrieve: Program, stdin: Any) -> None:
+    retrieve("query", "brain", "--deadline-ms", "60000")
+    stdin("brain\n" * 40)
+    answers = [json.loads(line) for line in retrieve("query", "-", "--json", "--deadline-ms", "40").out.splitlines()]
+    assert {tuple(answer["strategies_used"]) for answer in answers} == {("bm25", "dense")}
+
+
+@pytest.mark.parametrize("wrong", ["{", "[]", '{"dense": 3}', '{"dense": [-1, 1e99]}', '{"dense": ["a", "b"]}', "\0"])
+def test_a_damaged_file_of_costs_is_as_good_as_none(index: Path, retrieve: Program, wrong: str, tmp_path: Path) -> None:
+    (index / "cache").mkdir(exist_ok=True)
+    (index / "cache" / "costs.json").write_text(wrong)
+    assert retrieve("query", "brain", "--json", "--deadline-ms", "60000").json["deadline"]["met"] is True
+    assert json.loads((index / "cache" / "costs.json").read_text())["dense"]
+
+
+@pytest.mark.parametrize("value", ["0", "-5", "nan", "soon"])
+def test_a_deadline_that_is_no_time_is_refused(index: Path, retrieve: Program, value: str) -> None:
+    done = retrieve("query", "brain", "--deadline-ms", value)
+    assert done.code == 2
+    assert "deadline" in done.err
+
+
+@given(st.lists(st.floats(0.0, 2.0), min_size=3, max_size=3), st.floats(1, 4000))
+def test_what_goes_is_the_beginning_of_the_order_and_no_more_than_needed(costs: list[float], ms: float) -> None:
+    known = Costs(Path("/nonexistent/costs.json"))
+    for step, seconds in zip(ORDER, costs, strict=True):
+        known.saw(step, 0.0, 1)
+        known.saw(step, seconds, 1)
+    for step in ("search", "results"):
+        known.saw(step, 0.0, 1)
+        known.saw(step, 0.0, 1)
+    deadline = Deadline(ms, queries=1, spent=0.0, costs=known)
+    gone = list(deadline.left_out(ORDER, needed=[]))
+    assert gone == ORDER[: len(gone)]
+    kept = sum(costs[len(gone) :])
+    before = sum(costs[len(gone) - 1 :])
+    assert kept <= ms / 1000 or len(gone) == len(ORDER)
+    assert not gone or before > ms / 1000 - 0.5  # half a second for a machine that is busy elsewhere
+
+
+@given(st.lists(st.floats(0.0, 10.0), min_size=1, max_size=8))
+def test_an_expectation_is_never_below_the_last_that_was_seen(seconds: list[float]) -> None:
+    costs = Costs(Path("/nonexistent/costs.json"))
+    costs.saw("dense", 0.1, 1)
+    for each in seconds:
+        costs.saw("dense", each, 1)
+        assert costs.expected("dense", 1) >= each or np.isclose(costs.expected("dense", 1), each)
+
+
+def test_what_is_required_stays_and_what_is_asked_for_by_name_may_go() -> None:
+    legs = ("bm25", "dense", "splade")
+    required = override(Settings(), {"splade": {"policy": "required"}, "rerank": {"policy": "required"}}, where="test")
+    assert sacrifice(Settings(), legs, "maxsim") == ["maxsim", "splade", "dense"]
+    assert sacrifice(required, legs, "maxsim") == ["dense"]
+    assert sacrifice(Settings(), ("dense",), "maxsim") == ["maxsim"]
+    assert needed(Settings(), legs, "maxsim", asked=True) == {"maxsim"}
+    assert needed(required, legs, "maxsim", asked=False) == {"maxsim", "splade"}

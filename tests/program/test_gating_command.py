@@ -1,0 +1,178 @@
+"""A gate in the whole program: which groups it saw and picked, what it cost, and what quotas leave."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program, write_catalog
+
+CITIES = [f"city{at}" for at in range(20)]
+ASKED = "museum of trams in city7"
+
+
+@pytest.fixture
+def cities(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index of twenty groups of four records, of which three are picked."""
+    records = [
+        {
+            "id": f"{city}-{thing}",
+            "name": f"{thing} of {city}",
+            "description": f"The {thing} of trams in {city}, number {at} of {len(CITIES)}.",
+            "group": city,
+            "license": "MIT" if at % 2 else "BSD",
+        }
+        for at, city in enumerate(CITIES)
+        for thing in ("museum", "harbour", "market", "theatre")
+    ]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "cities.jsonl", records)).code == 0
+    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "3")
+    return Path("artifacts").resolve()
+
+
+def asked(retrieve: Program, *words: str) -> dict[str, Any]:
+    done = retrieve("query", ASKED, "--gate", "--json", *words)
+    assert done.code == 0, done
+    return dict(done.json)
+
+
+def groups(found: dict[str, Any]) -> list[str]:
+    return [result["group"] for result in found["results"]]
+
+
+def test_the_answer_tells_what_the_gate_saw_picked_and_cost(cities: Path, retrieve: Program) -> None:
+    found = asked(retrieve)
+    gate = found["trace"]["gate"]
+    assert gate["candidates"] == 80
+    assert gate["groups_seen"] == 20
+    assert gate["left_out"] == 17
+    assert gate["passes"] == 2
+    assert gate["searched"] == 3 * 4
+    assert gate["chosen"][0]["group"] == "city7"
+    assert sum(chosen["candidates"] for chosen in gate["chosen"]) == 12
+    assert found["pipeline"].startswith("gate(300 > 3 groups, fuse(")
+
+
+def test_results_are_of_the_picked_groups_in_the_order_of_the_full_ranking(cities: Path, retrieve: Program) -> None:
+    found = asked(retrieve)
+    chosen = {each["group"] for each in found["trace"]["gate"]["chosen"]}
+    full = retrieve("query", ASKED, "--json", "-k", "80").json
+    wanted = [each["id"] for each in full["results"] if each["group"] in chosen][:10]
+    assert [each["id"] for each in found["results"]] == wanted
+    assert len(set(groups(full))) > len(set(groups(found)))
+
+
+def test_without_a_gate_there_is_no_trace_of_one_and_the_flag_wins_over_the_key(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "trace" not in retrieve("query", ASKED, "--json").json
+    monkeypatch.setenv("RETRIEVE_GATING__ENABLED", "true")
+    assert retrieve("query", ASKED, "--json").json["trace"]["gate"]["passes"] == 2
+    assert "trace" not in retrieve("query", ASKED, "--json", "--no-gate").json
+
+
+def test_the_hits_of_the_first_pass_are_configured(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__GLOBAL_CANDIDATES", "9")
+    gate = asked(retrieve)["trace"]["gate"]
+    assert gate["candidates"] == 9
+    assert gate["groups_seen"] <= 9
+
+
+def test_a_quota_holds_and_what_it_leaves_open_is_filled(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__PER_GROUP", "1")
+    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "0")
+    found = asked(retrieve)
+    assert set(Counter(groups(found)).values()) == {1}
+    assert len(found["results"]) == 3
+    assert found["trace"]["gate"]["filled"] == 0
+    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "7")
+    filled = asked(retrieve)
+    assert set(Counter(groups(filled)).values()) == {1}
+    assert filled["results"][:3] == found["results"]
+    assert (len(filled["results"]), filled["trace"]["gate"]["filled"]) == (7, 4)
+
+
+def test_records_are_grouped_by_any_field(cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__FIELD", "license")
+    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+    found = asked(retrieve)
+    (chosen,) = found["trace"]["gate"]["chosen"]
+    assert {result["license"] for result in found["results"]} == {chosen["group"]}
+    assert found["trace"]["gate"]["searched"] == 40
+
+
+def test_a_field_that_no_record_has_is_an_error_with_the_nearest(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__FIELD", "grup")
+    done = retrieve("query", ASKED, "--gate")
+    assert (done.code, done.out) == (2, "")
+    assert "`group`" in done.err
+
+
+def test_where_no_record_has_a_group_the_gate_changes_nothing(tmp_path: Path, retrieve: Program) -> None:
+    records = [{"id": f"r{at}", "name": f"tool {at}", "description": "of trams"} for at in range(8)]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "plain.jsonl", records)).code == 0
+    found, plain = asked(retrieve), retrieve("query", ASKED, "--json").json
+    assert found["results"] == plain["results"]
+    assert (found["trace"]["gate"]["passes"], found["trace"]["gate"]["groups_seen"]) == (1, 1)
+
+
+def test_a_group_of_documents_is_their_top_folder(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+    found = retrieve("query", "inspect the claims of storage", "--gate", "--json", "--chunks").json
+    assert set(groups(found)) == {"storage"}
+    assert found["trace"]["gate"]["searched"] == 3
+
+
+def test_each_text_of_a_question_has_a_gate_of_its_own(cities: Path, retrieve: Program) -> None:
+    found = asked(retrieve, "--also", "market of city3")
+    gates = [text["trace"]["gate"] for text in found["trace"]["texts"]]
+    assert [gate["chosen"][0]["group"] for gate in gates] == ["city7", "city3"]
+
+
+@pytest.mark.parametrize(("key", "most"), [("per_group", 1), ("per_group", 2)])
+def test_diversity_allows_so_many_of_a_group_and_tells_what_it_cut(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str, most: int
+) -> None:
+    full = retrieve("query", ASKED, "--json", "-k", "80").json
+    monkeypatch.setenv(f"RETRIEVE_DIVERSITY__{key.upper()}", str(most))
+    found = retrieve("query", ASKED, "--json").json
+    counts: Counter[str] = Counter()
+    wanted = []
+    for each in full["results"]:
+        counts[each["group"]] += 1
+        if counts[each["group"]] <= most:
+            wanted.append(each["id"])
+    assert [each["id"] for each in found["results"]] == wanted[:10]
+    assert {cut["why"] for cut in found["trace"]["diversity"]["cut"]} == {f"{key} {most}"}
+
+
+def test_diversity_allows_so_many_chunks_of_a_record(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_DIVERSITY__PER_SOURCE", "2")
+    found = retrieve("query", "inspect claims", "--json", "--chunks").json
+    assert max(Counter(each["doc_id"] for each in found["results"]).values()) == 2
+    assert len(found["results"]) == 10
+    assert {cut["why"] for cut in found["trace"]["diversity"]["cut"]} == {"per_source 2"}
+
+
+def test_marginal_relevance_trades_likeness_for_novelty(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["query", "inspect claims", "--json", "--chunks", "-k", "5"]
+    plain = retrieve(*words).json["results"]
+    monkeypatch.setenv("RETRIEVE_DIVERSITY__MMR", "1")
+    assert [each["id"] for each in retrieve(*words).json["results"]] == [each["id"] for each in plain]
+    monkeypatch.setenv("RETRIEVE_DIVERSITY__MMR", "0.3")
+    novel = retrieve(*words).json["results"]
+    assert novel[0]["id"] == plain[0]["id"]
+    assert [each["id"] for each in novel] != [each["id"] for each in plain]
+    assert all(each["source_scores"]["mmr"]["weight"] < 0 for each in novel)

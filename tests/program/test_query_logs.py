@@ -1,0 +1,156 @@
+"""What is said of answers: the lines of `-v` and `--log-json`, and the log of queries where one wants it kept."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Done, Program
+
+
+def events(done: Done) -> list[dict[str, Any]]:
+    """The lines of stderr, each an object."""
+    assert done.code == 0, done
+    return [json.loads(line) for line in done.err.splitlines()]
+
+
+def lines(index: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (index / "runs" / "queries.jsonl").read_bytes().splitlines()]
+
+
+# ------------------------------------------------------------------------------------------------ -v, --log-json
+
+
+def test_each_answer_is_a_line_with_its_numbers(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
+    stdin('brain\n{"id": "q 2", "query": "lungs", "filters": ["license=MIT"]}\n')
+    done = retrieve("query", "-", "--json", "--log-json")
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    for event, answer in zip(events(done), answers, strict=True):
+        assert (event["event"], event["query"]) == ("answer", answer["query_id"])
+        assert event["generation"] == answer["generation"]
+        assert event["results"] == answer["total_results"]
+        assert event["total_ms"] == answer["timings_ms"]["total"]
+        similar = [each["source_scores"]["dense"]["score"] for each in answer["results"]]
+        assert event["mean_similarity"] == pytest.approx(sum(similar) / len(similar), abs=1e-4)
+        assert (event["retries"], event["moved_by_reranker"], event["skipped"]) == (0, None, [])
+    assert [event["candidates"] for event in events(done)] == [
+        {"fuse(bm25@200, dense@200)": 5},
+        {"fuse(bm25@200, dense@200)": 2},
+    ]
+
+
+def test_retries_and_what_is_skipped_are_counted(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.99")
+    done = retrieve("query", "brain volumes zebra quokka lynx badger", "--json", "--log-json")
+    (event,) = events(done)
+    assert event["retries"] == len(done.json["attempts"]) - 1 == 2
+    assert (event["results"], event["mean_similarity"]) == (0, None)
+    (event,) = events(retrieve("query", "the of", "--mode", "bm25", "--json", "--log-json"))
+    assert event["skipped"] == ["bm25"]
+
+
+def test_what_reading_again_moved_is_counted(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    done = retrieve("query", "images of cells in a volume", "--json", "--log-json")
+    moved = sum(each["rerank"]["rank_before"] != each["rank"] for each in done.json["results"])
+    assert events(done)[-1]["moved_by_reranker"] == moved
+
+
+def test_verbose_says_the_same_for_people(index: Path, retrieve: Program) -> None:
+    done = retrieve("query", "brain", "-v")
+    (line,) = [line for line in done.err.splitlines() if line.startswith("event=answer")]
+    assert 'candidates={"fuse(bm25@200, dense@200)": 5} results=5 ' in line
+    assert "event=" not in done.out
+
+
+def test_without_either_flag_there_is_no_line_and_quiet_has_the_last_word(index: Path, retrieve: Program) -> None:
+    assert retrieve("query", "brain").err == ""
+    assert retrieve("query", "brain", "-v", "-q").err == ""
+    assert retrieve("query", "brain", "--log-json", "-q").err == ""
+
+
+def test_an_id_drives_no_terminal(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
+    for flag in ("-v", "--log-json"):
+        stdin('{"id": "\\u001b[31m\\u2028", "query": "brain"}')
+        done = retrieve("query", "-", flag)
+        assert "\x1b" not in done.err + done.out
+        assert "\u2028" not in done.err
+
+
+# -------------------------------------------------------------------------------------------------- log.queries
+
+
+@pytest.fixture
+def logging(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index whose queries are logged."""
+    monkeypatch.setenv("RETRIEVE_LOG__QUERIES", "true")
+    return index
+
+
+def test_queries_are_logged_only_where_that_is_asked_for(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retrieve("query", "brain")
+    assert not (index / "runs").exists()
+    monkeypatch.setenv("RETRIEVE_LOG__QUERIES", "true")
+    retrieve("query", "brain")
+    assert len(lines(index)) == 1
+
+
+def test_a_line_has_the_question_and_what_it_found(logging: Path, retrieve: Program) -> None:
+    answer = retrieve("query", "brain [EXCLUDE:lungs]", "--json").json
+    (line,) = lines(logging)
+    assert (line["query"], line["clean_query"]) == ("brain [EXCLUDE:lungs]", "brain")
+    assert (line["generation"], line["pipeline"]) == (answer["generation"], answer["pipeline"])
+    assert line["results"] == [{"id": each["doc_id"], "score": each["score"]} for each in answer["results"]]
+    assert line["total_ms"] == answer["timings_ms"]["total"]
+    assert line["at"]
+
+
+def test_lines_are_appended_in_order_a_batch_too(
+    logging: Path, retrieve: Program, stdin: Callable[[str], None]
+) -> None:
+    retrieve("query", "first brain")
+    stdin("second\n\nthird\nbroken \ud800".encode("utf-8", "surrogatepass"))
+    retrieve("query", "-")
+    stdin("second\n\nthird\n")
+    retrieve("query", "-")
+    assert [line["query"] for line in lines(logging)] == ["first brain", "second", "third"]
+
+
+def test_only_the_owner_may_read_the_log(logging: Path, retrieve: Program) -> None:
+    retrieve("query", "brain")
+    assert (logging / "runs" / "queries.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_two_processes_append_whole_lines(logging: Path, tmp_path: Path) -> None:
+    batch = tmp_path / "batch.txt"
+    words = "brain volumes and images of cells "
+    batch.write_text("".join(f"{words * 40}{number}\n" for number in range(60)))
+    command = [sys.executable, "-m", "retrieve_cli", "query", "-", "--mode", "bm25", "-l"]
+    running = []
+    for _ in range(2):
+        with batch.open() as text:
+            running.append(subprocess.Popen(command, stdin=text, stdout=subprocess.DEVNULL, cwd=tmp_path))
+    assert [process.wait() for process in running] == [0, 0]
+    found = sorted(int(line["query"].split()[-1]) for line in lines(logging))
+    assert found == sorted([*range(60), *range(60)])
+
+
+def test_a_log_that_cannot_be_written_withholds_no_answer_and_is_said(logging: Path, retrieve: Program) -> None:
+    (logging / "runs").write_text("a file where a folder is to be")
+    done = retrieve("query", "brain", "-l")
+    assert (done.code, done.out.split()[0]) == (0, "brain")
+    assert "note: the query was not logged" in done.err
+
+
+def test_the_log_is_no_run(logging: Path, retrieve: Program) -> None:
+    retrieve("query", "brain")
+    done = retrieve("inspect", "run", "queries.jsonl")
+    assert done.code == 2

@@ -1,0 +1,300 @@
+"""`inspect why`: one record or chunk through every stage, to its place in the answer or the stage that lost it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program
+
+IDS = ["lungs", "cells", "brain", "stitch", "align"]
+
+
+def why(retrieve: Program, *words: str) -> dict[str, Any]:
+    done = retrieve("inspect", "why", *words, "--json")
+    assert done.code == 0, done
+    return dict(done.json)
+
+
+def answered(retrieve: Program, *words: str) -> list[dict[str, Any]]:
+    done = retrieve("query", *words, "--json")
+    assert done.code == 0, done
+    return list(done.json["results"])
+
+
+# ------------------------------------------------------------------------------------------------- invariant
+
+SETTINGS: list[dict[str, str]] = [
+    {},
+    {"SEARCH__K": "2"},
+    {"SEARCH__MODE": "bm25"},
+    {"SEARCH__MODE": "dense", "SEARCH__K": "3"},
+    {"SEARCH__ENGINE": "naive", "SEARCH__SIMILARITY_TOP_K": "2"},
+    {"SEARCH__GRADE": "0.2"},
+    {"SEARCH__MIN_SCORE": "0.1", "FUSION__METHOD": "rrf"},
+    {"SEARCH__DEPTH": "1", "SEARCH__K": "1", "FUSION__METHOD": "rrf"},
+    {"GATING__ENABLED": "true", "GATING__TOP_GROUPS": "1", "GATING__MIN_RESULTS": "0"},
+    {"GATING__ENABLED": "true", "GATING__TOP_GROUPS": "1", "GATING__MIN_RESULTS": "3"},
+    {"DIVERSITY__PER_GROUP": "1"},
+    {"DIVERSITY__MMR": "0.3", "SEARCH__K": "3"},
+    {"BUDGET__MAX_CHUNKS": "2"},
+    {"BUDGET__MAX_TOKENS": "20"},
+]
+
+
+@pytest.mark.parametrize("keys", SETTINGS, ids=str)
+@pytest.mark.parametrize(
+    "query", ["brain volumes", "microscope images [EXCLUDE:stitch]", "brain volumes zebra quokka lynx badger"]
+)
+def test_it_names_the_rank_that_the_answer_has_and_a_verdict_in_any_case(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, keys: dict[str, str], query: str
+) -> None:
+    for key, value in keys.items():
+        monkeypatch.setenv(f"RETRIEVE_{key}", value)
+    monkeypatch.setenv(
+        "RETRIEVE_SEARCH__DEADLINE_MS", "null"
+    )  # it takes the time it takes, and an answer is to as well
+    ranks = {result["doc_id"]: result["rank"] for result in answered(retrieve, query)}
+    scores = {result["doc_id"]: result["score"] for result in answered(retrieve, query)}
+    for name in IDS:
+        told = why(retrieve, query, name)
+        assert told["rank"] == ranks.get(name), (name, told)
+        assert (told["verdict"] == f"it is result {ranks.get(name)}") is (name in ranks), told
+        assert told["verdict"]
+        if name in ranks:
+            assert told["stages"][-1]["score"] == scores[name]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--filter", "license=MIT"],
+        ["--filter", "!license=MIT", "--mode", "bm25"],
+        ["--tenant", "globex"],
+        ["--tenant", "acme", "-k", "1"],
+        ["-k", "2", "--mode", "dense"],
+    ],
+    ids=" ".join,
+)
+def test_its_flags_are_those_of_query(tenants: Path, retrieve: Program, words: list[str]) -> None:
+    ranks = {result["doc_id"]: result["rank"] for result in answered(retrieve, "brain", *words)}
+    assert {name: why(retrieve, "brain", name, *words)["rank"] for name in IDS} == {
+        name: ranks.get(name) for name in IDS
+    }
+
+
+OF_CHUNKS: list[dict[str, str]] = [
+    {},
+    {"CONTEXT__WINDOW": "1"},
+    {"DIVERSITY__PER_SOURCE": "1"},
+    {"BUDGET__MAX_TOKENS": "90"},
+]
+
+
+@pytest.mark.parametrize("keys", OF_CHUNKS, ids=str)
+def test_it_follows_chunks_too(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, keys: dict[str, str]
+) -> None:
+    for key, value in keys.items():
+        monkeypatch.setenv(f"RETRIEVE_{key}", value)
+    ranks = {result["id"]: result["rank"] for result in answered(retrieve, "remove claims", "--chunks", "-k", "6")}
+    for name in [f"storage/claims.md#{at}" for at in range(6)] + ["network/services.md#2"]:
+        assert why(retrieve, "remove claims", name, "-k", "6")["rank"] == ranks.get(name)
+
+
+def test_it_takes_its_time_whatever_the_deadline(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__DEADLINE_MS", "1")
+    assert "dense" not in retrieve("query", "brain", "--json").json["strategies_used"]
+    assert why(retrieve, "brain", "brain")["stages"][0]["stage"] == "fuse(bm25@200, dense@200)"
+
+
+# -------------------------------------------------------------------------------------------------- verdicts
+
+
+def test_a_hit_has_its_rank_and_score_in_each_leg_as_the_answer_has_them(index: Path, retrieve: Program) -> None:
+    (best, *_) = answered(retrieve, "brain volumes")
+    told = why(retrieve, "brain volumes", best["doc_id"])
+    for leg, evidence in best["source_scores"].items():
+        assert {key: told["legs"][leg][key] for key in evidence} == evidence
+    assert told["fused"]["rank"] == 1
+    assert told["fused"]["score"] == pytest.approx(best["score"])
+
+
+def test_what_the_query_excludes(index: Path, retrieve: Program) -> None:
+    told = why(retrieve, "brain [EXCLUDE:BrainStrip]", "brain")
+    assert (told["excluded"], told["may_be_found"]) == (True, False)
+    assert told["verdict"] == "the query excludes it"
+    assert told["legs"]["bm25"]["rank"] == 1
+
+
+def test_what_does_not_pass_a_filter_is_told_which(index: Path, retrieve: Program) -> None:
+    told = why(
+        retrieve, "brain [FILTER:dims>=3]", "brain", "--filter", "license=MIT", "--filter", "!group=neuroimaging"
+    )
+    assert told["filters"] == {"license=MIT": True, "!group=neuroimaging": False, "dims>=3": False}
+    assert told["verdict"] == "it does not pass !group=neuroimaging and dims>=3"
+
+
+def test_a_record_of_another_tenant_does_not_pass_whatever_the_case(tenants: Path, retrieve: Program) -> None:
+    told = why(retrieve, "lungs", "lungs", "--tenant", "ACME")
+    assert told["filters"] == {"tenant=ACME": False}
+    assert told["verdict"] == "it does not pass tenant=ACME"
+
+
+def test_what_only_a_tag_leaves_out(index: Path, retrieve: Program) -> None:
+    told = why(retrieve, "brain [INCLUDE:cells]", "brain")
+    assert told["verdict"] == "it is not among the records that the query may find"
+
+
+def test_what_no_leg_lists(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "2")
+    told = why(retrieve, "brain volumes", "stitch", "-k", "1")
+    assert not any(leg["listed"] for leg in told["legs"].values())
+    rank = told["legs"]["dense"]["rank"]
+    assert told["verdict"] == (
+        f"no leg lists it among its 2 candidates: bm25 does not find it, dense has it at rank {rank}"
+    )
+
+
+def test_a_leg_lists_so_many_of_those_that_a_filter_leaves(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "2")
+    words = ["brain volumes", "--filter", "group=microscopy"]
+    found = answered(retrieve, *words, "-k", "2")
+    assert {each["doc_id"] for each in found} == {"cells", "stitch"}
+    told = why(retrieve, "brain volumes", found[1]["doc_id"], "-k", "1", "--filter", "group=microscopy")
+    assert told["legs"]["dense"]["listed"]
+    assert "no leg lists it" not in told["verdict"]
+
+
+def test_what_comes_behind_the_last_result(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = answered(retrieve, "brain")
+    third = full[2]["doc_id"]
+    told = why(retrieve, "brain", third, "-k", "2")
+    assert told["verdict"] == (
+        "it is not among the 2 hits of fuse(bm25@200, dense@200); were nothing cut, it is at rank 3"
+    )
+    monkeypatch.setenv("RETRIEVE_SEARCH__MIN_SCORE", "-9")
+    told = why(retrieve, "brain", third, "-k", "2")
+    assert told["verdict"] == "it is hit 3 of threshold(min_score=-9), and 2 are asked for: -k 3 shows it"
+
+
+def test_what_a_threshold_takes(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__MIN_SCORE", "1")
+    told = why(retrieve, "brain", "cells")
+    assert told["stages"][-1] == {"stage": "threshold(min_score=1)", "rank": None, "hits": 1}
+    assert told["verdict"].startswith("fuse(bm25@200, dense@200) has it at rank ")
+    assert told["verdict"].endswith("and it is not among the 1 hits of threshold(min_score=1)")
+
+
+def test_what_the_gate_does_not_search(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__ENABLED", "true")
+    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "0")
+    told = why(retrieve, "brain", "cells")
+    assert told["verdict"] == "the gate searches 1 of 3 groups, its group 'microscopy' not among them"
+
+
+def test_what_the_reranker_does_not_read(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    monkeypatch.setenv("RETRIEVE_RERANK__DEPTH", "2")
+    monkeypatch.setenv("RETRIEVE_RERANK__KEEP", "2")
+    read = {result["doc_id"] for result in answered(retrieve, "brain volumes", "-k", "4")}
+    assert len(read) == 2
+    for name in set(IDS) - read:
+        told = why(retrieve, "brain volumes", name, "-k", "4")
+        assert (told["rank"], told["stages"][1]["rank"]) == (None, None)
+        if told["stages"][0]["rank"] is not None:
+            assert told["verdict"].endswith("and maxsim@2 reads the first 2")
+    for rank, result in enumerate(answered(retrieve, "brain volumes", "-k", "4"), 1):
+        told = why(retrieve, "brain volumes", result["doc_id"], "-k", "4")
+        assert told["stages"][1]["rank_before"] == result["rerank"]["rank_before"]
+        assert told["rank"] == rank
+
+
+def test_what_the_budget_has_no_room_for(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "1")
+    last = answered(retrieve, "brain")[0]["doc_id"]
+    told = why(retrieve, "brain", next(name for name in IDS if name != last))
+    assert told["verdict"] == ("the budget has no room for it: left out: it takes 1 chunk where 0 of 1 are left")
+
+
+def test_a_chunk_that_is_shown_with_another_is_told_with_which(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_CONTEXT__WINDOW", "1")
+    results = answered(retrieve, "remove claims", "--chunks", "-k", "3")
+    around = [name for name in results[0]["context"]["chunks"] if name != results[0]["id"]]
+    for name in around:
+        told = why(retrieve, "remove claims", name, "-k", "3")
+        assert told["rank"] is None
+        assert told["verdict"].endswith(f"; its text is shown in the context of result 1, {results[0]['id']}")
+
+
+@pytest.mark.parametrize("name", ["lung", "lungs#7", "nobody", "", "#0", "lungs#x"])
+def test_what_is_not_in_the_index(index: Path, retrieve: Program, name: str) -> None:
+    told = why(retrieve, "brain", name)
+    assert (told["id"], told["in_index"]) == (name, False)
+    assert "there is no record" in told["verdict"]
+
+
+def test_a_question_that_cannot_be_read_is_an_error_here_too(index: Path, retrieve: Program) -> None:
+    for words in (["", "brain"], ["brain", "brain", "--filter", "license="], ["brain", "brain", "--mode", "splade"]):
+        done = retrieve("inspect", "why", *words)
+        assert done.code in (2, 6)
+        assert done.out == ""
+
+
+def test_text_says_what_json_says(index: Path, retrieve: Program) -> None:
+    done = retrieve("inspect", "why", "brain [EXCLUDED:nobody]", "brain")
+    assert "verdict: it is result 1" in done.out
+    assert done.err.count("no record has the id or name 'nobody'") == 1
+
+
+# --------------------------------------------------------------------------------------------- empty answers
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["brain", "--filter", "license=GPL"], "0 of 5 records pass license=GPL"),
+        (["brain [INCLUDE:nobody]"], "0 of 5 records pass all that was asked"),
+        (["the of", "--mode", "bm25"], "bm25: the query has no words besides stop words"),
+        (["brain", "--min-score", "99"], "threshold(min_score=99) handed on 0 hits"),
+        (["brain", "--max-tokens", "1"], "brain#0: left out: it takes"),
+    ],
+)
+def test_an_empty_answer_says_which_stage_took_the_last(
+    index: Path, retrieve: Program, words: list[str], sentence: str
+) -> None:
+    done = retrieve("query", *words, "--explain-empty")
+    assert sentence in done.out
+    for format_ in (["--json"], ["-l"]):
+        done = retrieve("query", *words, "--explain-empty", *format_)
+        assert sentence in done.err
+        assert sentence not in done.out
+    assert sentence not in retrieve("query", *words).out
+
+
+def test_an_answer_with_results_has_nothing_to_explain(index: Path, retrieve: Program) -> None:
+    assert "found nothing" not in retrieve("query", "brain", "--explain-empty").out
+
+
+def test_of_a_batch_the_empty_answers_are_explained(
+    index: Path, retrieve: Program, stdin: Callable[[str], None]
+) -> None:
+    stdin("brain\n" + json.dumps({"query": "cells", "id": "q", "filters": ["license=GPL"]}))
+    done = retrieve("query", "-", "--explain-empty", "--json")
+    assert done.err.splitlines()[0] == "query q found nothing:"
+    assert len(done.out.splitlines()) == 2
+
+
+def test_a_tenant_is_told_of_its_own_records_only(tenants: Path, retrieve: Program) -> None:
+    done = retrieve("query", "brain", "--tenant", "globex", "--filter", "license=BSD-3-Clause", "--explain-empty")
+    assert "0 of 2 records pass license=BSD-3-Clause" in done.out
+    assert " of 5 " not in done.out
