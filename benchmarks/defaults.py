@@ -57,7 +57,7 @@ def table() -> bool:
 ENCODE = """
 import json, sys, time
 from pathlib import Path
-from retrieve_cli.config import Settings
+from retrieve_cli.settings import Settings
 from retrieve_cli.contracts import Query
 from retrieve_cli.search import Searcher
 from retrieve_cli.store import Store

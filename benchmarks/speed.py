@@ -88,9 +88,9 @@ def help_text() -> bool:
 
 def warm_query() -> bool:
     """Queries in one process, encode included, by stage."""
-    from retrieve_cli.config import Settings
     from retrieve_cli.contracts import Request
     from retrieve_cli.search import Searcher
+    from retrieve_cli.settings import Settings
     from retrieve_cli.store import Store
 
     searcher = Searcher(Store(ARTIFACTS), Settings())
@@ -114,7 +114,7 @@ def throughput() -> bool:
 
     from benchmarks.naive import MODEL
     from retrieve_cli.assemble.encoders import encoder_to_build
-    from retrieve_cli.config import Settings
+    from retrieve_cli.settings import Settings
 
     records = [json.loads(each) for each in CORPUS.open(encoding="utf-8")][::10]
     texts = [f"{record['title']}: {record['text']}" for record in records]

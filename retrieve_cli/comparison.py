@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retrieve_cli.changes import Changes, recipe_changes
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.generation import Generation
 from retrieve_cli.search import Searcher
+from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
 
 DEPTH = 10

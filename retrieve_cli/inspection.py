@@ -8,10 +8,10 @@ from pathlib import Path
 
 from retrieve_cli.answering.reading import allowed_by
 from retrieve_cli.assemble import encoders, pipelines
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.generation import CHUNKS, RECORDS, Generation
+from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
 
 

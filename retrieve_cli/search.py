@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 from retrieve_cli.answering.broadening import broadened
 from retrieve_cli.answering.deadline import Costs
 from retrieve_cli.answering.ranking import Mode, Ranked, Ranker
 from retrieve_cli.answering.reading import RequestReader
-from retrieve_cli.answering.results import ResultReader, staleness
+from retrieve_cli.answering.results import ResultReader, Shown, staleness
 from retrieve_cli.answering.trust import Trust
-from retrieve_cli.config import BroadeningSettings, Settings
-from retrieve_cli.contracts import Answer, Index, Json, Query, Question, Request, Result, Spent, Stage, Unit
+from retrieve_cli.contracts import (
+    Answer,
+    Attempt,
+    Index,
+    Json,
+    Query,
+    Question,
+    Ranking,
+    Request,
+    Stage,
+    Unit,
+)
 from retrieve_cli.errors import UsageError
 from retrieve_cli.generation import Generation
+from retrieve_cli.settings import BroadeningSettings, Settings
 from retrieve_cli.store import Store
 
 if TYPE_CHECKING:
-    from retrieve_cli.answering.budget import Counter
     from retrieve_cli.assemble.pipelines import Indexes
     from retrieve_cli.indexes.analyzer import Analyzer
 
@@ -96,8 +106,6 @@ class Searcher:
         self._check(requests)
         questions = self.read(requests)
         ranked = self.rank([question.query for question in questions], **asked)
-        if "dense" not in ranked.legs and (search.grade, search.max_distance) != (None, None):
-            self.notices.append("without the dense leg nothing passes search.grade and search.max_distance")
         begun = time.perf_counter()
         rankings, attempts = broadened(
             questions,
@@ -107,41 +115,70 @@ class Searcher:
             rank=lambda queries: self.rank(queries, **asked).rankings,
             most=self._most(ranked, asked),
         )
-        trust = self._trust(ranked, min_confidence)
-        with self._store.reading(self.generation.manifest.id), ranked.deadline.timed("results"):
-            hits = ResultReader(self.generation, self.indexes, fetched=self._store.fetched)
-            results = hits.read(rankings, legs=ranked.legs, trust=trust)
-            shown = [self._within_budget(self._in_context(found), found) for found in results]
-        if stale := staleness(results):
-            self.notices.append(stale)
+        shown = self._shown(rankings, ranked, min_confidence)
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         deadline = ranked.deadline.told(ranked.asked, ranked.done, took_ms=timings["total"])
-        silent = [self._silent(question.query, ranked.legs) for question in questions]
         return [
-            Answer(
-                question=question,
-                results=kept,
-                unit=unit,
-                strategies_used=tuple(leg for leg in ranked.legs if leg not in mute),
-                strategies_skipped={**ranked.skipped, **mute},
-                fusion_method=ranked.fusion_method,
-                pipeline=ranked.pipeline,
-                generation=self.generation.manifest.id,
-                timings_ms=timings,
-                matches=partial(_matches, self.indexes.analyzer, ranking.query.text),
-                reranked=ranked.reranker is not None,
-                confidence=trust.source(len(ranking.hits) - len(found)) if trust else None,
-                deadline=deadline,
-                attempts=tried,
-                trace=ranking.trace,
-                spent=spent,
-                stages=tuple((step.name, len(step.rankings[at].hits)) for step in ranked.steps),
-            )
-            for at, (question, ranking, found, (kept, spent), tried, mute) in enumerate(
-                zip(questions, rankings, results, shown, attempts, silent, strict=True)
-            )
+            self._answer(*each, at=at, ranked=ranked, timings=timings, deadline=deadline)
+            for at, each in enumerate(zip(questions, rankings, shown, attempts, strict=True))
         ]
+
+    def _shown(self, rankings: Sequence[Ranking], ranked: Ranked, least: float | None) -> list[Shown]:
+        """What is shown of each ranking."""
+        search = self.settings.search
+        if "dense" not in ranked.legs and (search.grade, search.max_distance) != (None, None):
+            self.notices.append("without the dense leg nothing passes search.grade and search.max_distance")
+        trust = self._trust(ranked, least)
+        with self._store.reading(self.generation.manifest.id), ranked.deadline.timed("results"):
+            shown = self._results.read(rankings, legs=ranked.legs, trust=trust)
+        if stale := staleness([each.found for each in shown]):
+            self.notices.append(stale)
+        return shown
+
+    @property
+    def _results(self) -> ResultReader:
+        return ResultReader(
+            self.generation,
+            self.indexes,
+            self.settings,
+            fetched=self._store.fetched,
+            encoder=lambda: self._ranker.encoder,
+        )
+
+    def _answer(
+        self,
+        question: Question,
+        ranking: Ranking,
+        shown: Shown,
+        attempts: tuple[Attempt, ...],
+        *,
+        at: int,
+        ranked: Ranked,
+        timings: Mapping[str, float],
+        deadline: Mapping[str, Json] | None,
+    ) -> Answer:
+        """The answer to the question at this place of its batch."""
+        mute = self._silent(question.query, ranked.legs)
+        return Answer(
+            question=question,
+            results=shown.results,
+            unit=ranked.unit,
+            strategies_used=tuple(leg for leg in ranked.legs if leg not in mute),
+            strategies_skipped={**ranked.skipped, **mute},
+            fusion_method=ranked.fusion_method,
+            pipeline=ranked.pipeline,
+            generation=self.generation.manifest.id,
+            timings_ms=timings,
+            matches=partial(_matches, self.indexes.analyzer, ranking.query.text),
+            reranked=ranked.reranker is not None,
+            confidence=shown.confidence,
+            deadline=deadline,
+            attempts=attempts,
+            trace=ranking.trace,
+            spent=shown.spent,
+            stages=tuple((step.name, len(step.rankings[at].hits)) for step in ranked.steps),
+        )
 
     def _most(self, ranked: Ranked, asked: _Asked) -> int:
         """How many results there can be at most."""
@@ -152,37 +189,6 @@ class Searcher:
         if ranked.reranker is not None:
             limits.append(settings.rerank.keep or asked["k"])
         return min(limits)
-
-    def _in_context(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
-        """The results with what stands around them, where that is asked for."""
-        context = self.settings.context
-        table_window = context.window if context.table_window is None else context.table_window
-        if not (context.window or table_window):
-            return results
-        from retrieve_cli.answering.context import in_context
-
-        chunks, starts = self.generation.chunks, self.generation.starts
-        return in_context(results, chunks, starts, window=context.window, table_window=table_window)
-
-    def _within_budget(
-        self, results: tuple[Result, ...], found: tuple[Result, ...]
-    ) -> tuple[tuple[Result, ...], Spent | None]:
-        """The results that the budget has room for, and what they take of it; `found` were they without context."""
-        budget = self.settings.budget
-        if budget.max_chunks is None and budget.max_tokens is None:
-            return results, None
-        from retrieve_cli.answering.budget import spend
-
-        limits = {"max_chunks": budget.max_chunks, "max_tokens": budget.max_tokens}
-        return spend(results, found, **limits, counter=lambda: self._counter)
-
-    @cached_property
-    def _counter(self) -> Counter:
-        """What counts the tokens of a budget."""
-        from retrieve_cli.answering.budget import counter
-
-        tokenizer = self.settings.budget.tokenizer
-        return counter("encoder" if tokenizer is None else str(tokenizer), lambda: self._ranker.encoder)
 
     def read(self, requests: Sequence[Request]) -> list[Question]:
         """What the requests come to: their control tags, files and filters read.

@@ -18,12 +18,12 @@ from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of
 from retrieve_cli.build import Intake, Limits, Progress, Report, apply, contents_before, tidy
 from retrieve_cli.changes import Changes, recipe_changes
-from retrieve_cli.config import Settings, SourceSetting
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.generation import Generation, content_digest
 from retrieve_cli.manifest import Manifest, sha1, trace
 from retrieve_cli.reuse import Reuse
+from retrieve_cli.settings import Settings, SourceSetting
 from retrieve_cli.store import Store
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from retrieve_cli.config import BroadeningSettings
 from retrieve_cli.contracts import Attempt, Query, Question, Ranking
 from retrieve_cli.queries.broadening import broader
+from retrieve_cli.settings import BroadeningSettings
 
 if TYPE_CHECKING:
     from retrieve_cli.indexes.analyzer import Analyzer

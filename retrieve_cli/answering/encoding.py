@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import encoders, splade
-from retrieve_cli.config import Settings
+from retrieve_cli.settings import Settings
 
 _TOKEN = re.compile(r"(?<!\S)(?:format|anatomy):\S+")
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from retrieve_cli import __version__, durable, render
 from retrieve_cli.addresses import shown
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Answer, Json
 from retrieve_cli.errors import UsageError, printable, unwritable
 from retrieve_cli.manifest import sha1
+from retrieve_cli.settings import Settings
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
 _SECTIONS = ("search", "fusion", "splade", "rerank", "gating", "diversity", "broadening", "context", "budget")

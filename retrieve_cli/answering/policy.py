@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from retrieve_cli.config import Settings
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.settings import Settings
 
 
 class Omissions:

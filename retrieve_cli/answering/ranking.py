@@ -12,11 +12,11 @@ from retrieve_cli.answering.deadline import Costs, Deadline
 from retrieve_cli.answering.encoding import QueryEncoders
 from retrieve_cli.answering.policy import Omissions, needed, sacrifice
 from retrieve_cli.assemble import pipelines, rerankers
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.generation import TOKENS, Generation
 from retrieve_cli.manifest import sha1
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,42 +1,77 @@
-"""Rankings to results: what the store has of each hit, how sure it is, and what a look at its source says."""
+"""Rankings to results: what the store has of each hit, what a look at its source says, what stands around it, and how
+much of that a budget has room for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.answering.trust import Trust
 from retrieve_cli.assemble import sources
-from retrieve_cli.contracts import Hit, Query, Ranking, Result
+from retrieve_cli.contracts import Encoder, Hit, Json, Query, Ranking, Result, Spent
 from retrieve_cli.generation import Generation
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
+    from retrieve_cli.answering.budget import Counter
     from retrieve_cli.assemble.pipelines import Indexes
     from retrieve_cli.sources.freshness import Watched
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of one ranking."""
+
+    found: tuple[Result, ...]
+    """All that is sure enough."""
+    results: tuple[Result, ...]
+    """The same in its context, as far as the budget goes."""
+    spent: Spent | None
+    """Where there is a budget."""
+    confidence: Mapping[str, Json] | None
+    """What the confidence of the results was measured on, where there is one."""
 
 
 class ResultReader:
     """Reads hits out of a generation."""
 
-    def __init__(self, generation: Generation, indexes: Indexes, *, fetched: Path) -> None:
-        """`fetched` is where copies of distant sources are kept."""
+    def __init__(
+        self,
+        generation: Generation,
+        indexes: Indexes,
+        settings: Settings,
+        *,
+        fetched: Path,
+        encoder: Callable[[], Encoder],
+    ) -> None:
+        """`fetched` is where copies of distant sources are kept; `encoder`, that of the index, counts tokens."""
         self._generation = generation
         self._indexes = indexes
+        self._settings = settings
         self._fetched = fetched
+        self._encoder = encoder
 
-    def read(
-        self, rankings: Sequence[Ranking], *, legs: Sequence[str], trust: Trust | None
-    ) -> list[tuple[Result, ...]]:
-        """The results of each ranking; where the scores are calibrated, those that are sure enough.
+    def read(self, rankings: Sequence[Ranking], *, legs: Sequence[str], trust: Trust | None) -> list[Shown]:
+        """What is shown of each ranking; where the scores are calibrated, only what is sure enough.
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
+            Unavailable: what is to count tokens is not on this machine.
         """
         watched = self._watched()
-        return [self._results(ranking, legs, watched, trust) for ranking in rankings]
+        return [self._shown(ranking, legs, watched, trust) for ranking in rankings]
+
+    def _shown(
+        self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]], trust: Trust | None
+    ) -> Shown:
+        found = self._results(ranking, legs, watched, trust)
+        results, spent = self._within_budget(self._in_context(found), found)
+        left_out = len(ranking.hits) - len(found)
+        return Shown(found, results, spent, trust.source(left_out) if trust else None)
 
     def _results(
         self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]], trust: Trust | None
@@ -63,6 +98,37 @@ class ResultReader:
         shared = [len(terms.intersection(analyzer.terms(text))) for text in texts]
         row = first + shared.index(max(shared))
         return replace(hit, row=row, id=self._generation.chunk_id(row))
+
+    def _in_context(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
+        """The results with what stands around them, where that is asked for."""
+        context = self._settings.context
+        table_window = context.window if context.table_window is None else context.table_window
+        if not (context.window or table_window):
+            return results
+        from retrieve_cli.answering.context import in_context
+
+        chunks, starts = self._generation.chunks, self._generation.starts
+        return in_context(results, chunks, starts, window=context.window, table_window=table_window)
+
+    def _within_budget(
+        self, results: tuple[Result, ...], found: tuple[Result, ...]
+    ) -> tuple[tuple[Result, ...], Spent | None]:
+        """The results that the budget has room for, and what they take of it; `found` were they without context."""
+        budget = self._settings.budget
+        if budget.max_chunks is None and budget.max_tokens is None:
+            return results, None
+        from retrieve_cli.answering.budget import spend
+
+        limits = {"max_chunks": budget.max_chunks, "max_tokens": budget.max_tokens}
+        return spend(results, found, **limits, counter=lambda: self._counter)
+
+    @cached_property
+    def _counter(self) -> Counter:
+        """What counts the tokens of a budget."""
+        from retrieve_cli.answering.budget import counter
+
+        tokenizer = self._settings.budget.tokenizer
+        return counter("encoder" if tokenizer is None else str(tokenizer), self._encoder)
 
     def _looked_at(self, result: Result, watched: Sequence[tuple[int, Watched]]) -> Result:
         """The result with what a look at its source says."""

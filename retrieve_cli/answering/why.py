@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from retrieve_cli.answering.broadening import answered
 from retrieve_cli.answering.reading import RequestReader
-from retrieve_cli.config import Settings, override
+from retrieve_cli.config import override
 from retrieve_cli.contracts import Answer, Hit, Json, Query, Ranking, Request, Unit
 from retrieve_cli.errors import UsageError
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Encoder, Json, ModelCard
 from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.devices import Device

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from retrieve_cli.assemble.encoders import encoder_to_build
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import (
     Chunk,
     Chunker,
@@ -24,6 +23,7 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.generation import COLUMNS_CARD
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

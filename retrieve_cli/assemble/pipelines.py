@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.encoders import query_card
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Index, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.generation import BM25, CHUNKS, DENSE, RECORDS, SPLADE, Generation
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors

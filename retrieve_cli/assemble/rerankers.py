@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.assemble.servers import client
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.generation import TOKENS, Generation
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

@@ -7,10 +7,11 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.config import Settings, SourceSetting, source_setting
+from retrieve_cli.config import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import UsageError
 from retrieve_cli.manifest import Manifest
+from retrieve_cli.settings import Settings, SourceSetting
 
 if TYPE_CHECKING:
     from retrieve_cli.sources.freshness import Watched

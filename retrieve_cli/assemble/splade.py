@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.encoders import cache_dir
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Json, SparseEncoder, TermWeights
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.ragged_cache import Layout
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from retrieve_cli.ragged_cache import RaggedCache

@@ -36,7 +36,7 @@ def build(
     from retrieve_cli.assemble.sources import sources_of
     from retrieve_cli.build import Limits, build as run
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.config import SourceSetting
+    from retrieve_cli.settings import SourceSetting
 
     settings = shared.settings("build", max_fail=max_fail)
     if catalog is not None and docs_dir is not None:

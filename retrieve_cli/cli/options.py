@@ -20,7 +20,7 @@ from retrieve_cli.errors import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from retrieve_cli.config import Settings
+    from retrieve_cli.settings import Settings
     from retrieve_cli.store import Store
 
 

@@ -14,9 +14,9 @@ from retrieve_cli.errors import Exit, printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from retrieve_cli.config import Settings
     from retrieve_cli.contracts import Answer
     from retrieve_cli.search import Searcher
+    from retrieve_cli.settings import Settings
 
 _KEYS = {
     "-k": "search.k",

@@ -14,9 +14,9 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import UsageError, printable
 
 if TYPE_CHECKING:
-    from retrieve_cli.config import Settings
     from retrieve_cli.contracts import Answer
     from retrieve_cli.experiments.session import Judged
+    from retrieve_cli.settings import Settings
 
 KINDS = ("descriptions", "titles", "headings", "session")
 _MANY = 50

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from retrieve_cli.config import Settings
     from retrieve_cli.contracts import Encoder, PairScorer
+    from retrieve_cli.settings import Settings
 
 _LOOPBACK = ("127.", "::1")
 _GRACE_S = 5

@@ -18,7 +18,7 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.build import Progress
-    from retrieve_cli.config import Settings
+    from retrieve_cli.settings import Settings
     from retrieve_cli.sync import Sync
 
 

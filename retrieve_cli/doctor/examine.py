@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from retrieve_cli import config
-from retrieve_cli.config import Settings
 from retrieve_cli.doctor import folder, machine, origins
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.settings import Settings
 
 _CHECKS: Mapping[str, Callable[[Subject], Check]] = {
     "artifacts": folder.artifacts,

@@ -12,10 +12,10 @@ from typing import Literal
 
 from retrieve_cli import sync
 from retrieve_cli.assemble.sources import entries_of, sources_of
-from retrieve_cli.config import Settings, SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.manifest import Manifest
+from retrieve_cli.settings import Settings, SourceSetting
 from retrieve_cli.store import MANIFEST, Store
 
 Status = Literal["ok", "warn", "fail"]

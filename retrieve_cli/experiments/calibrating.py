@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retrieve_cli.confidence import Calibration
-from retrieve_cli.config import Settings
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import calibration
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.experiments.evaluate import queries_of
 from retrieve_cli.search import Searcher
+from retrieve_cli.settings import Settings
 
 _FEWEST = 10
 """Hits of each query that are looked at where fewer are configured to be shown."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import SIGNIFICANT
@@ -25,6 +24,7 @@ from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
 from retrieve_cli.experiments.choices import FORMULAS, Choice
 from retrieve_cli.experiments.recombination import Recombination
 from retrieve_cli.search import Searcher
+from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from ir_measures import Measure

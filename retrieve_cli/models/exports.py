@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.assemble.encoders import cache_dir
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.bert import Architecture
 from retrieve_cli.encoders.cache import export_folder, sound
@@ -24,6 +23,7 @@ from retrieve_cli.encoders.splade.head import masked_architecture
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.manifest import sha1
 from retrieve_cli.models.needs import Found, find, wanted
+from retrieve_cli.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

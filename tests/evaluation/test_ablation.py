@@ -8,7 +8,7 @@ import pytest
 from samples import Program
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import Settings, override
+from retrieve_cli.config import override
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import differences
@@ -17,6 +17,7 @@ from retrieve_cli.experiments.ablation import ablations, recommendation
 from retrieve_cli.experiments.arms import Answers
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.search import Searcher
+from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
 
 

@@ -14,7 +14,7 @@ import pytest
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import Settings, override
+from retrieve_cli.config import override
 from retrieve_cli.contracts import Hit, Query
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
@@ -23,6 +23,7 @@ from retrieve_cli.experiments.recombination import Recombination
 from retrieve_cli.experiments.rereading import Together
 from retrieve_cli.experiments.tuning import _Search, tune
 from retrieve_cli.search import Searcher
+from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
 
 WORDS = (

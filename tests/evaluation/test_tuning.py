@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import Settings, override
+from retrieve_cli.config import override
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Topic
@@ -19,6 +19,7 @@ from retrieve_cli.experiments.choices import Choice
 from retrieve_cli.experiments.recombination import Recombination
 from retrieve_cli.experiments.tuning import Tuned, _folds, tune
 from retrieve_cli.search import Searcher
+from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
 
 WORDS = [

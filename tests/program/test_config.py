@@ -8,8 +8,8 @@ import yaml
 from samples import ROOT, TOOLS, Program, write_catalog
 
 from retrieve_cli import config
-from retrieve_cli.config import Settings
 from retrieve_cli.errors import UsageError
+from retrieve_cli.settings import Settings
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -13,8 +13,9 @@ from samples import Program
 
 from retrieve_cli.answering.deadline import Costs, Deadline
 from retrieve_cli.answering.policy import needed, sacrifice
-from retrieve_cli.config import Settings, override
+from retrieve_cli.config import override
 from retrieve_cli.encoders.hashed import HashedEncoder
+from retrieve_cli.settings import Settings
 
 ORDER = ["maxsim", "splade", "dense"]
 

@@ -13,11 +13,11 @@ from hypothesis import given, strategies as st
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli import pickles
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Query, TokenVectors
 from retrieve_cli.encoders.maxsim import STRIDE, WINDOW, Words, maxsim, windows
 from retrieve_cli.indexes.tokens import Stretch, TokenTable, pack, unpack, width_of, write
 from retrieve_cli.search import Searcher
+from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
 
 

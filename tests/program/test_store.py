@@ -39,9 +39,9 @@ def test_the_umask_decides_who_may_read_a_generation(index: Path) -> None:
 def test_a_reader_keeps_its_generation_while_another_is_published(
     index: Path, catalog: Path, retrieve: Program
 ) -> None:
-    from retrieve_cli.config import Settings
     from retrieve_cli.contracts import Request
     from retrieve_cli.search import Searcher
+    from retrieve_cli.settings import Settings
 
     searcher = Searcher(Store(index), Settings())
     write_catalog(catalog, TOOLS[:2])

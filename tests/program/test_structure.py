@@ -17,6 +17,7 @@ FLOORS = [
     {
         "config",
         "config_file",
+        "settings",
         "lock",
         "store",
         "generation",
@@ -42,6 +43,7 @@ FLOORS = [
 FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
 SEE_SETTINGS = {
     "config",
+    "settings",
     "cli",
     "build",
     "sync",
@@ -107,7 +109,7 @@ def test_rooms_are_strangers_to_each_other() -> None:
 
 
 def test_only_the_upper_floors_see_the_settings() -> None:
-    assert {here for _, here, there in imports() if there == "config"} <= SEE_SETTINGS
+    assert {here for _, here, there in imports() if there in ("config", "settings")} <= SEE_SETTINGS
 
 
 def loaded_by(*arguments: str, among: Sequence[str] = HEAVY) -> set[str]:

@@ -10,15 +10,15 @@ import pytest
 from samples import Program, write_catalog
 from sync.state import Start, live, records, summary, versions
 
-from retrieve_cli.config import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.search import Searcher
+from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
 
 READER = """
 import sys
 from pathlib import Path
-from retrieve_cli.config import Settings
+from retrieve_cli.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.search import Searcher
 from retrieve_cli.store import Store
