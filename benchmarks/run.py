@@ -1,12 +1,13 @@
 """`make bench`: every figure that the project is held to, and whether this machine reached it.
 
 python -m benchmarks.run [NAME ...]     names: quality evaluation build cold help warm throughput bm25 folder
+                                               sparse rerank neighbours
                                         and, where asked for: defaults
 """
 
 import sys
 
-from benchmarks import defaults, quality, speed
+from benchmarks import cross, defaults, neighbours, quality, sparse, speed
 from benchmarks.process import DATA
 
 PARTS = {
@@ -19,6 +20,9 @@ PARTS = {
     "throughput": speed.throughput,
     "bm25": speed.bm25_latency,
     "folder": speed.folder,
+    "sparse": sparse.sparse_latency,
+    "rerank": cross.rerank,
+    "neighbours": neighbours.flat,
 }
 ON_REQUEST = {"defaults": defaults.table}
 """What takes ten minutes, and changes only where the defaults do."""

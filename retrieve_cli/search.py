@@ -196,7 +196,7 @@ class Searcher:
         Raises:
             UsageError: one of them cannot be understood.
         """
-        reader = RequestReader(self.generation)
+        reader = RequestReader(self.generation, file_tokens=self.settings.search.file_tokens)
         with self._store.reading(self.generation.manifest.id):
             questions = [reader.read(request) for request in requests]
         self.notices += [notice for question in questions for notice in question.notices]

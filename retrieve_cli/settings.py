@@ -147,6 +147,7 @@ class SearchSettings:
     max_distance: float | None = _bounded(None, 0, 2)
     min_score: float | None = _bounded(None, -LARGEST)
     deadline_ms: float | None = _bounded(None, 1)
+    file_tokens: bool = True
     require_tenant: bool = False
     max_also: int = _bounded(8, 0, 1000)
     per_text: int | None = _bounded(None, 1)

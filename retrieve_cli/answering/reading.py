@@ -29,8 +29,10 @@ _NAMED = 3
 class RequestReader:
     """Understands requests to one generation."""
 
-    def __init__(self, generation: Generation) -> None:
+    def __init__(self, generation: Generation, *, file_tokens: bool = True) -> None:
+        """`file_tokens` says whether what files say of themselves counts."""
         self._generation = generation
+        self._file_tokens = file_tokens
 
     def read(self, request: Request) -> Question:
         """The question that a request is.
@@ -72,7 +74,7 @@ class RequestReader:
         """The tokens of files and tags, each once, and what is wrong with the files."""
         tokens = [f"format:{name}" for name in tagged.formats]
         notices: list[str] = []
-        for name in request.files:
+        for name in request.files if self._file_tokens else ():
             if not name:
                 notices.append("a file without a name is no file")
                 continue

@@ -36,9 +36,11 @@ def ablations(base: Answers) -> list[Answers]:
 
 def _changes(settings: Settings, *, reranked: bool, splade: bool) -> dict[str, str]:
     """Names, and the change of settings (`section.key=value,...`) that switches a stage off."""
+    found = _further(settings)
     if settings.search.mode != "hybrid":
-        return {}
-    found = {"without the reranker": "rerank.backend=none"} if reranked else {}
+        return found
+    if reranked:
+        found["without the reranker"] = "rerank.backend=none"
     if splade:
         found["without the splade leg"] = "fusion.splade_weight=0"
     found |= {"without the dense leg": "search.mode=bm25", "without the bm25 leg": "search.mode=dense"}
@@ -54,6 +56,22 @@ def _changes(settings: Settings, *, reranked: bool, splade: bool) -> dict[str, s
     if settings.search.depth > 1:
         found["half of the depth"] = f"search.depth={settings.search.depth // 2}"
     return found
+
+
+def _further(settings: Settings) -> dict[str, str]:
+    """The same of stages that are off until they are configured."""
+    search, diversity = settings.search, settings.diversity
+    stages = {
+        "without the gate": (settings.gating.enabled, "gating.enabled=false"),
+        "without relevance against novelty": (diversity.mmr is not None, "diversity.mmr=null"),
+        "without a cap per group": (diversity.per_group is not None, "diversity.per_group=null"),
+        "without a least score": (search.min_score is not None, "search.min_score=null"),
+        "without a least similarity": (
+            (search.grade, search.max_distance) != (None, None),
+            "search.grade=null,search.max_distance=null",
+        ),
+    }
+    return {name: change for name, (active, change) in stages.items() if active}
 
 
 def _weighs_fields(generation: Generation) -> bool:

@@ -39,6 +39,9 @@ def test_only_what_is_active_is_switched_off(index: Path) -> None:
     ranks = {"without the dense leg", "without the bm25 leg", "half of the depth", "without field weights"}
     assert set(names(index, fusion={"method": "rrf"})) == ranks
     assert names(index, search={"mode": "bm25"}) == ["without field weights"]
+    gated = names(index, gating={"enabled": True}, diversity={"mmr": 0.5, "per_group": 2}, search={"min_score": 0.1})
+    further = {"without the gate", "without relevance against novelty", "without a cap per group"}
+    assert further | {"without a least score"} <= set(gated)
     with pytest.raises(UsageError, match="--mode dense"):
         names(index, search={"mode": "dense"})
 
