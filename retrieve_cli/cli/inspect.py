@@ -51,7 +51,7 @@ def records(
     shared: Shared,
 ) -> None:
     """List the records, all or those that pass every filter."""
-    from retrieve_cli import inspection, render
+    from retrieve_cli import inspection, render, terminal
 
     if limit < 0:
         raise UsageError(f"--limit is {limit}; it takes a whole number from 0", hint="--limit 0 shows all of them")
@@ -61,7 +61,7 @@ def records(
     elif shared.format == "json":
         print(render.dump(found))
     else:
-        render.print_records(found["records"], shared.console())
+        terminal.print_records(found["records"], shared.console())
         shared.talk.say(f"{len(found['records'])} of {found['matched']} records")
 
 
@@ -153,14 +153,14 @@ def verify(*, shared: Shared) -> None:
 @shared("text", "json")
 def history(*, shared: Shared) -> None:
     """List the generations that are kept, newest first: any of them can be made live by sync --rollback ID."""
-    from retrieve_cli import inspection, render
+    from retrieve_cli import inspection, render, terminal
 
     shared.settings()
     found = inspection.history(shared.store)
     if shared.format == "json":
         print(render.dump(found))
     else:
-        render.print_history(found, shared.console())
+        terminal.print_history(found, shared.console())
 
 
 @app.command()
@@ -205,9 +205,9 @@ def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[
 
 
 def _show(value: dict[str, Any], shared: Shared) -> None:
-    from retrieve_cli import render
+    from retrieve_cli import render, terminal
 
     print(
-        render.dump(value) if shared.format == "json" else render.outline(value),
+        render.dump(value) if shared.format == "json" else terminal.outline(value),
         end="\n" if shared.format == "json" else "",
     )

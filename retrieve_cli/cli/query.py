@@ -191,12 +191,12 @@ def _explain_empty(searcher: Searcher, answers: Sequence[Answer], file: TextIO) 
 
 
 def _print(answers: Sequence[Answer], shared: Shared, *, ids: bool, explain: bool, timing: bool, batch: bool) -> None:
-    from retrieve_cli import render
+    from retrieve_cli import render, terminal
 
     if ids:
         sys.stdout.write(render.as_ids(answers))
     elif shared.format == "text":
-        render.print_answers(answers, shared.console(), explain=explain, timing=timing, batch=batch)
+        terminal.print_answers(answers, shared.console(), explain=explain, timing=timing, batch=batch)
     else:
         formats = render.BATCH_FORMATS if batch else render.FORMATS
         sys.stdout.write(formats[shared.format](answers))

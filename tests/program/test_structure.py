@@ -33,7 +33,7 @@ FLOORS = [
         "stages",
         "evaluation",
     },
-    {"assemble", "render", "serving"},
+    {"assemble", "render", "terminal", "serving"},
     {"answering"},
     {"build", "reuse", "sync", "search", "models", "comparison", "inspection", "doctor"},
     {"experiments"},
