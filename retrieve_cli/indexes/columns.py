@@ -159,7 +159,8 @@ class Columns:
         return place, place < span.stop and self.vocabulary[place] == value
 
     def _find(self, field: str) -> Column | None:
-        """The column of a field by any of its names; None for one that records may have and none of these has.
+        """The column of a field by any of its names, the last part of its path among them where only one field ends
+        so; None for one that records may have and none of these has.
 
         Raises:
             UsageError: no record has, or may have, such a field.
@@ -171,7 +172,9 @@ class Columns:
         for candidate in (name, inner) if known_as(inner) not in FIELDS else (name,):
             if candidate in self._numbers:
                 return self._column(self._numbers[candidate])
-        alike = [known for known in self._numbers if known.casefold() == name.casefold()]
+        folded = name.casefold()
+        alike = [known for known in self._numbers if known.casefold() == folded]
+        alike = alike or [known for known in self._numbers if known.casefold().endswith(f".{folded}")]
         if len(alike) != 1:
             raise self._unknown(field)
         return self._column(self._numbers[alike[0]])

@@ -50,6 +50,7 @@ DOCS = [row["id"] for row in CATALOG if row["kind"] == "markdown"]
         ("metadata.year", "<=", ["2006"], ["cellprofiler"]),
         ("YEAR", "=", ["2006"], ["cellprofiler"]),
         ("org.at", "=", ["mit"], ["cellprofiler"]),
+        ("at", "=", ["mit"], ["cellprofiler"]),
         ("draft", "=", ["true"], ["guides/install.md"]),
         ("authors", "=", ["bo"], ["guides/install.md"]),
         ("group", "=", ["archive"], []),

@@ -111,6 +111,9 @@ def test_globs_are_those_of_plain_python(table: list[Row], field: str, glob: str
 
 @given(tables, fields, st.sampled_from(list(COMPARISONS)), st.sampled_from(["3", "0.5", "-2", "1e16", "2D"]))
 def test_comparisons_are_those_of_plain_python(table: list[Row], field: str, operator: str, bound: str) -> None:
+    assume(
+        known(table, field) or not any(isinstance(value, dict) for row in table for value in row["metadata"].values())
+    )
     limit = number(field, bound)
     numbers = [[number(field, text) for text in held(row, field)] for row in table]
 
