@@ -285,6 +285,8 @@ class Intake:
         """Writes the indexes and offsets; returns the rows of each file."""
         if truncated := self._parts.encoder.truncated:
             self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
+        if damaged := self._cache.damaged:
+            self._progress.say(f"{damaged} vectors of the cache are damaged: their texts were encoded again")
         rows = self._tables.finish()
         keys = as_keys(self._tables.texts)
         dim = self._parts.encoder.card.dim

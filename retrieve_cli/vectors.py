@@ -65,6 +65,8 @@ class _Read:
     """Keys and vectors of every sound checkpoint."""
     end: int
     """Where the next checkpoint begins: behind the last one that is whole."""
+    damaged: int = 0
+    """Vectors of checkpoints that are whole and not what was written."""
 
 
 class VectorCache:
@@ -85,6 +87,11 @@ class VectorCache:
 
     def __len__(self) -> int:
         return sum(len(keys) for keys, _ in self._file.checkpoints)
+
+    @property
+    def damaged(self) -> int:
+        """How many vectors are there and cannot be believed: their texts are encoded again."""
+        return self._file.damaged
 
     def lacks(self, keys: Keys) -> Rows:
         """Places of the keys that are not there."""
@@ -182,6 +189,8 @@ class VectorCache:
             if hashlib.sha1(data[begin:stop].data, usedforsecurity=False).digest() == digest:
                 keys = data[begin : begin + rows * KEY].view(_KEY_TYPE)
                 found.checkpoints.append((keys, data[first:stop].view("<f4").reshape(rows, self._card.dim)))
+            else:
+                found.damaged += rows
             found.end = stop
         return found
 

@@ -138,7 +138,7 @@ def disk(subject: Subject) -> Check:
 def cache(subject: Subject) -> Check:
     """How much the cache of vectors takes, and whether the live index's are among what can be read of it."""
     folder = subject.store.cache
-    files = [path for path in folder.glob("*") if path.is_file()]
+    files = [path for path in folder.rglob("*") if path.is_file()]
     message = f"{some(len(files), 'file')}, {size(sum(path.stat().st_size for path in files))}"
     if subject.manifest is None or not files:
         return Check("cache", "ok", message)

@@ -79,6 +79,20 @@ def test_damage_costs_the_checkpoint_it_is_in_and_no_other(tmp_path: Path) -> No
     np.testing.assert_array_equal(gathered(VectorCache(tmp_path, CARD), keys), vectors(keys))
 
 
+def test_a_checkpoint_that_is_not_what_was_written_is_counted_and_none_of_it_believed(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, CARD)
+    keys = [text_key(str(number)) for number in range(6)]
+    cache.append(keys[:2], vectors(keys[:2]))
+    cache.append(keys[2:], vectors(keys[2:]))
+    [path] = tmp_path.glob("*.vectors")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    again = VectorCache(tmp_path, CARD)
+    assert [name in again for name in keys] == [True] * 2 + [False] * 4
+    assert (again.damaged, VectorCache(tmp_path, OTHER).damaged) == (4, 0)
+
+
 @pytest.mark.parametrize("lost", [1, 40, 100])
 def test_a_checkpoint_that_was_cut_short_is_written_over(tmp_path: Path, lost: int) -> None:
     cache = VectorCache(tmp_path, CARD)

@@ -1,0 +1,96 @@
+"""Graphs to test with: drawn edges between records and values, written as a generation writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+from column_samples import columns, record
+from hypothesis import strategies as st
+
+from retrieve_cli import pickles
+from retrieve_cli.indexes.columns import Columns
+from retrieve_cli.indexes.graph.edges import Edge, Node
+from retrieve_cli.indexes.graph.graph import Graph
+from retrieve_cli.indexes.graph.walks import Walk, damping
+from retrieve_cli.indexes.graph.writer import GraphWriter
+
+NODES = 9
+KINDS = ("requires", "compatible_with", "seen_with")
+WALKS: Mapping[str, Walk] = {
+    "requires": Walk(1.0, damped=False),
+    "compatible_with": Walk(0.5, both=True),
+    "seen_with": Walk(0.75),
+}
+
+edge = st.builds(
+    Edge,
+    st.integers(0, NODES - 1).map(str),
+    st.integers(0, NODES - 1).map(str),
+    st.sampled_from(KINDS),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0]),
+)
+edge_lists = st.lists(edge, max_size=24)
+requirements = st.lists(st.builds(Edge, *[st.integers(0, NODES - 1).map(str)] * 2, st.just("requires")), max_size=20)
+seeds = st.lists(st.tuples(st.integers(0, NODES - 1), st.sampled_from([0.5, 1.0, 2.0])), min_size=1, max_size=3)
+
+
+def tools(count: int = NODES) -> Columns:
+    """The columns of records that are called by their rows."""
+    return columns([record(str(row)) for row in range(count)])
+
+
+def stored(
+    table: Columns,
+    *,
+    refer: Mapping[str, str] | None = None,
+    share: Sequence[str] = (),
+    add: Iterable[Node | Edge] = (),
+) -> dict[str, Any]:
+    """What a writer gives; `refer` are fields that name records, by kind of edge."""
+    found = {name: table._find(name) for name in table.fields}
+    writer = GraphWriter(ids=found["id"], names=found["name"], records=len(table))
+    for kind, field in (refer or {}).items():
+        writer.refer(kind, found[field])
+    for field in share:
+        writer.share(field, found[field])
+    writer.add(add)
+    return writer.finish()
+
+
+def graph(table: Columns | None = None, **parts: Any) -> Graph:
+    return Graph(stored(tools() if table is None else table, **parts))
+
+
+def dumped(value: Any, path: Path) -> bytes:
+    pickles.dump(value, path)
+    return path.read_bytes()
+
+
+def weights(edges: Iterable[Edge]) -> dict[tuple[int, int, str], float]:
+    """The edges as they count: none to itself, of equal ones the heaviest."""
+    found: dict[tuple[int, int, str], float] = {}
+    for each in edges:
+        key = (int(each.source), int(each.target), each.kind)
+        if key[0] != key[1]:
+            found[key] = max(found.get(key, 0.0), each.weight)
+    return found
+
+
+def steps(edges: Iterable[Edge], walks: Mapping[str, Walk] = WALKS) -> nx.MultiDiGraph:
+    """The same edges in networkx, each as often as it can be walked; `damped` is what it loses behind a seed."""
+    known = weights(edges)
+    largest = {kind: max([1.0, *(weight for (_, _, of), weight in known.items() if of == kind)]) for kind in KINDS}
+    drawn = nx.MultiDiGraph()
+    drawn.add_nodes_from(range(NODES))
+    for (source, target, kind), weight in known.items():
+        walk = walks[kind]
+        worth = weight / largest[kind] * walk.weight
+        for tail, head, end in [(source, target, 0), *([(target, source, 1)] if walk.both else [])]:
+            fan = sum(key[end] == tail and key[2] == kind for key in known)
+            lost = damping(fan, NODES) if walk.damped else 1.0
+            if worth > 0:
+                drawn.add_edge(tail, head, weight=worth, damped=lost)
+    return drawn
