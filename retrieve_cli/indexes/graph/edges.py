@@ -1,0 +1,114 @@
+"""Nodes and edges from files that people keep beside a catalog: JSON Lines, CSV and TSV, KGX spellings included."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+
+_SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "source": ("source", "subject", "from"),
+    "target": ("target", "object", "to"),
+    "kind": ("kind", "predicate", "relation", "type"),
+    "weight": ("weight",),
+    "id": ("id", "_id"),
+    "label": ("label", "name"),
+}
+"""How each part may be called, best first; `subject`, `predicate` and `object` are those of KGX."""
+_EXPECTED = "a line is an edge {source, target, kind, weight} or a node {id, label}"
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_LARGEST = 1e30
+"""Weight of an edge; they are stored in single precision."""
+_LINES = frozenset({".jsonl", ".ndjson"})
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Something that edges may name besides records and their values."""
+
+    id: str
+    names: tuple[str, ...] = ()
+    """What else it is called: a value of this name, or of the id itself, is this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What a file says of two nodes, by their names."""
+
+    source: str
+    target: str
+    kind: str
+    weight: float = 1.0
+
+
+def read_edges(path: Path) -> Iterator[Node | Edge]:
+    """The nodes and edges of a file, in its order.
+
+    Raises:
+        UsageError: the file cannot be read, or one of its lines is neither; the line is named.
+    """
+    suffix = path.suffix.casefold()
+    if suffix not in _LINES and suffix not in _DELIMITERS:
+        raise UsageError(f"{path} is no file of nodes and edges", hint="give .jsonl, .csv or .tsv")
+    try:
+        for line, item in _json_lines(path) if suffix in _LINES else _table(path, _DELIMITERS[suffix]):
+            yield _read(item, f"{path}:{line}")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"cannot read {path}: {error}", hint=_EXPECTED) from error
+
+
+def checked(weight: float, place: str) -> float:
+    """The weight of an edge that stands at `place`. Raises: UsageError where it cannot be one."""
+    if not 0 <= weight <= _LARGEST:
+        raise UsageError(f"{place}: an edge cannot have the weight {weight}", hint="a weight is a number from 0 on")
+    return weight
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, Json]]:
+    import orjson
+
+    with path.open("rb") as file:
+        for line, text in enumerate(file, 1):
+            if not text.strip():
+                continue
+            try:
+                yield line, orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                raise UsageError(f"{path}:{line}: no JSON ({error})", hint=_EXPECTED) from error
+
+
+def _table(path: Path, delimiter: str) -> Iterator[tuple[int, Json]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file, delimiter=delimiter)
+        for row in rows:
+            yield rows.line_num, row
+
+
+def _read(item: Json, place: str) -> Node | Edge:
+    if not isinstance(item, Mapping):
+        raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
+    parts = {name: _part(item, keys) for name, keys in _SPELLINGS.items()}
+    if parts["source"] and parts["target"]:
+        if not parts["kind"]:
+            raise UsageError(f"{place}: the edge has no kind", hint=_EXPECTED)
+        weight = checked(_number(parts["weight"], place), place)
+        return Edge(parts["source"], parts["target"], parts["kind"], weight)
+    if parts["id"] and not (parts["source"] or parts["target"]):
+        return Node(parts["id"], (parts["label"],) if parts["label"] else ())
+    raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
+
+
+def _part(item: Mapping[str, Json], keys: tuple[str, ...]) -> str:
+    found = next((item[key] for key in keys if item.get(key) is not None), "")
+    return str(found).strip()
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        return float(text) if text else 1.0
+    except ValueError as error:
+        raise UsageError(f"{place}: the weight {text!r} is no number", hint="0 or more") from error

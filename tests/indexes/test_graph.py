@@ -1,0 +1,279 @@
+"""The graph as it is made and opened: what names mean, what edges count, components, pictures, damage."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from column_samples import columns, record
+from graph_samples import KINDS, NODES, dumped, edge_lists, graph, stored, tools, weights
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from retrieve_cli import pickles
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.indexes.columns import Columns, ColumnsWriter
+from retrieve_cli.indexes.graph.edges import Edge, Node
+from retrieve_cli.indexes.graph.graph import Dangling, Graph, Neighbour
+from retrieve_cli.indexes.graph.picture import to_dot
+
+shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+CATALOG = [
+    record("scanpy", name="Scanpy", metadata={"needs": ["scrublet", "Harmony"], "topics": ["Cells", "RNA"]}),
+    record("scrublet", name="Scrublet", metadata={"topics": ["cells"]}),
+    record("harmony-1", name="Harmony", metadata={"needs": ["numpy", "Twin", "harmony-1"]}),
+    record("a", name="Twin"),
+    record("b", name="twin"),
+]
+
+
+def catalog(**parts: Any) -> Graph:
+    return graph(columns(CATALOG), refer={"requires": "needs"}, **parts)
+
+
+# -------------------------------------------------------------------------------------------- names and edges
+
+
+def test_a_reference_is_an_id_or_else_the_name_of_one_record_in_any_case() -> None:
+    found = catalog().neighbours(0)
+
+    assert found == [Neighbour("requires", 1, 1.0, forward=True), Neighbour("requires", 2, 1.0, forward=True)]
+
+
+def test_an_id_wins_over_a_name() -> None:
+    table = columns([record("x", name="y"), record("y", name="other"), record("z", metadata={"needs": ["y"]})])
+
+    assert [near.node for near in graph(table, refer={"requires": "needs"}).neighbours(2)] == [1]
+
+
+def test_names_that_mean_nothing_or_several_records_are_reported_and_loops_counted() -> None:
+    built = catalog()
+
+    assert built.dangling == [
+        Dangling(2, "requires", "Twin", ambiguous=True),
+        Dangling(2, "requires", "numpy", ambiguous=False),
+    ]
+    assert (built.loops, built.edges) == (1, 2)
+
+
+def test_values_that_differ_in_case_are_one_node() -> None:
+    built = catalog(share=["topics"])
+    cells = built.find("TOPICS:cells")
+
+    assert [near.node for near in built.neighbours(cells)] == [0, 1]
+    assert built.label(cells, record=str) == "topics:Cells"
+    assert built.degree(0) == {"requires": (2, 0), "topics": (2, 0)}
+    assert built.degree(cells) == {"topics": (0, 2)}
+
+
+def test_an_edge_from_a_file_joins_records_by_name_values_and_declared_nodes() -> None:
+    table = columns(CATALOG)
+    said = [
+        Node("term:1", ("RNA",)),
+        Node("term:2", ("Molecules",)),
+        Edge("term:1", "term:2", "is_a"),
+        Edge("Scrublet", "term:2", "uses", 0.5),
+        Edge("Cells", "nowhere", "is_a"),
+    ]
+    built = graph(table, share=["topics"], add=said)
+    molecules = built.find("molecules")
+
+    assert built.neighbours(molecules) == [
+        Neighbour("is_a", built.find("topics:RNA"), 1.0, forward=False),
+        Neighbour("uses", 1, 0.5, forward=False),
+    ]
+    assert built.dangling == [Dangling(None, "is_a", "nowhere", ambiguous=False)]
+
+
+def test_a_term_that_is_a_value_of_two_fields_stays_within_each() -> None:
+    table = columns([record("x", metadata={"topics": ["Sorting", "Work"], "operations": ["Sorting", "Work"]})])
+    said = [Node("t1", ("Sorting",)), Node("t2", ("Work",)), Edge("t1", "t2", "is_a")]
+    built = graph(table, share=["topics", "operations"], add=said)
+
+    for field in ("topics", "operations"):
+        isa = [near.node for near in built.neighbours(built.find(f"{field}:Sorting")) if near.kind == "is_a"]
+        assert isa == [built.find(f"{field}:Work")]
+
+
+@given(edges=edge_lists)
+def test_of_equal_edges_the_heaviest_counts_and_an_edge_to_itself_does_not(edges: list[Edge]) -> None:
+    built = graph(add=edges)
+    found = {
+        (node, near.node, near.kind): near.weight
+        for node in range(NODES)
+        for near in built.neighbours(node)
+        if near.forward
+    }
+
+    assert found == weights(edges)
+    assert built.loops == sum(edge.source == edge.target for edge in edges)
+    assert built.loops + built.duplicates + built.edges == len(edges)
+
+
+@given(edges=edge_lists)
+def test_each_edge_is_seen_from_both_of_its_ends(edges: list[Edge]) -> None:
+    built = graph(add=edges)
+    seen = [(node, near) for node in range(NODES) for near in built.neighbours(node)]
+
+    forward = sorted((node, near.node, near.kind, near.weight) for node, near in seen if near.forward)
+    assert forward == sorted((near.node, node, near.kind, near.weight) for node, near in seen if not near.forward)
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e300])
+def test_a_weight_that_cannot_be_one_is_refused(weight: float) -> None:
+    with pytest.raises(UsageError, match="a -> b"):
+        graph(add=[Edge("a", "b", "seen_with", weight)])
+
+
+def test_more_kinds_than_can_be_told_apart_are_refused() -> None:
+    with pytest.raises(UsageError, match="257 kinds"):
+        graph(add=[Edge("0", "1", f"kind {number}") for number in range(257)])
+
+
+# ------------------------------------------------------------------------------------------------- the file
+
+
+@shared_folder
+@given(edges=edge_lists, data=st.data())
+def test_the_bytes_do_not_depend_on_the_order_of_edges(edges: list[Edge], data: st.DataObject, tmp_path: Path) -> None:
+    mixed = data.draw(st.permutations(edges))
+
+    assert dumped(stored(tools(), add=edges), tmp_path / "a") == dumped(stored(tools(), add=mixed), tmp_path / "b")
+
+
+@shared_folder
+@given(keep=st.lists(st.booleans(), min_size=len(CATALOG), max_size=len(CATALOG)), data=st.data())
+def test_a_graph_of_kept_and_new_records_has_the_bytes_of_a_fresh_one(
+    keep: list[bool], data: st.DataObject, tmp_path: Path
+) -> None:
+    older = data.draw(st.permutations(range(len(CATALOG))))
+    old = columns([CATALOG[row] for row in older])
+    writer = ColumnsWriter()
+    for row, kept in enumerate(keep):
+        if kept:
+            writer.keep(old, older.index(row))
+        else:
+            writer.append(CATALOG[row])
+
+    parts: dict[str, Any] = {"refer": {"requires": "needs"}, "share": ["topics"]}
+    mixed = dumped(stored(Columns(writer.finish()), **parts), tmp_path / "mixed")
+    assert mixed == dumped(stored(columns(CATALOG), **parts), tmp_path / "fresh")
+
+
+def test_a_name_is_resolved_anew_when_rows_move() -> None:
+    moved = columns(CATALOG[::-1])
+
+    assert [near.node for near in graph(moved, refer={"requires": "needs"}).neighbours(4)] == [2, 3]
+
+
+def test_a_catalog_without_edges_has_a_graph_without_edges() -> None:
+    built = graph()
+
+    assert (built.edges, len(built), built.kinds) == (0, NODES, [])
+    assert built.components().tolist() == list(range(NODES))
+
+
+def test_a_stored_graph_is_the_one_that_was_made(tmp_path: Path) -> None:
+    value = stored(columns(CATALOG), refer={"requires": "needs"}, share=["topics"])
+    pickles.dump(value, tmp_path / "graph.pkl")
+    opened = Graph(pickles.load(tmp_path / "graph.pkl"))
+
+    assert [opened.neighbours(node) for node in range(len(opened))] == [
+        Graph(value).neighbours(node) for node in range(len(opened))
+    ]
+
+
+@pytest.mark.parametrize(
+    "part", ["records", "kinds", "largest", "labels", "outward", "inward", "loops", "duplicates", "dangling"]
+)
+def test_a_graph_without_one_of_its_parts_is_corrupt(part: str) -> None:
+    value = stored(columns(CATALOG), refer={"requires": "needs"})
+    del value[part]
+
+    with pytest.raises(IndexCorrupt):
+        Graph(value)
+
+
+@pytest.mark.parametrize("part", ["node_starts", "group_kinds", "edge_starts", "ends", "weights"])
+def test_edges_that_do_not_fit_are_corrupt(part: str) -> None:
+    value = stored(columns(CATALOG), refer={"requires": "needs"})
+    value["outward"][part] = value["outward"][part][:-1]
+
+    with pytest.raises(IndexCorrupt):
+        Graph(value)
+
+
+@pytest.mark.parametrize("end", [-1, 99])
+def test_an_edge_to_a_node_that_is_not_there_is_corrupt(end: int) -> None:
+    value = stored(columns(CATALOG), refer={"requires": "needs"})
+    value["outward"]["ends"][0] = end
+    damaged = Graph(value)
+
+    with pytest.raises(IndexCorrupt):
+        damaged.neighbours(0)
+    with pytest.raises(IndexCorrupt):
+        damaged.components()
+
+
+def test_an_edge_of_no_kind_is_corrupt() -> None:
+    value = stored(columns(CATALOG), refer={"requires": "needs"})
+    value["outward"]["group_kinds"][:] = 7
+
+    with pytest.raises(IndexCorrupt):
+        Graph(value).degree(0)
+
+
+# ----------------------------------------------------------------------------------------------- looking at it
+
+
+@given(edges=edge_lists, kinds=st.sets(st.sampled_from(KINDS)) | st.none())
+def test_components_are_those_of_networkx(edges: list[Edge], kinds: set[str] | None) -> None:
+    drawn = nx.Graph()
+    drawn.add_nodes_from(range(NODES))
+    drawn.add_edges_from((int(edge.source), int(edge.target)) for edge in edges if kinds is None or edge.kind in kinds)
+    found = graph(add=edges).components(None if kinds is None else sorted(kinds))
+
+    assert found.tolist() == [min(nx.node_connected_component(drawn, node)) for node in range(NODES)]
+
+
+def test_a_long_chain_in_any_order_is_one_component() -> None:
+    order = np.random.default_rng(7).permutation(3000).tolist()
+    chain = [Edge(str(a), str(b), "requires") for a, b in pairwise(order)]
+
+    assert set(graph(tools(3000), add=chain).components().tolist()) == {0}
+
+
+def test_an_unknown_node_is_answered_with_the_nearest_one() -> None:
+    with pytest.raises(UsageError) as error:
+        catalog(share=["topics"]).find("topics:cell")
+
+    assert "topics:Cells" in error.value.hint
+
+
+def test_a_picture_shows_what_is_within_the_radius_and_no_more() -> None:
+    built = catalog(share=["topics"])
+    near, far = (to_dot(built, 1, radius=radius, record=lambda row: CATALOG[row]["id"]) for radius in (1, 2))
+
+    assert '"scrublet", shape=box, style="bold"' in near
+    assert '"topics:Cells", shape=ellipse' in near
+    assert 'n0 -> n1 [label="requires"];' in near
+    assert "harmony-1" not in near
+    assert "harmony-1" in far
+
+
+def test_a_picture_of_a_hub_is_bounded() -> None:
+    built = graph(tools(500), add=[Edge("0", str(row), "requires") for row in range(1, 500)])
+
+    assert to_dot(built, 0, radius=3, max_nodes=20).count("shape=") == 20
+
+
+def test_a_picture_holds_any_label() -> None:
+    table = columns([record('say "hi"\\', metadata={"topics": ["two\nlines"]})])
+    drawn = to_dot(graph(table, share=["topics"]), 0, record=lambda row: 'say "hi"\\')
+
+    assert r'label="say \"hi\"\\"' in drawn
+    assert 'label="topics:two lines"' in drawn

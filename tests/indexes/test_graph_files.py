@@ -1,0 +1,189 @@
+"""Nodes and edges from files: JSON Lines, tables, ontologies; what is wrong with a line is said with its number."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from column_samples import columns, record
+from graph_samples import graph
+
+from retrieve_cli.errors import UsageError
+from retrieve_cli.indexes.graph.edges import Edge, Node, read_edges
+from retrieve_cli.indexes.graph.expand import Reach, expand
+from retrieve_cli.indexes.graph.ontology import is_ontology, read_ontology
+
+OBO = """format-version: 1.2
+ontology: sample
+
+[Term]
+id: T:1
+name: Imaging
+
+[Term]
+id: T:2
+name: Microscopy
+is_a: T:1 ! Imaging
+relationship: part_of T:3 ! Optics
+
+[Term]
+id: T:3
+name: Optics
+
+[Term]
+id: T:4
+name: Gone
+is_a: T:1
+is_obsolete: true
+
+[Term]
+id: T:5
+name: Orphan
+is_a: T:4
+"""
+OWL = """<?xml version="1.0"?>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"
+         xmlns:owl="http://www.w3.org/2002/07/owl#">
+  <owl:Class rdf:about="http://example.org/topic_0001"><rdfs:label xml:lang="en">Imaging</rdfs:label></owl:Class>
+  <owl:Class rdf:about="http://example.org/topic_0002">
+    <rdfs:label>Microscopy</rdfs:label>
+    <rdfs:label xml:lang="de">Mikroskopie</rdfs:label>
+    <rdfs:subClassOf rdf:resource="http://example.org/topic_0001"/>
+    <rdfs:subClassOf><owl:Restriction/></rdfs:subClassOf>
+  </owl:Class>
+  <owl:Class rdf:about="http://example.org/topic_0003">
+    <rdfs:label>Gone</rdfs:label>
+    <owl:deprecated>true</owl:deprecated>
+    <rdfs:subClassOf rdf:resource="http://example.org/topic_0001"/>
+  </owl:Class>
+</rdf:RDF>
+"""
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# ------------------------------------------------------------------------------------------- nodes and edges
+
+
+def test_json_lines_hold_nodes_and_edges(tmp_path: Path) -> None:
+    lines = '{"id": "n", "label": "Node"}\n\n{"source": "n", "target": 7, "kind": "k", "weight": 0.5}\n'
+
+    assert list(read_edges(written(tmp_path / "x.jsonl", lines))) == [Node("n", ("Node",)), Edge("n", "7", "k", 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.csv", "source,target,kind,weight\na,b,k,2\nc,d,k,\n"),
+        ("x.tsv", "subject\tpredicate\tobject\tweight\na\tk\tb\t2\nc\tk\td\n"),
+    ],
+)
+def test_tables_hold_edges_in_the_usual_spellings(name: str, text: str, tmp_path: Path) -> None:
+    assert list(read_edges(written(tmp_path / name, text))) == [Edge("a", "b", "k", 2.0), Edge("c", "d", "k", 1.0)]
+
+
+def test_a_table_of_nodes_is_read_past_its_byte_order_mark(tmp_path: Path) -> None:
+    assert list(read_edges(written(tmp_path / "n.csv", "\ufeffid,name\na,Alpha\nb,\n"))) == [
+        Node("a", ("Alpha",)),
+        Node("b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"source": "a", "target": "b", "kind": "k", "weight": -1}',
+        '{"source": "a", "target": "b", "kind": "k", "weight": "NaN"}',
+        '{"source": "a", "target": "b", "kind": "k", "weight": "much"}',
+        '{"source": "a", "target": "b", "kind": "k", "weight": 1e39}',
+        '{"source": "a", "target": "b"}',
+        '{"source": "a", "id": "b"}',
+        '{"label": "a"}',
+        "[1]",
+        "{",
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(line: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "x.jsonl", '{"id": "fine"}\n' + line + "\n")
+
+    with pytest.raises(UsageError, match=r"x\.jsonl:2: "):
+        list(read_edges(path))
+
+
+def test_a_row_of_a_table_with_a_negative_weight_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"x\.csv:3: .*-2"):
+        list(read_edges(written(tmp_path / "x.csv", "source,target,kind,weight\na,b,k,1\na,b,k,-2\n")))
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.txt"])
+def test_a_file_that_is_absent_or_of_another_kind_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=name):
+        list(read_edges(tmp_path / name))
+
+
+def test_a_table_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b"source,target,kind\n\xff\xfe,b,k\n")
+
+    with pytest.raises(UsageError, match=r"x\.csv"):
+        list(read_edges(tmp_path / "x.csv"))
+
+
+# ------------------------------------------------------------------------------------------------- ontologies
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_obo_gives_terms_and_relations_without_what_is_obsolete(packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / ("x.obo.gz" if packed else "x.obo")
+    path.write_bytes(gzip.compress(OBO.encode()) if packed else OBO.encode())
+
+    assert list(read_ontology(path)) == [
+        Node("T:1", ("Imaging",)),
+        Node("T:2", ("Microscopy",)),
+        Node("T:3", ("Optics",)),
+        Node("T:5", ("Orphan",)),
+        Edge("T:2", "T:1", "is_a"),
+        Edge("T:2", "T:3", "part_of"),
+    ]
+
+
+def test_owl_gives_named_classes_by_their_english_labels_and_short_forms(tmp_path: Path) -> None:
+    first, second = "http://example.org/topic_0001", "http://example.org/topic_0002"
+
+    assert list(read_ontology(written(tmp_path / "x.owl", OWL))) == [
+        Node(first, ("Imaging", "topic_0001", "topic:0001")),
+        Node(second, ("Microscopy", "topic_0002", "topic:0002")),
+        Edge(second, first, "is_a"),
+    ]
+
+
+def test_an_ontology_joins_records_whose_values_are_kinds_of_one_thing(tmp_path: Path) -> None:
+    rows = [record("scope", metadata={"topics": ["microscopy"]}), record("lens", metadata={"topics": ["topic_0001"]})]
+    rows += [record(f"other {row}") for row in range(8)]
+    built = graph(columns(rows), share=["topics"], add=read_ontology(written(tmp_path / "x.owl", OWL)))
+    (path,) = expand(built, [(0, 1.0)], Reach(depth=3))
+
+    told = path.rendered(lambda node: built.label(node, lambda row: str(rows[row]["id"])))
+    assert told.startswith("scope —topics→ topics:microscopy —is_a→ topics:topic_0001 ←topics— lens (")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("x.owl", "<rdf:RDF"), ("x.obo", "nothing\n"), ("x.ttl", "a b"), ("x.obo", "")]
+)
+def test_a_damaged_ontology_is_refused(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=name):
+        list(read_ontology(written(tmp_path / name, text)))
+
+
+def test_a_file_that_only_says_that_it_is_compressed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"x\.obo\.gz"):
+        list(read_ontology(written(tmp_path / "x.obo.gz", OBO)))
+
+
+def test_ontologies_are_known_by_their_names() -> None:
+    known = [is_ontology(Path(name)) for name in ("EDAM.owl", "go.OBO", "go.obo.gz", "x.csv", "x.gz")]
+
+    assert known == [True, True, True, False, False]

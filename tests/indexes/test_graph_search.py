@@ -1,0 +1,357 @@
+"""Walking the graph: bounded search and PageRank against networkx, prerequisites in order, hubs, cycles, paths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import networkx as nx
+import numpy as np
+import pytest
+from column_samples import columns, record
+from graph_samples import KINDS, NODES, WALKS, edge_lists, graph, requirements, seeds, steps, stored, tools, weights
+from hypothesis import given, strategies as st
+
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.indexes.graph.adjacency import EdgeList, pack
+from retrieve_cli.indexes.graph.edges import Edge
+from retrieve_cli.indexes.graph.expand import Reach, expand
+from retrieve_cli.indexes.graph.graph import Graph
+from retrieve_cli.indexes.graph.pagerank import PageRank
+from retrieve_cli.indexes.graph.prerequisites import prerequisites
+from retrieve_cli.indexes.graph.walks import Path, Step, Walk, damping
+
+Seeds = list[tuple[int, float]]
+FREE = Reach(max_nodes=1000, walks=WALKS)
+
+
+def best_by_steps(drawn: nx.MultiDiGraph, start: Seeds, reach: Reach) -> dict[int, float]:
+    """The best score of each node over all paths of at most `depth` steps, one step after another."""
+    layer = {node: max(score for at, score in start if at == node) for node, _ in start}
+    best = {(node, 0): score for node, score in layer.items()}
+    for hop in range(1, reach.depth + 1):
+        following: dict[int, float] = {}
+        for node, score in layer.items():
+            for _, head, data in drawn.out_edges(node, data=True):
+                factor = data["weight"] * reach.decay * (data["damped"] if hop > 1 else 1.0)
+                following[head] = max(following.get(head, 0.0), score * factor)
+        layer = {node: score for node, score in following.items() if score > 0}
+        best |= {(node, hop): score for node, score in layer.items()}
+    return {
+        node: max(score for (at, _), score in best.items() if at == node)
+        for node in {at for at, _ in best}
+        if max(score for (at, _), score in best.items() if at == node) > best.get((node, 0), 0.0)
+    }
+
+
+# ------------------------------------------------------------------------------------------------- the search
+
+
+@given(edges=edge_lists, start=seeds, depth=st.integers(0, 4))
+def test_a_search_without_damping_reaches_what_networkx_reaches(edges: list[Edge], start: Seeds, depth: int) -> None:
+    reach = replace(FREE, depth=depth, damping=0.0)
+    drawn = nx.DiGraph(steps(edges))
+    near = [nx.single_source_shortest_path_length(drawn, node, cutoff=depth) for node, _ in start]
+    origins = {node for node, _ in start}
+
+    found = {path.node for path in expand(graph(add=edges), start, reach)}
+    assert found - origins == {node for reached in near for node in reached} - origins
+
+
+@given(edges=edge_lists, start=seeds, depth=st.integers(0, 4), damped=st.sampled_from([0.0, 1.0]))
+def test_a_node_has_the_score_of_its_best_path(edges: list[Edge], start: Seeds, depth: int, damped: float) -> None:
+    reach = replace(FREE, depth=depth, damping=damped)
+    drawn = steps(edges)
+    if not damped:
+        nx.set_edge_attributes(drawn, 1.0, "damped")
+    wanted = best_by_steps(drawn, start, reach)
+    found = {path.node: path.score for path in expand(graph(add=edges), start, reach)}
+
+    assert found == pytest.approx(wanted, rel=1e-6)
+
+
+@given(edges=edge_lists, start=seeds, depth=st.integers(1, 4))
+def test_a_path_is_one_of_the_graph_and_accounts_for_its_score(edges: list[Edge], start: Seeds, depth: int) -> None:
+    known = weights(edges)
+    for path in expand(graph(add=edges), start, replace(FREE, depth=depth)):
+        origin = max(score for node, score in start if node == path.start)
+        assert path.score == pytest.approx(origin * prod(step.weight for step in path.steps))
+        assert 1 <= len(path.steps) <= depth
+        tail = path.start
+        for step in path.steps:
+            ends = (tail, step.node) if step.forward else (step.node, tail)
+            assert (*ends, step.kind) in known
+            tail = step.node
+
+
+@given(edges=edge_lists, start=seeds, depth=st.integers(0, 4))
+def test_a_deeper_search_loses_no_node_and_lowers_no_score(edges: list[Edge], start: Seeds, depth: int) -> None:
+    built = graph(add=edges)
+    shallow, deep = (
+        {path.node: path.score for path in expand(built, start, replace(FREE, depth=each))}
+        for each in (depth, depth + 1)
+    )
+
+    assert all(deep.get(node, 0.0) >= score for node, score in shallow.items())
+
+
+@given(edges=edge_lists, start=seeds, most=st.integers(1, 6), depth=st.integers(1, 4))
+def test_a_bounded_search_finds_the_best_of_what_an_unbounded_one_finds(
+    edges: list[Edge], start: Seeds, most: int, depth: int
+) -> None:
+    built = graph(add=edges)
+    reach = replace(FREE, depth=depth)
+    bounded = expand(built, start, replace(reach, max_nodes=most))
+    every = {path.node: path.score for path in expand(built, start, reach)}
+    own: dict[int, float] = {}
+    for node, score in start:
+        own[node] = max(score, own.get(node, 0.0))
+    worst = sorted((own | every).values(), reverse=True)[:most][-1]
+
+    assert len(bounded) <= most
+    assert {path.node: path.score for path in bounded}.items() <= every.items()
+    assert all(path.score >= worst for path in bounded)
+    assert {node for node, score in every.items() if score > worst} <= {path.node for path in bounded}
+
+
+@given(edges=edge_lists, start=seeds, most=st.integers(1, 12), data=st.data())
+def test_what_is_found_does_not_depend_on_the_order_of_edges_and_seeds(
+    edges: list[Edge], start: Seeds, most: int, data: st.DataObject
+) -> None:
+    reach = replace(FREE, max_nodes=most, depth=3)
+    mixed = data.draw(st.permutations(edges))
+
+    assert expand(graph(add=edges), start, reach) == expand(graph(add=mixed), start[::-1], reach)
+
+
+def test_a_worse_path_of_fewer_steps_leads_on_where_the_better_one_has_none_left() -> None:
+    strengths = [("1", 1.0), ("3", 0.2), ("2", 0.1)]
+    edges = [Edge("0", target, "seen_with", weight) for target, weight in strengths]
+    edges += [Edge("1", "2", "requires"), Edge("2", "4", "requires")]
+    found = {path.node: [step.node for step in path.steps] for path in expand(graph(add=edges), [(0, 1.0)], FREE)}
+
+    assert (found[2], found[4]) == ([1, 2], [2, 4])
+
+
+def test_only_the_chosen_kinds_are_walked() -> None:
+    built = graph(add=[Edge("0", "1", "requires"), Edge("0", "2", "seen_with")])
+
+    assert [path.node for path in expand(built, [(0, 1.0)], Reach(walks={"seen_with": Walk()}))] == [2]
+    assert [path.node for path in expand(built, [(0, 1.0)], Reach())] == [1, 2]
+
+
+def test_a_requirement_is_not_walked_backwards_and_a_companion_is() -> None:
+    built = graph(add=[Edge("1", "0", "requires"), Edge("2", "0", "compatible_with")])
+
+    assert [path.node for path in expand(built, [(0, 1.0)], Reach())] == [2]
+
+
+def test_a_value_that_few_share_counts_for_more_than_one_that_many_share() -> None:
+    rows = [record("0", metadata={"topics": ["rare", "common"]}), record("1", metadata={"topics": ["rare"]})]
+    rows += [record(str(row), metadata={"topics": ["common"]}) for row in range(2, 20)]
+    rows += [record(str(row)) for row in range(20, 60)]
+    found = expand(graph(columns(rows), share=["topics"]), [(0, 1.0)], Reach(max_nodes=1000))
+
+    assert found[0].node == 1
+    assert found[0].score > 2 * found[1].score > 0
+
+
+def test_a_value_that_all_share_leads_nowhere() -> None:
+    rows = [record(str(row), metadata={"topics": ["all"]}) for row in range(5)]
+
+    assert expand(graph(columns(rows), share=["topics"]), [(0, 1.0)], Reach()) == []
+
+
+@pytest.mark.parametrize(("edges", "records", "worth"), [(1, 100, 1.0), (10, 100, 0.5), (100, 100, 0.0), (300, 100, 0)])
+def test_damping_is_the_share_of_bits_that_a_node_tells(edges: int, records: int, worth: float) -> None:
+    assert damping(edges, records) == pytest.approx(worth)
+
+
+def test_counts_are_weighed_by_the_largest_of_their_kind() -> None:
+    built = graph(add=[Edge("0", "1", "co_occurs", 40.0), Edge("0", "2", "co_occurs", 10.0)])
+    strong, weak = expand(built, [(0, 1.0)], Reach())
+
+    assert (strong.node, weak.node) == (1, 2)
+    assert strong.score == pytest.approx(4 * weak.score)
+    assert strong.score <= 1.0
+
+
+def test_a_seed_is_raised_by_a_better_one_and_by_no_worse_one() -> None:
+    built = graph(add=[Edge("0", "1", "requires"), Edge("2", "3", "requires")])
+    raised = expand(built, [(0, 1.0), (1, 0.1), (2, 0.1), (3, 1.0)], Reach(decay=0.8))
+
+    assert [(path.start, path.node) for path in raised] == [(0, 1)]
+
+
+@pytest.mark.parametrize("start", [[], [(0, 0.0)], [(0, -3.0)]])
+def test_seeds_without_a_score_start_nothing(start: Seeds) -> None:
+    assert expand(graph(add=[Edge("0", "1", "requires")]), start, Reach()) == []
+
+
+def test_a_seed_whose_score_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="no number"):
+        expand(graph(), [(0, float("nan"))], Reach())
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
+def test_a_kind_that_would_raise_scores_is_refused(weight: float) -> None:
+    with pytest.raises(UsageError):
+        Walk(weight)
+
+
+def test_a_path_reads_as_people_write_it() -> None:
+    path = Path(0, (Step(1, "requires", 0.6), Step(2, "topics", 0.7, forward=False)), 0.42)
+
+    assert path.rendered("abc".__getitem__) == "a —requires→ b ←topics— c (0.42)"
+
+
+# ------------------------------------------------------------------------------------------------------- hubs
+
+
+class Counted:
+    """Edges of which it is known how many were looked at."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.read = array, 0
+        self.dtype, self.ndim = array.dtype, array.ndim
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, key: slice | int) -> np.ndarray:
+        found = self.array[key]
+        self.read += np.size(found)
+        return found
+
+
+def hub(leaves: int) -> tuple[Graph, list[Counted]]:
+    """A graph whose first record every other one is joined with, which counts what is read of its edges."""
+    value = stored(tools(1))
+    rows = np.arange(1, leaves + 1)
+    centre = np.zeros(leaves, np.int64)
+    edges = EdgeList(centre, rows, centre, np.ones(leaves))
+    value |= {"records": leaves + 1, "kinds": ["compatible_with"], "largest": [1.0]}
+    value |= {"outward": pack(edges, leaves + 1), "inward": pack(edges.reversed(), leaves + 1)}
+    counted = []
+    for side in ("outward", "inward"):
+        for part in ("ends", "weights"):
+            value[side][part] = Counted(value[side][part])
+            counted.append(value[side][part])
+    return Graph(value), counted
+
+
+def test_of_a_hub_with_a_million_edges_no_more_are_read_than_nodes_may_be_visited() -> None:
+    built, counted = hub(1_000_000)
+    assert [array.read for array in counted] == [0, 0, 0, 0]
+    found = expand(built, [(0, 1.0), (7, 0.5)], Reach(max_nodes=50, damping=0.0))
+
+    assert [path.node for path in found] == [row for row in range(1, 50) if row != 7]
+    assert sum(array.read for array in counted) < 50 * 10
+
+
+def test_a_damaged_edge_is_found_while_searching() -> None:
+    value = stored(tools(), add=[Edge("0", "1", "requires")])
+    value["outward"]["ends"][0] = 10_000
+
+    with pytest.raises(IndexCorrupt):
+        expand(Graph(value), [(0, 1.0)], Reach())
+
+
+# --------------------------------------------------------------------------------------------------- PageRank
+
+
+@given(edges=edge_lists, start=seeds, alpha=st.sampled_from([0.0, 0.5, 0.85]))
+def test_pagerank_is_that_of_networkx(edges: list[Edge], start: Seeds, alpha: float) -> None:
+    personal: dict[int, float] = dict.fromkeys(range(NODES), 0.0)
+    for node, score in start:
+        personal[node] += score
+    wanted = nx.pagerank(steps(edges), alpha=alpha, personalization=personal, max_iter=1000, tol=1e-12)
+    found = PageRank(graph(add=edges), WALKS)(start, alpha=alpha)
+
+    np.testing.assert_allclose(found, [wanted[node] for node in range(NODES)], atol=1e-6)
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_pagerank_of_no_seed_is_nowhere() -> None:
+    assert not PageRank(graph(add=[Edge("0", "1", "requires")]))([(0, 0.0)]).any()
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.0, float("nan")])
+def test_pagerank_refuses_an_alpha_that_never_ends(alpha: float) -> None:
+    with pytest.raises(UsageError, match="alpha"):
+        PageRank(graph())([(0, 1.0)], alpha=alpha)
+
+
+def test_pagerank_gives_more_to_what_several_values_lead_to() -> None:
+    rows = [record("0", metadata={"topics": ["x", "y"]}), record("1", metadata={"topics": ["x", "y"]})]
+    rows += [record("2", metadata={"topics": ["x"]})]
+    ranks = PageRank(graph(columns(rows), share=["topics"]))([(0, 1.0)])
+
+    assert ranks[1] > ranks[2] > 0
+
+
+# ---------------------------------------------------------------------------------------------- prerequisites
+
+
+def needs(edges: list[Edge]) -> nx.DiGraph:
+    drawn = nx.DiGraph()
+    drawn.add_nodes_from(range(NODES))
+    drawn.add_edges_from((int(edge.source), int(edge.target)) for edge in edges if edge.source != edge.target)
+    return drawn
+
+
+@given(edges=requirements, row=st.integers(0, NODES - 1))
+def test_prerequisites_are_all_that_a_record_leads_to(edges: list[Edge], row: int) -> None:
+    found = prerequisites(graph(add=edges), [row])
+
+    assert set(found.order) == nx.descendants(needs(edges), row)
+    assert len(found.order) == len(set(found.order))
+
+
+@given(edges=requirements, row=st.integers(0, NODES - 1))
+def test_cycles_are_the_strongly_connected_components_of_networkx(edges: list[Edge], row: int) -> None:
+    drawn = needs(edges)
+    within = drawn.subgraph({row, *nx.descendants(drawn, row)})
+    circles = sorted(tuple(sorted(each)) for each in nx.strongly_connected_components(within) if len(each) > 1)
+
+    assert list(prerequisites(graph(add=edges), [row]).cycles) == circles
+
+
+@given(edges=requirements, row=st.integers(0, NODES - 1))
+def test_without_cycles_the_order_is_the_lexicographical_topological_one(edges: list[Edge], row: int) -> None:
+    downward = [edge for edge in edges if int(edge.source) > int(edge.target)]
+    drawn = needs(downward)
+    within = drawn.subgraph({row, *nx.descendants(drawn, row)}).reverse()
+    wanted = [node for node in nx.lexicographical_topological_sort(within) if node != row]
+
+    assert list(prerequisites(graph(add=downward), [row]).order) == wanted
+
+
+@given(edges=requirements, rows=st.lists(st.integers(0, NODES - 1), min_size=1, max_size=3))
+def test_nothing_stands_before_what_it_needs_unless_both_are_in_one_cycle(edges: list[Edge], rows: list[int]) -> None:
+    found = prerequisites(graph(add=edges), rows)
+    place = {row: at for at, row in enumerate(found.order)}
+    circle = {row: cycle for cycle in found.cycles for row in cycle}
+    for source, target in needs(edges).edges:
+        if source in place and target in place and circle.get(source, source) != circle.get(target, target):
+            assert place[target] < place[source]
+
+
+@given(edges=requirements, row=st.integers(0, NODES - 1), data=st.data())
+def test_prerequisites_do_not_depend_on_the_order_of_edges(edges: list[Edge], row: int, data: st.DataObject) -> None:
+    mixed = data.draw(st.permutations(edges))
+
+    assert prerequisites(graph(add=edges), [row]) == prerequisites(graph(add=mixed), [row])
+
+
+def test_a_long_chain_of_requirements_needs_no_recursion() -> None:
+    chain = [Edge(str(row), str(row + 1), "requires") for row in range(4999)]
+
+    assert prerequisites(graph(tools(5000), add=chain), [0]).order == tuple(range(4999, 0, -1))
+
+
+def test_other_kinds_are_no_requirements_unless_they_are_named() -> None:
+    built = graph(add=[Edge("0", "1", kind) for kind in KINDS[1:]])
+
+    assert prerequisites(built, [0]).order == ()
+    assert prerequisites(built, [0], kinds=["seen_with"]).order == (1,)
