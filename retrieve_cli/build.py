@@ -23,7 +23,17 @@ from retrieve_cli.changes import Changes
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source, SparseEncoder
 from retrieve_cli.embedding import Embedding
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
-from retrieve_cli.generation import BM25, DENSE, SPLADE, TOKENS, Generation, GenerationWriter, chunk_table
+from retrieve_cli.generation import (
+    BM25,
+    DENSE,
+    GRAPH,
+    SPLADE,
+    TOKENS,
+    Generation,
+    GenerationWriter,
+    chunk_table,
+    columns_of,
+)
 from retrieve_cli.indexes import tokens
 from retrieve_cli.manifest import Manifest, SourceEntry, trace
 from retrieve_cli.ragged_cache import RaggedCache
@@ -295,6 +305,10 @@ class Intake:
         rows[BM25] = self._parts.text_index.write(self._scratch / BM25)
         if self._tokens is not None:
             rows[TOKENS] = tokens.write(self._tokens.gather(self._tables.texts), self._scratch / TOKENS, dim=dim)
+        if (edges := self._parts.write_graph(columns_of(self._scratch), self._scratch / GRAPH)) is not None:
+            rows[GRAPH], dangling = edges
+            if dangling:
+                self._progress.say(f"{dangling} names of related records lead nowhere: retrieve inspect graph")
         if self._parts.sparse is not None:
             rows[SPLADE] = self._write_splade(self._parts.sparse)
         return rows

@@ -138,13 +138,27 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
     origin = get_origin(kind)
     if origin is Literal:
         return _choice(value, get_args(kind), key)
-    if origin is Mapping:
-        return _field_settings(value, key)
-    if origin is Sequence:
-        return _source_settings(value, key, folder)
+    if origin in (Mapping, Sequence):
+        return _several(kind, value, key, folder)
     if kind is Path and isinstance(value, str):
         return Path(value) if value in bounds.get("names", ()) else _path(value, folder, key)
     return _plain(kind, value, bounds, key)
+
+
+def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:
+    """A list or a mapping, whose entries are sources, fields of a catalog, paths or names."""
+    inner = get_args(kind)[-1]
+    if inner is SourceSetting:
+        return _source_settings(value, key, folder)
+    if inner is FieldSetting:
+        return _field_settings(value, key)
+    wanted, what = (dict, "mapping of names") if get_origin(kind) is Mapping else (list, "list of names")
+    entries = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(value, wanted) or not all(isinstance(entry, str) and entry for entry in entries):
+        raise UsageError(f"{key} is no {what}", hint="see the comments in config.yaml")
+    if inner is Path:
+        return [_path(entry, folder, key) for entry in entries]
+    return {str(name): entry for name, entry in value.items()} if isinstance(value, dict) else entries
 
 
 def _choice(value: Json, choices: Sequence[str], key: str) -> Json:

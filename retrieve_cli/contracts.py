@@ -425,6 +425,8 @@ class Hit:
     evidence: tuple[Evidence, ...] = ()
     reranked: Reranked | None = None
     """Where a reranker read it."""
+    path: str | None = None
+    """How other hits led to it, where that is why it stands here: `scanpy —requires→ scrublet (0.42)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +487,16 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Bundle:
+    """What a result requires, directly or not."""
+
+    needs: tuple[tuple[str, str], ...]
+    """Id and name of each, after all that it needs itself."""
+    cycles: tuple[tuple[str, ...], ...] = ()
+    """Ids of records that need one another."""
+
+
+@dataclass(frozen=True, slots=True)
 class Spent:
     """What a budget was spent on, and what it had no room for."""
 
@@ -515,6 +527,8 @@ class Result:
     freshness: Freshness = "fresh"
     confidence: float | None = None
     """Probability that it is relevant, where the scores were calibrated."""
+    bundle: Bundle | None = None
+    """Where it was asked for and the index has edges."""
     context: Span | None = None
     """The hit with its neighbours, where they were asked for; its score and place are the hit's own."""
 

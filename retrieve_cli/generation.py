@@ -5,6 +5,7 @@ chunks.jsonl    one line a chunk: its text, span, section
 offsets.pkl     where each line starts, each record's first chunk; by record its id, the SHA-1 of its content and of
                 what it was read from, its line there; by chunk the SHA-1 of the text that was embedded
 columns.pkl     what records can be filtered by: the values of their fields, and who has them
+graph.pkl       edges between records and what they share, where there are any
 dense.faiss     one row a chunk
 bm25.pkl        one row a record or a chunk
 splade.pkl      one row a chunk, where there is such a leg
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from retrieve_cli.lock import Hold
 
 RECORDS, CHUNKS, OFFSETS, DENSE, BM25 = "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"
-TOKENS, SPLADE, COLUMNS = "tokens.pkl", "splade.pkl", "columns.pkl"
+TOKENS, SPLADE, COLUMNS, GRAPH = "tokens.pkl", "splade.pkl", "columns.pkl", "graph.pkl"
 COLUMNS_CARD = 1
 """Which values of a record can be filtered by; part of the recipe, raised where that changes."""
 
@@ -152,6 +153,13 @@ def _columns_writer() -> ColumnsWriter:
     from retrieve_cli.indexes.columns import ColumnsWriter  # queries without a filter do without it
 
     return ColumnsWriter()
+
+
+def columns_of(folder: Path) -> Columns:
+    """The columns of a generation that is being written, its tables finished."""
+    from retrieve_cli.indexes.columns import Columns
+
+    return Columns(pickles.load(folder / COLUMNS))
 
 
 def chunk_table(folder: Path) -> Table:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from retrieve_cli.answering.reading import allowed_by
 from retrieve_cli.assemble import encoders, pipelines
+from retrieve_cli.assemble.graph import open_graph
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.generation import CHUNKS, RECORDS, Generation
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.generation import CHUNKS, GRAPH, RECORDS, Generation
 from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
+
+if TYPE_CHECKING:
+    from retrieve_cli.indexes.graph.graph import Graph
 
 
 def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
@@ -26,6 +34,7 @@ def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
         "built": dict(manifest.built),
         "sources": [asdict(source) for source in manifest.sources],
         "recipe": dict(manifest.recipe),
+        "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
         "files": {name: asdict(entry) for name, entry in manifest.files.items()},
     }
 
@@ -64,6 +73,63 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
     prefix = encoders.query_card(generation.manifest.recipe).passage_prefix
     analyzer = pipelines.open_indexes(generation, settings).analyzer
     return {**row, "embedded": f"{prefix}{row['header']}{row['text']}", "terms": analyzer.terms(str(row["text"]))}
+
+
+def graph(generation: Generation, name: str | None) -> dict[str, Json]:
+    """The edges between records: their kinds and what leads nowhere; or what leads from one record, and to it.
+
+    Raises:
+        UsageError: there is no such record.
+    """
+    edges = open_graph(generation)
+    if edges is None:
+        return {"edges": 0, "note": "no record names another: see graph.relations and graph.entities in config.yaml"}
+    label = partial(edges.label, record=generation.record_id)
+    if name is None:
+        sizes = sorted(map(int, np.unique(edges.components(), return_counts=True)[1]), reverse=True)
+        dangling = [
+            {
+                "record": None if each.record is None else generation.record_id(each.record),
+                "kind": each.kind,
+                "name": each.name,
+                "why": "several records are called so" if each.ambiguous else "no record is called so",
+            }
+            for each in edges.dangling
+        ]
+        kinds = {kind: len(edges.edges_of([kind]).sources) for kind in edges.kinds}
+        return {"edges": edges.edges, "kinds": kinds, "components": sizes[:20], "dangling": dangling}
+    node = _node(edges, generation, name)
+    neighbours = [
+        {"kind": each.kind, "node": label(each.node), "weight": each.weight, "leads_there": each.forward}
+        for each in edges.neighbours(node, limit=100)
+    ]
+    degree = {kind: {"out": out, "in": into} for kind, (out, into) in edges.degree(node).items()}
+    return {"node": label(node), "degree": degree, "neighbours": neighbours}
+
+
+def dot(generation: Generation, name: str, radius: int) -> str:
+    """What stands around a record, for Graphviz.
+
+    Raises:
+        UsageError: there is no such record, or no edge at all.
+    """
+    from retrieve_cli.indexes.graph.picture import to_dot
+
+    edges = open_graph(generation)
+    if edges is None:
+        raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
+    node = _node(edges, generation, name)
+    return to_dot(edges, node, radius=radius, record=generation.record_id)
+
+
+def _node(edges: Graph, generation: Generation, name: str) -> int:
+    """The node of a record's id, or of a value that records share."""
+    try:
+        return generation.find_record(name)
+    except UsageError:
+        if ":" not in name:
+            raise
+        return edges.find(name)
 
 
 def verify(store: Store, settings: Settings) -> dict[str, Json]:

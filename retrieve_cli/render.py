@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import orjson
 
-from retrieve_cli.contracts import Answer, Evidence, Json, Reranked, Result, Span
+from retrieve_cli.contracts import Answer, Bundle, Evidence, Json, Reranked, Result, Span
 from retrieve_cli.errors import printable
 
 SCHEMA_VERSION = 1
@@ -88,6 +88,8 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
         },
         **({} if result.context is None else {"context": _span_json(result.context)}),
         "freshness": result.freshness,
+        **({} if result.bundle is None else {"bundle": _bundle_json(result.bundle)}),
+        **({} if result.hit.path is None else {"path": result.hit.path}),
         **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
         "source_scores": {evidence.leg: _evidence_json(evidence) for evidence in result.hit.evidence},
     }
@@ -97,6 +99,11 @@ def _span_json(span: Span) -> dict[str, Json]:
     """Where the content begins and ends, and which hits it took in."""
     places = {key: getattr(span, key) for key in ("start_line", "end_line", "start", "end")}
     return {"chunks": list(span.chunk_ids), "merged": list(span.merged), **places}
+
+
+def _bundle_json(bundle: Bundle) -> dict[str, Json]:
+    needs = [{"id": each, "name": name} for each, name in bundle.needs]
+    return {"needs": needs, "cycles": [list(circle) for circle in bundle.cycles]}
 
 
 def _evidence_json(evidence: Evidence) -> dict[str, Json]:

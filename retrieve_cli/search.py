@@ -144,6 +144,7 @@ class Searcher:
             self.settings,
             fetched=self._store.fetched,
             encoder=lambda: self._ranker.encoder,
+            graph=lambda: self._ranker.graph,
         )
 
     def _answer(

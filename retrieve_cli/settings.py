@@ -160,6 +160,30 @@ class BroadeningSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphSettings:
+    relations: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "requires_tool": "requires",
+            "compatible_with": "compatible_with",
+            "part_of": "part_of",
+        }
+    )
+    entities: Sequence[str] = field(default_factory=list)
+    files: Sequence[Path] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionSettings:
+    enabled: bool | None = None
+    depth: int = _bounded(2, 1, 10)
+    max_nodes: int = _bounded(200, 1)
+    decay: float = _bounded(0.7, 0, 1)
+    seeds: int = _bounded(5, 1, 1000)
+    kinds: Sequence[str] = field(default_factory=list)
+    bundle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GatingSettings:
     enabled: bool = False
     field: str = "group"
@@ -255,6 +279,8 @@ class Settings:
     fusion: FusionSettings = field(default_factory=FusionSettings)
     splade: SpladeSettings = field(default_factory=SpladeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
+    graph: GraphSettings = field(default_factory=GraphSettings)
+    expansion: ExpansionSettings = field(default_factory=ExpansionSettings)
     gating: GatingSettings = field(default_factory=GatingSettings)
     diversity: DiversitySettings = field(default_factory=DiversitySettings)
     broadening: BroadeningSettings = field(default_factory=BroadeningSettings)

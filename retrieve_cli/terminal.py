@@ -28,7 +28,7 @@ def print_answers(answers: Sequence[Answer], console: Console, *, explain: bool,
             console.print(_table(answer))
         else:
             say("no results")
-        for line in _explanation(answer) if explain else ():
+        for line in (*_bundles(answer), *(_explanation(answer) if explain else ())):
             say(line)
         if timing:
             say(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()))
@@ -59,6 +59,16 @@ def _table(answer: Answer) -> Table:
     return table
 
 
+def _bundles(answer: Answer) -> Iterator[str]:
+    """What each result requires, in an order that can be run."""
+    for rank, result in enumerate(answer.results, 1):
+        if result.bundle is None:
+            continue
+        needs = ", ".join(each for each, _ in result.bundle.needs) or "nothing"
+        yield f"{rank}. {result.record['id']} needs: {needs}"
+        yield from (f"   these need one another: {', '.join(circle)}" for circle in result.bundle.cycles)
+
+
 def _explanation(answer: Answer) -> Iterator[str]:
     """How each score came about, then the pipeline and what it left out."""
     for rank, result in enumerate(answer.results, 1):
@@ -67,6 +77,8 @@ def _explanation(answer: Answer) -> Iterator[str]:
             place = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
             part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"
             yield f"   {evidence.leg}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
+        if result.hit.path is not None:
+            yield f"   {result.hit.path}"
         if (moved := result.hit.reranked) is not None:
             before = f"rank {moved.before} before with {moved.retrieval_score:.6g}"
             yield f"   {moved.scorer}: {before}, score {moved.score:.6g}"

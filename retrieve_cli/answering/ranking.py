@@ -6,12 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from retrieve_cli.answering.deadline import Costs, Deadline
 from retrieve_cli.answering.encoding import QueryEncoders
 from retrieve_cli.answering.policy import Omissions, needed, sacrifice
 from retrieve_cli.assemble import pipelines, rerankers
+from retrieve_cli.assemble.graph import open_graph
 from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.generation import TOKENS, Generation
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from retrieve_cli.contracts import Encoder
+    from retrieve_cli.indexes.graph.graph import Graph
     from retrieve_cli.stages.rerank import Reader
 
 Mode = Literal["hybrid", "dense", "bm25", "splade"]
@@ -31,6 +34,10 @@ LEGS: Mapping[Mode, tuple[str, ...]] = {
     "bm25": ("bm25",),
     "splade": ("splade",),
 }
+
+
+_FLOOR = 50
+"""Hits that a walk along edges has to see: the score of the last one is where scores of paths begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,10 @@ class Ranker:
         encoded = time.perf_counter()
         reader = self._reader(unit, plan)
         tail = pipelines.tail(self.generation, self.settings, k=k)
+        expansion = self._expansion(mode)
         reach = self._reach(k, more=bool(tail) or len(texts) > len(queries), read=reader is not None)
+        reach = max(reach, _FLOOR) if expansion else reach
+        tail = [*expansion, *tail]
         first, method = self._first(legs, k=reach, unit=unit)
         with plan.deadline.timed("search"):
             rankings = self._merged(first([Ranking(query) for query in texts]), queries, unit=unit, keep=reach)
@@ -168,6 +178,19 @@ class Ranker:
             done=_steps(legs, plan.reranker if read_again else None),
             deadline=plan.deadline,
         )
+
+    def _expansion(self, mode: Mode) -> list[Stage]:
+        """The stage that brings in what the first hits lead to, where that is asked for and there are edges."""
+        enabled, search = self.settings.expansion.enabled, self.settings.search
+        wanted = mode == "hybrid" if enabled is None else enabled
+        if not wanted or search.engine == "naive":
+            return []
+        return pipelines.expansion(self.generation, self.graph, self.settings)
+
+    @cached_property
+    def graph(self) -> Graph | None:
+        """The edges between records; None where there are none."""
+        return open_graph(self.generation)
 
     def _reach(self, k: int, *, more: bool, read: bool) -> int:
         """How many hits the first stage hands on: as many as later ones look at."""

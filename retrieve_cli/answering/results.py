@@ -19,6 +19,7 @@ from retrieve_cli.settings import Settings
 if TYPE_CHECKING:
     from retrieve_cli.answering.budget import Counter
     from retrieve_cli.assemble.pipelines import Indexes
+    from retrieve_cli.indexes.graph.graph import Graph
     from retrieve_cli.sources.freshness import Watched
 
 
@@ -47,6 +48,7 @@ class ResultReader:
         *,
         fetched: Path,
         encoder: Callable[[], Encoder],
+        graph: Callable[[], Graph | None],
     ) -> None:
         """`fetched` is where copies of distant sources are kept; `encoder`, that of the index, counts tokens."""
         self._generation = generation
@@ -54,6 +56,7 @@ class ResultReader:
         self._settings = settings
         self._fetched = fetched
         self._encoder = encoder
+        self._graph = graph
 
     def read(self, rankings: Sequence[Ranking], *, legs: Sequence[str], trust: Trust | None) -> list[Shown]:
         """What is shown of each ranking; where the scores are calibrated, only what is sure enough.
@@ -68,7 +71,7 @@ class ResultReader:
     def _shown(
         self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]], trust: Trust | None
     ) -> Shown:
-        found = self._results(ranking, legs, watched, trust)
+        found = self._bundled(self._results(ranking, legs, watched, trust))
         results, spent = self._within_budget(self._in_context(found), found)
         left_out = len(ranking.hits) - len(found)
         return Shown(found, results, spent, trust.source(left_out) if trust else None)
@@ -86,6 +89,14 @@ class ResultReader:
             for hit, confidence in zip(hits, sure, strict=True)
         )
         return tuple(self._looked_at(result, watched) for result in found)
+
+    def _bundled(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
+        """The results with what they require, where that is asked for and there are edges."""
+        if not self._settings.expansion.bundle or (graph := self._graph()) is None:
+            return results
+        from retrieve_cli.assemble.graph import bundle
+
+        return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record)) for each in results)
 
     def _with_best_chunk(self, hit: Hit, query: Query) -> Hit:
         """BM25 over records knows no chunks: the one with most different words of the query stands for the record."""

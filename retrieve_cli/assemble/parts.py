@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from retrieve_cli.assemble import graph
 from retrieve_cli.assemble.encoders import encoder_to_build
 from retrieve_cli.contracts import (
     Chunk,
@@ -27,6 +28,7 @@ from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
+    from retrieve_cli.indexes.columns import Columns
 
 
 class TextIndex(Protocol):
@@ -65,6 +67,8 @@ class Parts:
     """The rows that a record and its chunks add to the text index."""
     write_dense: WriteDense
     recipe: Mapping[str, Json]
+    write_graph: Callable[[Columns, Path], tuple[int, int] | None]
+    """Writes the graph of the records' columns: how many edges it has, and how many names lead nowhere."""
     sparse: SparseEncoder | None = None
     """The encoder of the SPLADE leg, where there is one."""
     left_out: Sequence[str] = ()
@@ -101,12 +105,14 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             "bm25": text_card,
             "dense": parameters.card,
             "columns": COLUMNS_CARD,
+            "graph": graph.card(settings),
             **({"tokens": tokens.CARD} if keeps_tokens else {}),
             **({"splade": dict(sparse.card)} if sparse else {}),
         },
         sparse=sparse,
         left_out=left_out,
         keeps_tokens=keeps_tokens,
+        write_graph=partial(graph.write, settings=settings),
     )
 
 

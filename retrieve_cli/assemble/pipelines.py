@@ -21,6 +21,7 @@ from retrieve_cli.settings import Settings
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.indexes.analyzer import Analyzer
+    from retrieve_cli.indexes.graph.graph import Graph
     from retrieve_cli.stages.fusion import Fusion
     from retrieve_cli.stages.rerank import Reader
 
@@ -181,6 +182,20 @@ def tail(generation: Generation, settings: Settings, *, k: int) -> list[Stage]:
 
         stages.append(Mmr(partial(stored_vectors, generation), trade_off=diversity.mmr, keep=k))
     return stages
+
+
+def expansion(generation: Generation, graph: Graph | None, settings: Settings) -> list[Stage]:
+    """The stage that brings in what the first hits lead to; none where there are no edges."""
+    if graph is None:
+        return []
+    from retrieve_cli.assemble.graph import walk
+    from retrieve_cli.stages.expand import Expand
+    from retrieve_cli.stages.retrieve import Layout
+
+    chosen = settings.expansion
+    layout = Layout(generation.starts, generation.chunk_id)
+    name = f"expand({chosen.seeds} seeds, {chosen.depth} steps)"
+    return [Expand(partial(walk, graph, generation, settings), layout, seeds=chosen.seeds, name=name)]
 
 
 def _limit(generation: Generation, settings: Settings, *, keep: int) -> Stage:

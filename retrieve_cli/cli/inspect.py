@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from retrieve_cli.generation import Generation
 
 app = typer.Typer(
-    help="Look into the index: status, records, one record, one chunk, why, run, verify, history, diff.",
+    help="Look into the index: status, records, one record, one chunk, graph, why, run, verify, history, diff.",
     rich_markup_mode=None,
 )
 
 
 @app.callback(invoke_without_command=True)
 def inspect(context: typer.Context) -> None:
-    """Look into the index: status, records, one record, one chunk, why, run, verify, history, diff."""
+    """Look into the index: status, records, one record, one chunk, graph, why, run, verify, history, diff."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -81,6 +81,32 @@ def chunk(id_: Id, *, shared: Shared) -> None:
     from retrieve_cli import inspection
 
     _show(_look(shared, partial(inspection.chunk, chunk_id=id_, settings=shared.settings())), shared)
+
+
+@app.command()
+@shared("text", "json")
+def graph(
+    id_: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A record; or FIELD:VALUE, which records share.")
+    ] = None,
+    dot: Annotated[bool, typer.Option("--dot", help="Print what stands around it for Graphviz.")] = False,
+    radius: Annotated[int, typer.Option("--radius", metavar="N", help="With --dot: so many edges far.")] = 1,
+    *,
+    shared: Shared,
+) -> None:
+    """Show the edges between records, and names that lead nowhere; or what leads from a record, and to it."""
+    from retrieve_cli import inspection
+
+    if not dot:
+        _show(_look(shared, partial(inspection.graph, name=id_)), shared)
+        return
+    if id_ is None:
+        raise UsageError("--dot draws what stands around a record", hint="retrieve inspect graph ID --dot")
+    shared.settings()
+    with shared.store.reading():
+        from retrieve_cli.generation import Generation
+
+        print(inspection.dot(Generation(*shared.store.open()), id_, radius), end="")
 
 
 @app.command()

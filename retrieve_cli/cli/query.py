@@ -25,6 +25,8 @@ _KEYS = {
     "--deadline-ms": "search.deadline_ms",
     "--min-score": "search.min_score",
     "--gate": "gating.enabled",
+    "--expand": "expansion.enabled",
+    "--bundle": "expansion.bundle",
     "--context": "context.window",
     "--max-chunks": "budget.max_chunks",
     "--max-tokens": "budget.max_tokens",
@@ -61,6 +63,12 @@ def query(
     ] = None,
     rerank: Annotated[
         bool | None, typer.Option("--rerank/--no-rerank", help="Read the first hits again.  [default: in hybrid mode]")
+    ] = None,
+    expand: Annotated[
+        bool | None, typer.Option("--expand/--no-expand", help="Bring in what hits lead to.  [default: in hybrid mode]")
+    ] = None,
+    bundle: Annotated[
+        bool | None, typer.Option("--bundle", help="Name what each result requires, in an order to run.")
     ] = None,
     gate: Annotated[
         bool | None, typer.Option("--gate/--no-gate", help="Search only the groups that a first pass picks.")
@@ -117,7 +125,8 @@ def query(
 
     flags = {
         "-k": k, "--mode": mode, "--engine": engine, "--deadline-ms": deadline_ms, "--min-score": min_score,
-        "--gate": gate, "--context": context, "--max-chunks": max_chunks, "--max-tokens": max_tokens,
+        "--gate": gate, "--expand": expand, "--bundle": bundle, "--context": context, "--max-chunks": max_chunks,
+        "--max-tokens": max_tokens,
     }  # fmt: skip
     settings = shared.with_keys({_KEYS[flag]: (flag, value) for flag, value in flags.items() if value is not None})
     asked = Request(

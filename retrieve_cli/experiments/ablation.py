@@ -10,7 +10,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
 from retrieve_cli.experiments.arms import Answers, with_settings
 from retrieve_cli.experiments.evaluate import Evaluation
-from retrieve_cli.generation import SPLADE, TOKENS, Generation
+from retrieve_cli.generation import GRAPH, SPLADE, TOKENS, Generation
 from retrieve_cli.settings import Settings
 
 
@@ -24,7 +24,10 @@ def ablations(base: Answers) -> list[Answers]:
     reranked = settings.rerank.backend != "none" and (
         settings.rerank.backend != "auto" or TOKENS in base.searcher.generation.manifest.files
     )
-    changes = _changes(settings, reranked=reranked, splade=SPLADE in base.searcher.generation.manifest.files)
+    files = base.searcher.generation.manifest.files
+    asked = settings.expansion.enabled
+    expands = GRAPH in files and (settings.search.mode == "hybrid" if asked is None else asked)
+    changes = _changes(settings, reranked=reranked, splade=SPLADE in files, expands=expands)
     found = [with_settings(name, change, base) for name, change in changes.items()]
     if settings.search.mode != "dense" and _weighs_fields(base.searcher.generation):
         unweighted = variants.without_field_weights(base.searcher.generation)
@@ -34,9 +37,9 @@ def ablations(base: Answers) -> list[Answers]:
     return found
 
 
-def _changes(settings: Settings, *, reranked: bool, splade: bool) -> dict[str, str]:
+def _changes(settings: Settings, *, reranked: bool, splade: bool, expands: bool) -> dict[str, str]:
     """Names, and the change of settings (`section.key=value,...`) that switches a stage off."""
-    found = _further(settings)
+    found = _further(settings, expands=expands)
     if settings.search.mode != "hybrid":
         return found
     if reranked:
@@ -58,10 +61,11 @@ def _changes(settings: Settings, *, reranked: bool, splade: bool) -> dict[str, s
     return found
 
 
-def _further(settings: Settings) -> dict[str, str]:
-    """The same of stages that are off until they are configured."""
+def _further(settings: Settings, *, expands: bool) -> dict[str, str]:
+    """The same of stages that are off until they are configured, or until there are edges."""
     search, diversity = settings.search, settings.diversity
     stages = {
+        "without expansion": (expands, "expansion.enabled=false"),
         "without the gate": (settings.gating.enabled, "gating.enabled=false"),
         "without relevance against novelty": (diversity.mmr is not None, "diversity.mmr=null"),
         "without a cap per group": (diversity.per_group is not None, "diversity.per_group=null"),

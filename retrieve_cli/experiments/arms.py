@@ -25,7 +25,19 @@ if TYPE_CHECKING:
     from ir_measures import Measure
 
 _OF_ANSWERS = frozenset(
-    {"search", "fusion", "rerank", "gating", "diversity", "context", "budget", "broadening", "models", "log"}
+    {
+        "search",
+        "fusion",
+        "rerank",
+        "expansion",
+        "gating",
+        "diversity",
+        "context",
+        "budget",
+        "broadening",
+        "models",
+        "log",
+    }
 )
 """Sections of the configuration that change answers and not the index."""
 _OF_NEITHER = frozenset({"sources", "build", "sync", "store"})

@@ -120,6 +120,13 @@ class Columns:
                 selected[column.records[column.values == place - column.span.start]] = True
         return selected
 
+    def column(self, field: str) -> Column | None:
+        """A field by any of its names; None where no record has it, or may have it."""
+        try:
+            return self._find(field)
+        except UsageError:
+            return None
+
     def groups(self, field: str) -> tuple[Terms, list[str]]:
         """The groups that a field puts records in: (n,) int32 the place of each record's first value among the names,
         -1 where it has none, and the names. Raises: UsageError for an unknown field."""

@@ -162,6 +162,11 @@ ELSEWHERE = {
     "search.require_tenant": "tests/program/test_requests.py",
     "search.max_also": "tests/program/test_requests.py",
     "search.per_text": "tests/program/test_requests.py",
+    **{f"graph.{key}": "tests/program/test_graph.py" for key in ("relations", "entities", "files")},
+    **{
+        f"expansion.{key}": "tests/program/test_graph.py"
+        for key in ("enabled", "depth", "max_nodes", "decay", "seeds", "kinds", "bundle")
+    },
     **{
         f"gating.{key}": "tests/program/test_gating_command.py"
         for key in ("enabled", "field", "global_candidates", "top_groups", "per_group", "min_results")

@@ -11,7 +11,7 @@ def test_status_names_recipe_sources_and_files(index: Path, retrieve: Program) -
     status = retrieve("inspect", "status", "--json").json
     assert status["generation"] == (index / "current").read_text().strip()
     assert (status["records"], status["chunks"]) == (5, 5)
-    assert {"sources", "chunking", "encoder", "bm25", "dense", "columns"} == status["recipe"].keys()
+    assert {"sources", "chunking", "encoder", "bm25", "dense", "columns", "graph"} == status["recipe"].keys()
     files = {"dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl", "columns.pkl"}
     assert files == status["files"].keys()
 

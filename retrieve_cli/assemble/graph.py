@@ -1,0 +1,105 @@
+"""The graph of a generation: made from its columns and from files, opened, and walked from hits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrieve_cli import pickles
+from retrieve_cli.contracts import Bundle, Json
+from retrieve_cli.errors import UsageError
+from retrieve_cli.generation import GRAPH, Generation
+from retrieve_cli.settings import Settings
+
+if TYPE_CHECKING:
+    from retrieve_cli.indexes.columns import Columns
+    from retrieve_cli.indexes.graph.graph import Graph
+    from retrieve_cli.stages.expand import Found
+
+
+def card(settings: Settings) -> Mapping[str, Json]:
+    """What decides which edges there are; part of the recipe.
+
+    Raises:
+        UsageError: a file cannot be read.
+    """
+    graph = settings.graph
+    files = {path.name: _digest(path) for path in graph.files}
+    return {"relations": dict(graph.relations), "entities": list(graph.entities), "files": files}
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="see graph.files") from error
+
+
+def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, int] | None:
+    """Writes the graph of the records; the number of its edges and of names that lead nowhere, None without edges.
+
+    Raises:
+        UsageError: a file of edges is none.
+    """
+    from retrieve_cli.indexes.graph.edges import read_edges
+    from retrieve_cli.indexes.graph.graph import Graph
+    from retrieve_cli.indexes.graph.ontology import is_ontology, read_ontology
+    from retrieve_cli.indexes.graph.writer import GraphWriter
+
+    ids, names = columns.column("id"), columns.column("name")
+    if ids is None or names is None:
+        return None
+    writer = GraphWriter(ids=ids, names=names, records=len(columns))
+    for field, kind in settings.graph.relations.items():
+        if (column := columns.column(field)) is not None:
+            writer.refer(kind, column)
+    for field in settings.graph.entities:
+        if (column := columns.column(field)) is not None:
+            writer.share(field, column)
+    for file in settings.graph.files:
+        writer.add(read_ontology(file) if is_ontology(file) else read_edges(file))
+    stored = writer.finish()
+    graph = Graph(stored)
+    if not graph.edges:
+        return None
+    pickles.dump(stored, path)
+    return graph.edges, len(graph.dangling)
+
+
+def open_graph(generation: Generation) -> Graph | None:
+    """The graph of a generation; None where it has no edges.
+
+    Raises:
+        IndexCorrupt: the file is damaged.
+    """
+    if GRAPH not in generation.manifest.files:
+        return None
+    from retrieve_cli.indexes.graph.graph import Graph
+
+    return Graph(pickles.load(generation.folder / GRAPH))
+
+
+def walk(graph: Graph, generation: Generation, settings: Settings, seeds: Sequence[tuple[int, float]]) -> list[Found]:
+    """The records that seeds (row, score from 0 to 1) lead to, best first, each with the path to it."""
+    from retrieve_cli.indexes.graph.expand import Reach, expand
+    from retrieve_cli.indexes.graph.walks import SHARED, WALKS
+    from retrieve_cli.stages.expand import Found
+
+    chosen = settings.expansion
+    walks = {kind: WALKS.get(kind, SHARED) for kind in chosen.kinds} if chosen.kinds else None
+    reach = Reach(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
+    label = partial(graph.label, record=generation.record_id)
+    return [Found(path.node, path.score, path.rendered(label)) for path in expand(graph, seeds, reach)]
+
+
+def bundle(graph: Graph, generation: Generation, record: int) -> Bundle:
+    """What a record requires, in an order that can be run."""
+    from retrieve_cli.indexes.graph.prerequisites import prerequisites
+
+    found = prerequisites(graph, [record])
+    name = generation.record_id
+    needs = tuple((name(row), str(generation.records[row]["name"])) for row in found.order)
+    return Bundle(needs, tuple(tuple(map(name, circle)) for circle in found.cycles))
