@@ -107,19 +107,22 @@ def graph(generation: Generation, name: str | None) -> dict[str, Json]:
     return {"node": label(node), "degree": degree, "neighbours": neighbours}
 
 
-def dot(generation: Generation, name: str, radius: int) -> str:
-    """What stands around a record, for Graphviz.
+def drawing(generation: Generation, *, name: str, radius: int, picture: Path | None) -> dict[str, Json]:
+    """What stands around a record, for Graphviz, and as a picture where one is asked for.
 
     Raises:
-        UsageError: there is no such record, or no edge at all.
+        UsageError: there is no such record, or no edge at all; or the picture cannot be drawn there.
+        Unavailable: matplotlib is not installed.
     """
+    from retrieve_cli.indexes.graph.drawing import draw
     from retrieve_cli.indexes.graph.picture import to_dot
 
     edges = open_graph(generation)
     if edges is None:
         raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
-    node = _node(edges, generation, name)
-    return to_dot(edges, node, radius=radius, record=generation.record_id)
+    node, record = _node(edges, generation, name), generation.record_id
+    nodes = None if picture is None else draw(edges, node, picture, radius=radius, record=record)
+    return {"dot": to_dot(edges, node, radius=radius, record=record), "nodes": nodes}
 
 
 def _node(edges: Graph, generation: Generation, name: str) -> int:

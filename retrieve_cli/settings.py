@@ -175,6 +175,7 @@ class GraphSettings:
 @dataclass(frozen=True, slots=True)
 class ExpansionSettings:
     enabled: bool | None = None
+    method: Literal["paths", "pagerank"] = "paths"
     depth: int = _bounded(2, 1, 10)
     max_nodes: int = _bounded(200, 1)
     decay: float = _bounded(0.7, 0, 1)

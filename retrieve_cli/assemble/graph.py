@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +12,12 @@ from retrieve_cli import pickles
 from retrieve_cli.contracts import Bundle, Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.generation import GRAPH, Generation
-from retrieve_cli.settings import Settings
+from retrieve_cli.settings import ExpansionSettings, Settings
 
 if TYPE_CHECKING:
     from retrieve_cli.indexes.columns import Columns
     from retrieve_cli.indexes.graph.graph import Graph
+    from retrieve_cli.indexes.graph.walks import Walk
     from retrieve_cli.stages.expand import Found
 
 
@@ -92,7 +93,29 @@ def walk(graph: Graph, generation: Generation, settings: Settings, seeds: Sequen
     walks = {kind: WALKS.get(kind, SHARED) for kind in chosen.kinds} if chosen.kinds else None
     reach = Reach(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
     label = partial(graph.label, record=generation.record_id)
+    if chosen.method == "pagerank":
+        return _ranked(graph, seeds, walks, chosen, label)
     return [Found(path.node, path.score, path.rendered(label)) for path in expand(graph, seeds, reach)]
+
+
+def _ranked(
+    graph: Graph,
+    seeds: Sequence[tuple[int, float]],
+    walks: Mapping[str, Walk] | None,
+    chosen: ExpansionSettings,
+    label: Callable[[int], str],
+) -> list[Found]:
+    """Where a walker ends up who keeps returning to the seeds: the best has the score of one step, the others theirs
+    in proportion."""
+    from retrieve_cli.indexes.graph.pagerank import PageRank
+    from retrieve_cli.stages.expand import Found
+
+    shares = PageRank(graph, walks)(seeds)[: graph.records]
+    shares[[row for row, _ in seeds]] = 0.0
+    order = sorted(shares.nonzero()[0].tolist(), key=lambda row: (-shares[row], row))[: chosen.max_nodes]
+    scores = {row: chosen.decay * float(shares[row] / shares[order[0]]) for row in order}
+    start = label(max(seeds, key=lambda seed: seed[1])[0])
+    return [Found(row, score, f"{start} —pagerank→ {label(row)} ({score:.2f})") for row, score in scores.items()]
 
 
 def bundle(graph: Graph, generation: Generation, record: int) -> Bundle:

@@ -90,23 +90,28 @@ def graph(
         str | None, typer.Argument(metavar="[ID]", help="A record; or FIELD:VALUE, which records share.")
     ] = None,
     dot: Annotated[bool, typer.Option("--dot", help="Print what stands around it for Graphviz.")] = False,
-    radius: Annotated[int, typer.Option("--radius", metavar="N", help="With --dot: so many edges far.")] = 1,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE", help="Draw what stands around it, as .svg or .png.")
+    ] = None,
+    radius: Annotated[int, typer.Option("--radius", metavar="N", help="Of a drawing: so many edges far.")] = 1,
     *,
     shared: Shared,
 ) -> None:
     """Show the edges between records, and names that lead nowhere; or what leads from a record, and to it."""
     from retrieve_cli import inspection
 
-    if not dot:
+    if not dot and picture is None:
         _show(_look(shared, partial(inspection.graph, name=id_)), shared)
         return
     if id_ is None:
-        raise UsageError("--dot draws what stands around a record", hint="retrieve inspect graph ID --dot")
-    shared.settings()
-    with shared.store.reading():
-        from retrieve_cli.generation import Generation
-
-        print(inspection.dot(Generation(*shared.store.open()), id_, radius), end="")
+        raise UsageError("what stands around a record is drawn", hint="retrieve inspect graph ID --dot")
+    if radius < 1:
+        raise UsageError(f"--radius is {radius}; it takes a whole number from 1", hint="--radius 1")
+    drawn = _look(shared, partial(inspection.drawing, name=id_, radius=radius, picture=picture))
+    if dot:
+        print(drawn["dot"], end="")
+    if picture is not None:
+        shared.talk.say(f"{picture}: {drawn['nodes']} nodes")
 
 
 @app.command()

@@ -63,7 +63,14 @@ def test_a_filter_holds_for_what_comes_in(tools: Path, retrieve: Program) -> Non
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("DEPTH", "1"), ("DECAY", "0.1"), ("MAX_NODES", "2"), ("KINDS", "[part_of]"), ("ENABLED", "false")],
+    [
+        ("DEPTH", "1"),
+        ("DECAY", "0.1"),
+        ("MAX_NODES", "2"),
+        ("KINDS", "[part_of]"),
+        ("ENABLED", "false"),
+        ("METHOD", "pagerank"),
+    ],
 )
 def test_every_key_of_expansion_changes_the_answer(
     tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str, value: str
@@ -103,6 +110,17 @@ def test_the_graph_is_shown_as_a_whole_by_record_and_as_a_picture(tools: Path, r
     assert retrieve("inspect", "graph", "nothing").code == 2
     assert retrieve("inspect", "graph", "--dot").code == 2
     assert retrieve("inspect", "status", "--json").json["graph"] == {"edges": 6}
+
+
+@pytest.mark.parametrize("name", ["around.svg", "around.png"])
+def test_a_neighbourhood_is_drawn(tools: Path, retrieve: Program, tmp_path: Path, name: str) -> None:
+    done = retrieve("inspect", "graph", "cluster", "--picture", tmp_path / name, "--radius", "2")
+    assert done.code == 0, done.err
+    assert "4 nodes" in done.err
+    begins = (tmp_path / name).read_bytes()[:8]
+    assert begins.startswith(b"<?xml" if name.endswith("svg") else b"\x89PNG")
+    assert retrieve("inspect", "graph", "cluster", "--picture", tmp_path / "around.txt").code == 2
+    assert retrieve("inspect", "graph", "cluster", "--picture", tmp_path / "no" / name).code == 2
 
 
 def test_a_catalog_without_edges_has_no_graph_and_says_so(index: Path, retrieve: Program) -> None:
