@@ -36,6 +36,9 @@ LEGS: Mapping[Mode, tuple[str, ...]] = {
 }
 
 
+_MERGED = " > merge"
+_RESCORING = ("expand(", "mmr(")
+"""How steps after which a score means something else are called."""
 _FLOOR = 50
 """Hits that a walk along edges has to see: the score of the last one is where scores of paths begin."""
 
@@ -153,7 +156,7 @@ class Ranker:
         first, method = self._first(legs, k=reach, unit=unit)
         with plan.deadline.timed("search"):
             rankings = self._merged(first([Ranking(query) for query in texts]), queries, unit=unit, keep=reach)
-        steps = [Step(f"{first} > merge" if len(texts) > len(queries) else str(first), rankings)]
+        steps = [Step(f"{first}{_MERGED}" if len(texts) > len(queries) else str(first), rankings)]
         searched = time.perf_counter()
         if reader is not None:
             steps += self._again(pipelines.rerank(reader, self.settings, k=reach if tail else k), rankings, plan)
@@ -285,6 +288,7 @@ class Ranker:
     def score_card(self, ranked: Ranked) -> dict[str, Json]:
         """All that decides what a score of this ranking means: two of the same card are worth the same."""
         fusion = pipelines.fusion_of(self.settings)
+        moved = [step.name for step in ranked.steps if step.name.endswith(_MERGED) or step.name.startswith(_RESCORING)]
         return {
             "recipe": sha1(self.generation.manifest.recipe),
             "unit": ranked.unit,
@@ -294,6 +298,7 @@ class Ranker:
             # Over all rows, a score does not depend on how many candidates there are.
             "depth": None if len(ranked.legs) == 1 or fusion.over_all_rows else ranked.depth,
             "rerank": [ranked.reranker, self.settings.rerank.interpolate] if ranked.reranker else None,
+            **({"rescored": moved} if moved else {}),
         }
 
     def pipeline(self, legs: Sequence[str], *, k: int, unit: Unit) -> tuple[list[Stage], str]:

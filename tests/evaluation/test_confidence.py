@@ -151,3 +151,13 @@ def test_the_rates_are_what_a_count_over_fresh_queries_shows(gold: Path, retriev
     accepted, rejected = calibration.at(0.3)
     assert float(np.mean(taken[False])) == pytest.approx(accepted, abs=0.15)
     assert 1 - float(np.mean(taken[True])) == pytest.approx(rejected, abs=0.2)
+
+
+def test_scores_that_mean_something_else_have_no_confidence(
+    gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert retrieve("eval", "--gold", gold, "--calibrate").code == 0
+    assert "confidence" in retrieve("query", "count the cells", "--json").json
+    assert "confidence" not in retrieve("query", "count the cells", "--also", "how many cells", "--json").json
+    monkeypatch.setenv("RETRIEVE_DIVERSITY__MMR", "0.5")
+    assert "confidence" not in retrieve("query", "count the cells", "--json").json
