@@ -487,11 +487,21 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """A record that another one requires."""
+
+    id: str
+    name: str
+    text: str
+    """Its first chunk."""
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
     """What a result requires, directly or not."""
 
-    needs: tuple[tuple[str, str], ...]
-    """Id and name of each, after all that it needs itself."""
+    needs: tuple[Need, ...]
+    """Each after all that it needs itself."""
     cycles: tuple[tuple[str, ...], ...] = ()
     """Ids of records that need one another."""
 

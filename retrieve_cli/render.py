@@ -102,7 +102,7 @@ def _span_json(span: Span) -> dict[str, Json]:
 
 
 def _bundle_json(bundle: Bundle) -> dict[str, Json]:
-    needs = [{"id": each, "name": name} for each, name in bundle.needs]
+    needs = [{"id": need.id, "name": need.name, "content": need.text} for need in bundle.needs]
     return {"needs": needs, "cycles": [list(circle) for circle in bundle.cycles]}
 
 

@@ -64,7 +64,7 @@ def _bundles(answer: Answer) -> Iterator[str]:
     for rank, result in enumerate(answer.results, 1):
         if result.bundle is None:
             continue
-        needs = ", ".join(each for each, _ in result.bundle.needs) or "nothing"
+        needs = ", ".join(need.id for need in result.bundle.needs) or "nothing"
         yield f"{rank}. {result.record['id']} needs: {needs}"
         yield from (f"   these need one another: {', '.join(circle)}" for circle in result.bundle.cycles)
 

@@ -62,7 +62,8 @@ def spend(
 
     `found` are the same results before they had neighbours: a result that does not fit with what stands around it is
     shown as the hit alone, and so are, each at its turn, the hits that were merged into it. A hit that does not fit
-    even so is left out, and a later one may still fit. What is counted is `Result.text`, each by itself.
+    even so is left out, and a later one may still fit. Last come their bundles, in the same order, each whole or not
+    at all. What is counted is `Result.text` and the texts of bundles, each by itself.
     """
     room = _Room(max_chunks, max_tokens, counter() if max_tokens is not None else None)
     by_id = {result.hit.id: result for result in results}
@@ -81,7 +82,19 @@ def spend(
             whole.add(name)
         else:
             cut.append((name, why))
+    kept = [_with_bundle(result, room, cut) for result in kept]
     return tuple(kept), room.spent(tuple(cut))
+
+
+def _with_bundle(result: Result, room: _Room, cut: list[tuple[str, str]]) -> Result:
+    """The result with what it requires, where that fits; why not is added to `cut`."""
+    if result.bundle is None:
+        return result
+    lost = room.take_texts([need.text for need in result.bundle.needs])
+    if lost is None:
+        return result
+    cut.append((result.hit.id, f"shown without what it requires, which {lost}"))
+    return replace(result, bundle=None)
 
 
 def _fitted(result: Result, room: _Room, seed: str | None) -> tuple[Result | None, str | None]:
@@ -110,10 +123,16 @@ class _Room:
 
     def take(self, span: Span) -> str | None:
         """Takes the room of a text; where there is not as much, takes none and says how much that would be."""
-        chunks = len(span)
+        return self._take(len(span), [span.text])
+
+    def take_texts(self, texts: Sequence[str]) -> str | None:
+        """The same of several texts, a chunk each: all or none."""
+        return self._take(len(texts), texts)
+
+    def _take(self, chunks: int, texts: Sequence[str]) -> str | None:
         if self._max_chunks is not None and self._chunks + chunks > self._max_chunks:
             return _of(chunks, "chunk", self._max_chunks - self._chunks, self._max_chunks)
-        tokens = 0 if self._counter is None else self._counter.tokenizer.count(span.text)
+        tokens = 0 if self._counter is None else sum(map(self._counter.tokenizer.count, texts))
         if self._max_tokens is not None and self._tokens + tokens > self._max_tokens:
             return _of(tokens, "token", self._max_tokens - self._tokens, self._max_tokens)
         self._chunks += chunks

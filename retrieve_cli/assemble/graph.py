@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli import pickles
-from retrieve_cli.contracts import Bundle, Json
+from retrieve_cli.contracts import Bundle, Json, Need
 from retrieve_cli.errors import UsageError
 from retrieve_cli.generation import GRAPH, Generation
 from retrieve_cli.settings import ExpansionSettings, Settings
@@ -123,6 +123,13 @@ def bundle(graph: Graph, generation: Generation, record: int) -> Bundle:
     from retrieve_cli.indexes.graph.prerequisites import prerequisites
 
     found = prerequisites(graph, [record])
-    name = generation.record_id
-    needs = tuple((name(row), str(generation.records[row]["name"])) for row in found.order)
-    return Bundle(needs, tuple(tuple(map(name, circle)) for circle in found.cycles))
+    firsts = generation.starts[list(found.order)].tolist()
+    needs = (
+        Need(
+            id=generation.record_id(row),
+            name=str(generation.records[row]["name"]),
+            text=str(generation.chunks[first]["text"]),
+        )
+        for row, first in zip(found.order, firsts, strict=True)
+    )
+    return Bundle(tuple(needs), tuple(tuple(map(generation.record_id, circle)) for circle in found.cycles))

@@ -68,7 +68,7 @@ def query(
         bool | None, typer.Option("--expand/--no-expand", help="Bring in what hits lead to.  [default: in hybrid mode]")
     ] = None,
     bundle: Annotated[
-        bool | None, typer.Option("--bundle", help="Name what each result requires, in an order to run.")
+        bool | None, typer.Option("--bundle", help="Add what each result requires, in an order to run.")
     ] = None,
     gate: Annotated[
         bool | None, typer.Option("--gate/--no-gate", help="Search only the groups that a first pass picks.")

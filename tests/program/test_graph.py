@@ -96,6 +96,18 @@ def test_a_bundle_names_what_is_needed_in_an_order_that_can_be_run(tools: Path, 
     assert circle["cycles"] == [["writer", "mirror"]]
 
 
+def test_a_bundle_counts_in_the_budget_and_is_there_whole_or_not_at_all(tools: Path, retrieve: Program) -> None:
+    whole = retrieve("query", "cluster single-cell data", "-k", "1", "--bundle", "--json", "--max-chunks", "4").json
+    assert (whole["budget"]["chunks"], len(whole["results"][0]["bundle"]["needs"])) == (4, 3)
+    assert "Scores pairs" in str(whole["results"][0]["bundle"]["needs"])
+    tight = retrieve("query", "cluster single-cell data", "-k", "1", "--bundle", "--json", "--max-chunks", "3").json
+    assert tight["budget"]["chunks"] == 1
+    assert "bundle" not in tight["results"][0]
+    assert "shown without what it requires, which takes 3 chunks" in tight["budget"]["cut"][0]["why"]
+    tokens = retrieve("query", "cluster single-cell data", "--bundle", "--json", "--max-tokens", "40").json["budget"]
+    assert tokens["tokens"] <= 40
+
+
 def test_the_graph_is_shown_as_a_whole_by_record_and_as_a_picture(tools: Path, retrieve: Program) -> None:
     whole = retrieve("inspect", "graph", "--json").json
     assert (whole["edges"], whole["kinds"]) == (6, {"requires": 6})
