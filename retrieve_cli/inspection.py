@@ -15,7 +15,7 @@ from retrieve_cli.assemble import encoders, pipelines
 from retrieve_cli.assemble.graph import open_graph
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.generation import CHUNKS, GRAPH, RECORDS, Generation
+from retrieve_cli.generation import CHUNKS, COLUMNS, GRAPH, RECORDS, Generation
 from retrieve_cli.settings import Settings
 from retrieve_cli.store import Store
 
@@ -34,9 +34,17 @@ def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
         "built": dict(manifest.built),
         "sources": [asdict(source) for source in manifest.sources],
         "recipe": dict(manifest.recipe),
+        **_columns(generation),
         "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
         "files": {name: asdict(entry) for name, entry in manifest.files.items()},
     }
+
+
+def _columns(generation: Generation) -> dict[str, Json]:
+    """The fields that records can be filtered by, and how many records have more in one than is kept of it."""
+    if COLUMNS not in generation.manifest.files:
+        return {}
+    return {"filters": {"fields": generation.columns.fields, "omitted": generation.columns.omitted}}
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:

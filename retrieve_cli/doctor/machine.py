@@ -158,6 +158,15 @@ _PACKAGES = (
         lambda subject: bool(_source_kinds(subject) & {"http", "sparql"}),
     ),
     _Package(("pyoxigraph",), "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
+    _Package(
+        ("obonet",),
+        "ontologies in OBO (graph.files)",
+        lambda subject: any(path.suffix == ".obo" for path in subject.settings.graph.files),
+    ),
+    *(
+        _Package((name,), "query --file", lambda _: False)
+        for name in ("pydicom", "nibabel", "tifffile", "Pillow", "pynrrd")
+    ),
     _Package(("ir-measures",), "retrieve eval", lambda _: False),
     _Package(("scipy",), "retrieve eval", lambda _: False),
     _Package(("huggingface_hub",), "models.auto_download", lambda subject: subject.settings.models.auto_download),
