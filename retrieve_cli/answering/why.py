@@ -7,7 +7,7 @@ one of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -145,6 +145,7 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
         "search": {"depth": rows, "similarity_top_k": None, "min_score": None, "grade": None, "max_distance": None},
         "diversity": {"per_source": None, "per_group": None, "mmr": None},
         "gating": {"enabled": False},
+        "expansion": {"enabled": False},
     }
     return override(settings, free, where="why")
 
@@ -159,7 +160,7 @@ def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, 
         yield f"it does not pass {' and '.join(failed)}"
     elif not told["may_be_found"]:
         yield "it is not among the records that the query may find"
-    elif (lost := next((i for i, stage in enumerate(told["stages"]) if stage["rank"] is None), None)) is None:
+    elif (lost := _lost(told["stages"])) is None:
         yield _unshown(told["stages"][-1], ranked, answer, at, searcher.generation)
     elif lost == 0:
         yield _not_found(told, ranked, at, searcher)
@@ -169,6 +170,14 @@ def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, 
         name = searcher.generation.chunk_id(at.row)
         if at.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
             yield f"its text is shown in the context of result {rank}, {result.hit.id}"
+
+
+def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
+    """The first stage from which on none has it; None where the last one has. A walk along edges may bring in what
+    the legs did not list."""
+    had = [at for at, stage in enumerate(stages) if stage["rank"] is not None]
+    after = had[-1] + 1 if had else 0
+    return after if after < len(stages) else None
 
 
 def _not_found(told: dict[str, Json], ranked: Ranked, at: _Place, searcher: Searching) -> str:

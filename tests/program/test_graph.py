@@ -197,3 +197,13 @@ def test_tools_that_a_query_implies_are_found_twice_as_often(tmp_path: Path, ret
     plain, expanded = (measured[f"test_with_dependencies{which}"]["R@10"] for which in ("", " expanded"))
     assert expanded >= 2 * plain
     assert measured["test expanded"]["nDCG@10"] >= measured["test"]["nDCG@10"] - 0.01
+
+
+def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, retrieve: Program) -> None:
+    flags = ("cluster single-cell data", "doublets", "--mode", "bm25", "--json")
+    Path("config.yaml").write_text("expansion: {enabled: true}\n")
+    assert retrieve("inspect", "why", *flags).json["verdict"] == "it is result 2"
+    beyond = retrieve("inspect", "why", *flags, "-k", "1").json
+    assert beyond["verdict"].startswith("it is hit 2 of expand(5 seeds, 2 steps), and 1 are asked for")
+    assert set(beyond["legs"]) == {"bm25"}
+    assert beyond["fused"]["rank"] is None
