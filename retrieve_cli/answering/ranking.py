@@ -39,8 +39,6 @@ LEGS: Mapping[Mode, tuple[str, ...]] = {
 _MERGED = " > merge"
 _RESCORING = ("expand(", "mmr(")
 """How steps after which a score means something else are called."""
-_FLOOR = 50
-"""Hits that a walk along edges has to see: the score of the last one is where scores of paths begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ class Ranker:
         tail = pipelines.tail(self.generation, self.settings, k=k)
         expansion = self._expansion(mode)
         reach = self._reach(k, more=bool(tail) or len(texts) > len(queries), read=reader is not None)
-        reach = max(reach, _FLOOR) if expansion else reach
+        reach = max(reach, pipelines.SEEN_BY_EXPANSION) if expansion else reach
         tail = [*expansion, *tail]
         first, method = self._first(legs, k=reach, unit=unit)
         with plan.deadline.timed("search"):

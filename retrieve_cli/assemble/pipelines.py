@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from retrieve_cli.stages.rerank import Reader
 
 
+SEEN_BY_EXPANSION = 50
+"""Hits that a walk along edges has to see: the score of the last one is where scores of paths begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class Indexes:
     """The indexes of a generation, opened."""
@@ -195,7 +199,11 @@ def expansion(generation: Generation, graph: Graph | None, settings: Settings) -
     chosen = settings.expansion
     layout = Layout(generation.starts, generation.chunk_id)
     name = f"expand({chosen.seeds} seeds, {chosen.depth} steps)"
-    return [Expand(partial(walk, graph, generation, settings), layout, seeds=chosen.seeds, name=name)]
+    return [
+        Expand(
+            partial(walk, graph, generation, settings), layout, seeds=chosen.seeds, floor=SEEN_BY_EXPANSION, name=name
+        )
+    ]
 
 
 def _limit(generation: Generation, settings: Settings, *, keep: int) -> Stage:

@@ -23,6 +23,7 @@ from retrieve_cli.evaluation.measures import depth
 from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
 from retrieve_cli.experiments.choices import FORMULAS, Choice
 from retrieve_cli.experiments.recombination import Recombination
+from retrieve_cli.generation import GRAPH
 from retrieve_cli.search import Searcher
 from retrieve_cli.settings import Settings
 
@@ -62,6 +63,8 @@ class Tuned:
     """By fold."""
     reranker: str | None = None
     """What reads the first hits again, where something does."""
+    besides: Sequence[str] = ()
+    """What answers are made of besides, and no value of it was tried: it has no part in the figures here."""
 
     @property
     def recommended(self) -> bool:
@@ -75,7 +78,8 @@ class Tuned:
     @property
     def what(self) -> str:
         """What was tuned."""
-        return "the fused legs" + (f", read again by {self.reranker}" if self.reranker else ", before any reranking")
+        what = "the fused legs" + (f", read again by {self.reranker}" if self.reranker else ", before any reranking")
+        return what + (f", without {' and '.join(self.besides)}" if self.besides else "")
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -134,7 +138,20 @@ def tune(
         p=randomisation(gains),
         chosen=chosen,
         reranker=table.reranker,
+        besides=_besides(searcher, settings),
     )
+
+
+def _besides(searcher: Searcher, settings: Settings) -> list[str]:
+    """What takes part in answers of this index and is not recombined."""
+    diversity = settings.diversity
+    parts = {
+        "the splade leg": searcher.indexes.splade is not None,
+        "what edges bring in": settings.expansion.enabled is not False and GRAPH in searcher.generation.manifest.files,
+        "the gate": settings.gating.enabled,
+        "diversity": (diversity.per_source, diversity.per_group, diversity.mmr) != (None, None, None),
+    }
+    return [name for name, active in parts.items() if active]
 
 
 def _folds(names: Sequence[str], *, seed: int = 0) -> list[Places]:

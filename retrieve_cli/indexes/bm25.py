@@ -8,10 +8,9 @@ form: Robertson, Zaragoza, Taylor 2004), so a weight of 2 equals writing the fie
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,15 +19,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from retrieve_cli import pickles
-from retrieve_cli.contracts import Candidates, Field, Json, Unit
+from retrieve_cli.contracts import Field, Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.indexes.analyzer import Analyzer
-from retrieve_cli.indexes.selection import candidates, grouped, masks, rows_of
+from retrieve_cli.indexes.selection import ScoringIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.contracts import Rows, Vectors
 
     Floats = NDArray[np.float64]
 
@@ -226,41 +225,10 @@ class Bm25Writer(Postings):
 # ---------------------------------------------------------------------------------------------------- index
 
 
-class TermIndex(ABC):
-    """What every engine of BM25 does with the scores of all its rows."""
+class TermIndex(ScoringIndex):
+    """What every engine of BM25 is besides: its queries are texts, which it reads in its own way."""
 
-    unit: Unit
     analyzer: Analyzer
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def _scores(self, query: str) -> Vectors:
-        """The query's score for every row, (n,) float32, 0 where none of its terms occurs."""
-
-    def search(
-        self,
-        queries: Sequence[str],
-        *,
-        depth: int,
-        starts: Rows | None = None,
-        allowed: Sequence[Mask | None] | None = None,
-    ) -> list[Candidates]:
-        """The best rows with a term of the query; rows without one are never listed."""
-        found = []
-        for query, mask in zip(queries, masks(queries, allowed), strict=True):
-            scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.flatnonzero(scores), depth, mask))
-        return found
-
-    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
-        scores = self._scores(query)
-        if starts is None:
-            return scores[rows]
-        members, begins = rows_of(rows, starts)
-        return grouped(scores[members], np.append(begins, len(members)))
 
 
 class Bm25Index(TermIndex):

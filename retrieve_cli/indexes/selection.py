@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates
+from retrieve_cli.contracts import Candidates, Unit
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -64,3 +65,40 @@ def candidates(scores: Vectors, among: Rows, depth: int, allowed: Mask | None = 
     within = among if allowed is None else among[allowed[among]]
     rows = best(scores, within, depth)
     return Candidates(rows, scores[rows], mean, deviation, before=len(among), after=len(within))
+
+
+class ScoringIndex(ABC):
+    """A `contracts.Index` that scores all its rows at once, 0 where no term of the query occurs: what it does with the
+    scores."""
+
+    unit: Unit
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def _scores(self, query: Any) -> Vectors:
+        """The query's score for every row, (n,) float32, 0 where none of its terms occurs."""
+
+    def search(
+        self,
+        queries: Sequence[Any],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+    ) -> list[Candidates]:
+        """The best rows with a term of the query; rows without one are never listed."""
+        found = []
+        for query, mask in zip(queries, masks(queries, allowed), strict=True):
+            scores = grouped(self._scores(query), starts)
+            found.append(candidates(scores, np.flatnonzero(scores), depth, mask))
+        return found
+
+    def score(self, query: Any, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
+        scores = self._scores(query)
+        if starts is None:
+            return scores[rows]
+        members, begins = rows_of(rows, starts)
+        return grouped(scores[members], np.append(begins, len(members)))

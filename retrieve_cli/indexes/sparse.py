@@ -8,21 +8,21 @@ bytes: 92 MiB for 100,000 rows of 120 terms.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli import pickles
-from retrieve_cli.contracts import Candidates, Json, TermWeights, Unit
+from retrieve_cli.contracts import Json, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.indexes.selection import candidates, grouped, masks, rows_of
+from retrieve_cli.indexes.selection import ScoringIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows, Terms, Vectors
+    from retrieve_cli.contracts import Rows, Terms, Vectors
 
 _HINT = "retrieve inspect verify"
 
@@ -99,7 +99,7 @@ class SparseWriter:
         return int(stored["length"])
 
 
-class SparseIndex:
+class SparseIndex(ScoringIndex):
     """`splade.pkl`, opened. A `contracts.Index` whose queries are `TermWeights`."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
@@ -119,29 +119,6 @@ class SparseIndex:
 
     def __len__(self) -> int:
         return self._length
-
-    def search(
-        self,
-        queries: Sequence[TermWeights],
-        *,
-        depth: int,
-        starts: Rows | None = None,
-        allowed: Sequence[Mask | None] | None = None,
-    ) -> list[Candidates]:
-        """The best rows with a term of the query; rows without one are never listed."""
-        found = []
-        for query, mask in zip(queries, masks(queries, allowed), strict=True):
-            scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.flatnonzero(scores), depth, mask))
-        return found
-
-    def score(self, query: TermWeights, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
-        scores = self._scores(query)
-        if starts is None:
-            return scores[rows]
-        members, begins = rows_of(rows, starts)
-        return grouped(scores[members], np.append(begins, len(members)))
 
     def shared(self, query: TermWeights, row: int) -> TermWeights:
         """The terms that the query has in common with a row, and what each adds to the row's score."""

@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from retrieve_cli.contracts import Evidence, Hit, Ranking
 from retrieve_cli.stages.retrieve import Layout
 
-FLOOR = 50
-"""The rank whose score is where scores of paths begin."""
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -25,7 +22,7 @@ class Found:
 
 class Expand:
     """Lays scores of paths on the scale of the ranking: `floor + (top - floor) * score`, where the floor is the score
-    at rank 50, and gives each record the better one of that and its own. Where all hits are worth the same, what they
+    at a rank, and gives each record the better one of that and its own. Where all hits are worth the same, what they
     are worth is the range.
 
     So what a hit leads to never stands above it, and what is far from the top leads nowhere. The stage follows the
@@ -33,12 +30,20 @@ class Expand:
     """
 
     def __init__(
-        self, walk: Callable[[Sequence[tuple[int, float]]], list[Found]], layout: Layout, *, seeds: int, name: str
+        self,
+        walk: Callable[[Sequence[tuple[int, float]]], list[Found]],
+        layout: Layout,
+        *,
+        seeds: int,
+        floor: int,
+        name: str,
     ) -> None:
-        """`walk` takes records with scores from 0 to 1; `seeds` hits start it; `name` is its expression."""
+        """`walk` takes records with scores from 0 to 1; `seeds` hits start it; `floor` is the rank whose score is where
+        scores of paths begin; `name` is its expression."""
         self._walk = walk
         self._layout = layout
         self._seeds = seeds
+        self._floor = floor
         self._name = name
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
@@ -49,7 +54,7 @@ class Expand:
         if not hits:
             return ranking
         top = hits[0].score
-        span = top - hits[min(FLOOR, len(hits)) - 1].score or abs(top) or 1.0
+        span = top - hits[min(self._floor, len(hits)) - 1].score or abs(top) or 1.0
         floor = top - span
         best: dict[int, float] = {}
         for hit in hits[: self._seeds]:

@@ -1,5 +1,6 @@
 """Edges between records: built with the index, walked from the first hits, shown, and kept by a sync."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,14 @@ def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, re
     assert beyond["verdict"].startswith("it is hit 2 of expand(5 seeds, 2 steps), and 1 are asked for")
     assert set(beyond["legs"]) == {"bm25"}
     assert beyond["fused"]["rank"] is None
+
+
+def test_tuning_says_that_it_leaves_out_what_edges_bring_in(tools: Path, tmp_path: Path, retrieve: Program) -> None:
+    gold = tmp_path / "gold.jsonl"
+    topics = [
+        {"query": f"paints wall number {at % 8}", "relevant": [f"other{at % 8}"], "id": str(at)} for at in range(40)
+    ]
+    gold.write_text("".join(json.dumps(topic) + "\n" for topic in topics))
+    assert "without what edges bring in" in retrieve("eval", "--gold", gold, "--tune").out
+    Path("config.yaml").write_text("expansion: {enabled: false}\n")
+    assert "without what edges" not in retrieve("eval", "--gold", gold, "--tune").out

@@ -19,7 +19,7 @@ def ranking(scores: dict[int, float], allowed: np.ndarray | None = None) -> Rank
 
 
 def expanded(before: Ranking, found: Sequence[Found], seeds: int = 3) -> Ranking:
-    (after,) = Expand(lambda _: list(found), LAYOUT, seeds=seeds, name="expand")([before])
+    (after,) = Expand(lambda _: list(found), LAYOUT, seeds=seeds, floor=50, name="expand")([before])
     return after
 
 
@@ -67,7 +67,7 @@ def test_a_walk_starts_from_the_first_hits_with_their_share_of_the_range() -> No
         return []
 
     before = ranking({4: 3.0, 1: 2.0, 2: 1.0})
-    assert Expand(walk, LAYOUT, seeds=2, name="expand")([before])[0].hits == before.hits
+    assert Expand(walk, LAYOUT, seeds=2, floor=50, name="expand")([before])[0].hits == before.hits
     assert asked == [[(4, 1.0), (1, 0.5)]]
 
 
