@@ -55,7 +55,7 @@ def rerank() -> bool:
     """Median seconds of both, in turn, and how far their scores are apart."""
     from sentence_transformers import CrossEncoder
 
-    from retrieve_cli.encoders.cross.folder import read_cross_folder
+    from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
     from retrieve_cli.encoders.cross.scorer import CrossScorer
 
     shutil.rmtree(CACHE, ignore_errors=True)

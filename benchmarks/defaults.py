@@ -57,10 +57,10 @@ def table() -> bool:
 ENCODE = """
 import json, sys, time
 from pathlib import Path
-from retrieve_cli.settings import Settings
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
-from retrieve_cli.search import Searcher
-from retrieve_cli.store import Store
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.store import Store
 searcher = Searcher(Store(Path(sys.argv[1])), Settings())
 queries = [Query(text) for text in json.load(sys.stdin)]
 begun = time.perf_counter()

@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.process import WORK
 from benchmarks.speed import line
-from retrieve_cli.answering.context import in_context
 from retrieve_cli.contracts import Hit, Result
-from retrieve_cli.tables import Table, TableWriter
+from retrieve_cli.search.context import in_context
+from retrieve_cli.storage.tables import Table, TableWriter
 
 SIZES = (1_000, 10_000, 100_000)
 EACH, HITS, WINDOW, ROUNDS = 50, 10, 2, 300

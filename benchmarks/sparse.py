@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.process import WORK
 from benchmarks.speed import line
-from retrieve_cli import pickles
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.indexes.sparse import SparseIndex, SparseWriter
+from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.storage import pickles
 
 DOCUMENTS, VOCABULARY = 100_000, 30_522
 DOCUMENT_TERMS, QUERY_TERMS = 120, 30

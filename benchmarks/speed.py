@@ -88,10 +88,10 @@ def help_text() -> bool:
 
 def warm_query() -> bool:
     """Queries in one process, encode included, by stage."""
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Request
-    from retrieve_cli.search import Searcher
-    from retrieve_cli.settings import Settings
-    from retrieve_cli.store import Store
+    from retrieve_cli.search.searcher import Searcher
+    from retrieve_cli.storage.store import Store
 
     searcher = Searcher(Store(ARTIFACTS), Settings())
     texts = [json.loads(each)["text"] for each in (DATA / "biotools" / "queries.jsonl").open(encoding="utf-8")]
@@ -114,7 +114,7 @@ def throughput() -> bool:
 
     from benchmarks.naive import MODEL
     from retrieve_cli.assemble.encoders import encoder_to_build
-    from retrieve_cli.settings import Settings
+    from retrieve_cli.config.settings import Settings
 
     records = [json.loads(each) for each in CORPUS.open(encoding="utf-8")][::10]
     texts = [f"{record['title']}: {record['text']}" for record in records]
@@ -138,10 +138,10 @@ def bm25_latency() -> bool:
     """One query at 100,000 documents, against rank_bm25 over the same terms."""
     from rank_bm25 import BM25Okapi
 
-    from retrieve_cli import pickles
     from retrieve_cli.contracts import Field
-    from retrieve_cli.indexes.analyzer import Analyzer
-    from retrieve_cli.indexes.bm25 import Bm25Index, Bm25Writer, Formula
+    from retrieve_cli.retrievers.analyzer import Analyzer
+    from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer, Formula
+    from retrieve_cli.storage import pickles
 
     words = " ".join(json.loads(each)["text"] for each in CORPUS.open(encoding="utf-8")).split()
     generator = np.random.default_rng(0)

@@ -1,3 +1,26 @@
-"""`retrieve`: build a hybrid index from a catalog or a folder of documents, and query it, offline and fast."""
+"""`retrieve`: hybrid search over catalogs and folders of documents, fully offline. This is the plan of the package.
+
+    in :  sources -> Record -> chunking -> Chunk -> encoders -> retriever writers -> storage: generations/<id>/
+    out:  Request -> queries -> Query -> Pipeline -> Ranking -> Answer -> output
+
+Indexing (`ingest/`) and searching (`search/`) each read top to bottom in that order and meet only in storage. A room
+imports only from rooms below it; rooms in one line do not know one another. tests/program/test_structure.py reads this
+list and holds every import to it.
+
+    __main__        python -m retrieve_cli
+    cli             one file per command: parse, call, print
+    serving         HTTP: thin adapters over search and the models
+    experiments     what is done with judged queries: evaluate, compare, ablate, tune, calibrate, report
+    doctor          what is wrong and the command that fixes it
+    inspect         status, records, why, history, diff, verify
+    output          Answer -> text, table, json, jsonl, csv, md, trec; the journal of runs
+    models          which models the stages need; list, pull, verify, export
+    search ingest   Request -> Answer over the current generation; sources -> published generation
+    assemble        settings -> parts: names the concrete sources, encoders, retrievers and rerankers
+    sources chunking encoders retrievers graph queries stages evaluation records
+    storage web config
+    contracts       what flows and what is promised
+    errors          every failure a user can act on
+"""
 
 __version__ = "0.1.0"

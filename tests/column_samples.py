@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from retrieve_cli.indexes.columns import Columns, ColumnsWriter
+from retrieve_cli.records.columns import Columns
+from retrieve_cli.records.columns_writer import ColumnsWriter
 
 Row = dict[str, Any]
 

@@ -6,7 +6,7 @@ import string
 from pathlib import Path
 from typing import Any
 
-from retrieve_cli.encoders.cross.folder import CrossFolder, read_cross_folder
+from retrieve_cli.encoders.cross.cross_folder import CrossFolder, read_cross_folder
 
 SIZES = {"hidden_size": 36, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 52}
 

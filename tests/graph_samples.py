@@ -10,12 +10,12 @@ import networkx as nx
 from column_samples import columns, record
 from hypothesis import strategies as st
 
-from retrieve_cli import pickles
-from retrieve_cli.indexes.columns import Columns
-from retrieve_cli.indexes.graph.edges import Edge, Node
-from retrieve_cli.indexes.graph.graph import Graph
-from retrieve_cli.indexes.graph.walks import Walk, damping
-from retrieve_cli.indexes.graph.writer import GraphWriter
+from retrieve_cli.graph.edges import Edge, Node
+from retrieve_cli.graph.graph import Graph
+from retrieve_cli.graph.walks import Walk, damping
+from retrieve_cli.graph.writer import GraphWriter
+from retrieve_cli.records.columns import Columns
+from retrieve_cli.storage import pickles
 
 NODES = 6
 KINDS = ("requires", "compatible_with", "seen_with")

@@ -1,1 +1,1 @@
-"""Settings to parts: the only room that names a concrete source, chunker, encoder, index or stage."""
+"""Settings to parts: the only room that names a concrete source, encoder, retriever, engine or reranker."""

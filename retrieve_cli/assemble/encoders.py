@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Json, ModelCard
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.settings import Settings
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.devices import Device
@@ -111,8 +111,8 @@ def _transformer(
     settings: Settings, model: str, query_prefix: str | None, passage_prefix: str | None, *, device: Device
 ) -> Encoder:
     from retrieve_cli.encoders.devices import choose
-    from retrieve_cli.encoders.folder import read_folder
     from retrieve_cli.encoders.locate import locate
+    from retrieve_cli.encoders.model_folder import read_folder
 
     chosen = settings.encoder
     place = locate(model, settings.models.dir, download=settings.models.auto_download)

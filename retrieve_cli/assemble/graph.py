@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli import pickles
+from retrieve_cli.config.settings import ExpansionSettings, Settings
 from retrieve_cli.contracts import Bundle, Json, Need
 from retrieve_cli.errors import UsageError
-from retrieve_cli.generation import GRAPH, Generation
-from retrieve_cli.settings import ExpansionSettings, Settings
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.generation import GRAPH, Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.indexes.columns import Columns
-    from retrieve_cli.indexes.graph.graph import Graph
-    from retrieve_cli.indexes.graph.walks import Walk
+    from retrieve_cli.graph.graph import Graph
+    from retrieve_cli.graph.walks import Walk
+    from retrieve_cli.records.columns import Columns
     from retrieve_cli.stages.expand import Found
 
 
@@ -45,10 +45,10 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, int] |
     Raises:
         UsageError: a file of edges is none.
     """
-    from retrieve_cli.indexes.graph.edges import read_edges
-    from retrieve_cli.indexes.graph.graph import Graph
-    from retrieve_cli.indexes.graph.ontology import is_ontology, read_ontology
-    from retrieve_cli.indexes.graph.writer import GraphWriter
+    from retrieve_cli.graph.edges import read_edges
+    from retrieve_cli.graph.graph import Graph
+    from retrieve_cli.graph.ontology import is_ontology, read_ontology
+    from retrieve_cli.graph.writer import GraphWriter
 
     ids, names = columns.column("id"), columns.column("name")
     if ids is None or names is None:
@@ -78,15 +78,15 @@ def open_graph(generation: Generation) -> Graph | None:
     """
     if GRAPH not in generation.manifest.files:
         return None
-    from retrieve_cli.indexes.graph.graph import Graph
+    from retrieve_cli.graph.graph import Graph
 
     return Graph(pickles.load(generation.folder / GRAPH))
 
 
 def walk(graph: Graph, generation: Generation, settings: Settings, seeds: Sequence[tuple[int, float]]) -> list[Found]:
     """The records that seeds (row, score from 0 to 1) lead to, best first, each with the path to it."""
-    from retrieve_cli.indexes.graph.expand import Reach, expand
-    from retrieve_cli.indexes.graph.walks import SHARED, WALKS
+    from retrieve_cli.graph.expand import Reach, expand
+    from retrieve_cli.graph.walks import SHARED, WALKS
     from retrieve_cli.stages.expand import Found
 
     chosen = settings.expansion
@@ -107,7 +107,7 @@ def _ranked(
 ) -> list[Found]:
     """Where a walker ends up who keeps returning to the seeds: the best has the score of one step, the others theirs
     in proportion."""
-    from retrieve_cli.indexes.graph.pagerank import PageRank
+    from retrieve_cli.graph.pagerank import PageRank
     from retrieve_cli.stages.expand import Found
 
     shares = PageRank(graph, walks)(seeds)[: graph.records]
@@ -120,7 +120,7 @@ def _ranked(
 
 def bundle(graph: Graph, generation: Generation, record: int) -> Bundle:
     """What a record requires, in an order that can be run."""
-    from retrieve_cli.indexes.graph.prerequisites import prerequisites
+    from retrieve_cli.graph.prerequisites import prerequisites
 
     found = prerequisites(graph, [record])
     firsts = generation.starts[list(found.order)].tolist()

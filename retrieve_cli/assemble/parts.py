@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from retrieve_cli.assemble import graph
 from retrieve_cli.assemble.encoders import encoder_to_build
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import (
     Chunk,
     Chunker,
@@ -23,12 +24,11 @@ from retrieve_cli.contracts import (
     Unit,
 )
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.generation import COLUMNS_CARD
-from retrieve_cli.settings import Settings
+from retrieve_cli.records import columns
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
-    from retrieve_cli.indexes.columns import Columns
+    from retrieve_cli.records.columns import Columns
 
 
 class TextIndex(Protocol):
@@ -84,7 +84,8 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
     chunkers = _chunkers(kinds, encoder, settings)
     unit = _text_unit(kinds, settings)
     text_index, text_card = _text_index(unit, settings)
-    from retrieve_cli.indexes import dense, tokens
+    from retrieve_cli.retrievers import dense
+    from retrieve_cli.storage import token_table
 
     chosen = settings.dense
     parameters = dense.Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction)
@@ -104,9 +105,9 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             "encoder": asdict(encoder.card),
             "bm25": text_card,
             "dense": parameters.card,
-            "columns": COLUMNS_CARD,
+            "columns": columns.CARD,
             "graph": graph.card(settings),
-            **({"tokens": tokens.CARD} if keeps_tokens else {}),
+            **({"tokens": token_table.CARD} if keeps_tokens else {}),
             **({"splade": dict(sparse.card)} if sparse else {}),
         },
         sparse=sparse,
@@ -165,9 +166,9 @@ def _text_unit(kinds: Collection[str], settings: Settings) -> Unit:
 
 
 def _text_index(unit: Unit, settings: Settings) -> tuple[TextIndex, Mapping[str, Json]]:
-    from retrieve_cli.indexes.analyzer import Analyzer
-    from retrieve_cli.indexes.bm25 import Bm25Writer, Formula
-    from retrieve_cli.indexes.rank_bm25 import RankBm25Writer
+    from retrieve_cli.retrievers.analyzer import Analyzer
+    from retrieve_cli.retrievers.bm25 import Bm25Writer, Formula
+    from retrieve_cli.retrievers.rank_bm25 import RankBm25Writer
 
     bm25 = settings.bm25
     analyzer = Analyzer(stemming=bm25.stemming, stop_words=bm25.stop_words)

@@ -13,15 +13,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.encoders import query_card
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.generation import BM25, CHUNKS, DENSE, RECORDS, SPLADE, Generation
-from retrieve_cli.settings import Settings
+from retrieve_cli.records.columns import columns_of
+from retrieve_cli.storage.generation import BM25, CHUNKS, DENSE, RECORDS, SPLADE, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
-    from retrieve_cli.indexes.analyzer import Analyzer
-    from retrieve_cli.indexes.graph.graph import Graph
+    from retrieve_cli.graph.graph import Graph
+    from retrieve_cli.retrievers.analyzer import Analyzer
     from retrieve_cli.stages.fusion import Fusion
     from retrieve_cli.stages.rerank import Reader
 
@@ -48,18 +49,18 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
     Raises:
         IndexCorrupt: one is damaged, or they disagree about their rows.
     """
-    from retrieve_cli import pickles
-    from retrieve_cli.indexes import dense as dense_index
+    from retrieve_cli.retrievers import dense as dense_index
+    from retrieve_cli.storage import pickles
 
     stored = pickles.load(generation.folder / BM25)
     backend = stored.get("backend") if isinstance(stored, dict) else None
     bm25: Any
     if backend == "impacts":
-        from retrieve_cli.indexes.bm25 import Bm25Index
+        from retrieve_cli.retrievers.bm25 import Bm25Index
 
         bm25 = Bm25Index(stored)
     elif backend == "rank_bm25":
-        from retrieve_cli.indexes.rank_bm25 import RankBm25Index
+        from retrieve_cli.retrievers.rank_bm25 import RankBm25Index
 
         bm25 = RankBm25Index(stored)
     else:
@@ -82,8 +83,8 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
 def _splade(generation: Generation) -> Index | None:
     if SPLADE not in generation.manifest.files:
         return None
-    from retrieve_cli import pickles
-    from retrieve_cli.indexes.sparse import SparseIndex
+    from retrieve_cli.retrievers.splade import SparseIndex
+    from retrieve_cli.storage import pickles
 
     index = SparseIndex(pickles.load(generation.folder / SPLADE))
     generation.expect(SPLADE, len(index))
@@ -97,7 +98,7 @@ def stored_vectors(generation: Generation, rows: Rows) -> Vectors:
     Raises:
         IndexCorrupt: the dense index is damaged.
     """
-    from retrieve_cli.indexes import dense as dense_index
+    from retrieve_cli.retrievers import dense as dense_index
 
     return dense_index.open_index(generation.folder / DENSE, hnsw_ef_search=1).vectors(rows)
 
@@ -145,7 +146,7 @@ def gate(first: Stage, second: Stage, generation: Generation, settings: Settings
     from retrieve_cli.stages.gate import Gate
 
     chosen = settings.gating
-    groups, names = generation.columns.groups(chosen.field)
+    groups, names = columns_of(generation).groups(chosen.field)
     return Gate(
         first,
         second,
@@ -212,7 +213,7 @@ def _limit(generation: Generation, settings: Settings, *, keep: int) -> Stage:
     diversity = settings.diversity
     caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
     if diversity.per_group is not None:
-        groups, _ = generation.columns.groups(settings.gating.field)
+        groups, _ = columns_of(generation).groups(settings.gating.field)
         caps.append(per_group(diversity.per_group, groups))
     return Limit(caps, keep=keep)
 

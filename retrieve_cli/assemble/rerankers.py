@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.assemble.servers import client
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.generation import TOKENS, Generation
-from retrieve_cli.settings import Settings
+from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
     from retrieve_cli.encoders.late_interaction import LateInteraction
     from retrieve_cli.encoders.remote.chat import ListwiseSelector
-    from retrieve_cli.indexes.tokens import TokenTable
     from retrieve_cli.stages.rerank import Reader
+    from retrieve_cli.storage.token_table import TokenTable
 
 BUILD = "build the index with it: retrieve build (rerank.backend: maxsim)"
 
@@ -58,7 +58,7 @@ def pair_scorer(settings: Settings) -> PairScorer:
 
 
 def _cross_encoder(settings: Settings, model: str) -> PairScorer:
-    from retrieve_cli.encoders.cross.folder import read_cross_folder
+    from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
     from retrieve_cli.encoders.cross.scorer import CrossScorer
     from retrieve_cli.encoders.locate import locate
 
@@ -125,9 +125,9 @@ class _Pairs:
 
 def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], Encoder]) -> LateInteraction:
     """Late interaction over the token vectors of the index, by the encoder that made them."""
-    from retrieve_cli import pickles
     from retrieve_cli.encoders.late_interaction import LateInteraction
-    from retrieve_cli.indexes.tokens import TokenTable
+    from retrieve_cli.storage import pickles
+    from retrieve_cli.storage.token_table import TokenTable
 
     if TOKENS not in generation.manifest.files:
         raise Unavailable("this index holds no token vectors", hint=BUILD)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from retrieve_cli.config.settings import EncoderSettings, RerankSettings
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.settings import EncoderSettings, RerankSettings
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.remote.client import Client

@@ -7,11 +7,11 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.config import source_setting
+from retrieve_cli.config.loading import source_setting
+from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import UsageError
-from retrieve_cli.manifest import Manifest
-from retrieve_cli.settings import Settings, SourceSetting
+from retrieve_cli.storage.manifest import Manifest
 
 if TYPE_CHECKING:
     from retrieve_cli.sources.freshness import Watched
@@ -69,7 +69,7 @@ def watched_of(manifest: Manifest, *, fetched: Path) -> list[tuple[int, Watched]
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
     names: dict[str, Any] = {"name": entry.name, "id_prefix": entry.id_prefix}
     if entry.kind == "docs":
-        from retrieve_cli.sources.folder import FolderSource
+        from retrieve_cli.sources.docs_folder import FolderSource
 
         return FolderSource(_path(entry), name_weight=settings.docs.name_weight, **names)
     from retrieve_cli.sources.fields import FieldMap

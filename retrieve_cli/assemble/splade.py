@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, SparseEncoder, TermWeights
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.ragged_cache import Layout
-from retrieve_cli.settings import Settings
+from retrieve_cli.storage.ragged_cache import Layout
 
 if TYPE_CHECKING:
-    from retrieve_cli.ragged_cache import RaggedCache
-    from retrieve_cli.tables import Table
+    from retrieve_cli.storage.ragged_cache import RaggedCache
+    from retrieve_cli.storage.tables import Table
 
 LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
 """Of the cache of passages' weights."""
@@ -49,7 +49,7 @@ def encoder_to_query(settings: Settings, card: Mapping[str, Json]) -> SparseEnco
 def _encoder(settings: Settings, model: str) -> SparseEncoder:
     from retrieve_cli.encoders.locate import locate
     from retrieve_cli.encoders.splade.encoder import SpladeEncoder
-    from retrieve_cli.encoders.splade.folder import read_splade
+    from retrieve_cli.encoders.splade.splade_folder import read_splade
 
     chosen = settings.splade
     place = locate(model, settings.models.dir, download=settings.models.auto_download)
@@ -79,7 +79,7 @@ def write(
 
     A text that the older index `old` has in one of `rows` is taken over, one that the cache has is not encoded again.
     """
-    from retrieve_cli.indexes.sparse import SparseWriter
+    from retrieve_cli.retrievers.splade import SparseWriter
 
     known = rows if old is not None else {}
     encoded = _encode_missing(encoder, keys, chunks, known=known, cache=cache)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Field, Index, Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.generation import Generation
+from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.pipelines import Indexes
-    from retrieve_cli.indexes.bm25 import Formula
+    from retrieve_cli.retrievers.bm25 import Formula
 
 FORMULA = ("variant", "k1", "b")
 """Keys of the section `bm25` that change its formula and nothing else."""
@@ -27,7 +27,7 @@ def formula_of(generation: Generation, **changes: Any) -> Formula:
     Raises:
         UsageError: its engine has no formula to change.
     """
-    from retrieve_cli.indexes.bm25 import Formula
+    from retrieve_cli.retrievers.bm25 import Formula
 
     recipe = generation.manifest.recipe["bm25"]
     if recipe["backend"] != "impacts":
@@ -38,7 +38,7 @@ def formula_of(generation: Generation, **changes: Any) -> Formula:
 
 def reweighted(indexes: Indexes, formula: Formula) -> Index:
     """The BM25 index with another formula."""
-    from retrieve_cli.indexes.bm25 import Bm25Index
+    from retrieve_cli.retrievers.bm25 import Bm25Index
 
     if not isinstance(indexes.bm25, Bm25Index):
         raise UsageError("this BM25 has a fixed formula", hint="build with bm25.backend: impacts")
@@ -47,8 +47,8 @@ def reweighted(indexes: Indexes, formula: Formula) -> Index:
 
 def without_field_weights(generation: Generation) -> Index:
     """The BM25 index of the same texts, each word counted as often as it stands there, in whichever field."""
-    from retrieve_cli.indexes.analyzer import Analyzer
-    from retrieve_cli.indexes.bm25 import Bm25Index, Bm25Writer
+    from retrieve_cli.retrievers.analyzer import Analyzer
+    from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer
 
     recipe = generation.manifest.recipe["bm25"]
     card = recipe["analyzer"]

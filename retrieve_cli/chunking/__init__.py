@@ -1,1 +1,1 @@
-"""Records to chunks: one file a chunker, and what they share."""
+"""Records to chunks: where a long text is cut."""

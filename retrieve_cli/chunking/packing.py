@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from retrieve_cli.chunking.pieces import Piece
-from retrieve_cli.chunking.tokens import TokenMap
+from retrieve_cli.chunking.token_map import TokenMap
 from retrieve_cli.chunking.writing import Stretch
 
 _CRUMB = 32

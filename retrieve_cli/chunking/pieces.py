@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from retrieve_cli.chunking.blocks import Block, Kind, inner_starts, item_starts, line_starts
-from retrieve_cli.chunking.budget import Budget
 from retrieve_cli.chunking.coherence import Coherence
 from retrieve_cli.chunking.sentences import sentence_starts
-from retrieve_cli.chunking.tokens import TokenMap
+from retrieve_cli.chunking.token_budget import Budget
+from retrieve_cli.chunking.token_map import TokenMap
 
 AFTER_HEADING = 1.0
 AFTER_COLON = 0.3

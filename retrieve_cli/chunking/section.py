@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from retrieve_cli.chunking.blocks import Block, scan
-from retrieve_cli.chunking.budget import Budget
 from retrieve_cli.chunking.coherence import Coherence
 from retrieve_cli.chunking.packing import packed
 from retrieve_cli.chunking.pieces import Cutter
-from retrieve_cli.chunking.tokens import TokenMap
+from retrieve_cli.chunking.token_budget import Budget
+from retrieve_cli.chunking.token_map import TokenMap
 from retrieve_cli.chunking.writing import Stretch, Writer, place, whole
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from retrieve_cli.chunking.blocks import Block
-from retrieve_cli.chunking.budget import Budget
 from retrieve_cli.chunking.coherence import Coherence
 from retrieve_cli.chunking.packing import packed
 from retrieve_cli.chunking.pieces import Cutter
-from retrieve_cli.chunking.tokens import TokenMap
+from retrieve_cli.chunking.token_budget import Budget
+from retrieve_cli.chunking.token_map import TokenMap
 from retrieve_cli.chunking.writing import Stretch, Writer, place, whole
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 from retrieve_cli.errors import UsageError

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from retrieve_cli.chunking.blocks import newlines
-from retrieve_cli.chunking.budget import Budget
-from retrieve_cli.chunking.tokens import TokenMap
+from retrieve_cli.chunking.token_budget import Budget
+from retrieve_cli.chunking.token_map import TokenMap
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.errors import RetrieveError
 

@@ -1,1 +1,1 @@
-"""The commands, one file each: parse, call, print."""
+"""The command line: one file per command; parse, call, print."""

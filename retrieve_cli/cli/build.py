@@ -13,7 +13,7 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.build import Report
+    from retrieve_cli.ingest.build import Report
 
 
 @shared("text", "json")
@@ -34,9 +34,9 @@ def build(
     """Build the index of a catalog or a folder of documents, and make it the live one."""
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
-    from retrieve_cli.build import Limits, build as run
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.settings import SourceSetting
+    from retrieve_cli.config.settings import SourceSetting
+    from retrieve_cli.ingest.build import Limits, build as run
 
     settings = shared.settings("build", max_fail=max_fail)
     if catalog is not None and docs_dir is not None:
@@ -67,7 +67,7 @@ def finish(report: Report, shared: Shared) -> None:
 
 def show(report: Report, shared: Shared, **more: bool) -> None:
     """Prints what was done, with `more` keys in JSON, and names what was refused."""
-    from retrieve_cli.render import dump
+    from retrieve_cli.output.formats import dump
 
     print(dump({**report.to_json(), **more}) if shared.format == "json" else report.sentence())
     for item in report.refused[:5]:

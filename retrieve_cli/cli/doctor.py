@@ -23,7 +23,7 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 def doctor(*, shared: Shared) -> None:
     """Check all that can keep the program from answering well, and name the command that mends it; change nothing."""
     from retrieve_cli.doctor.examine import examine
-    from retrieve_cli.render import dump
+    from retrieve_cli.output.formats import dump
 
     checks = examine(shared.artifacts, shared.config)
     ok = all(check.status != "fail" for check in checks)

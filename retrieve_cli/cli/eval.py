@@ -15,7 +15,7 @@ from retrieve_cli.cli.scaffold import scaffold
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.confidence import Calibration
+    from retrieve_cli.evaluation.calibration import Calibration
     from retrieve_cli.evaluation.judgments import Topic
     from retrieve_cli.experiments.arms import Answers
     from retrieve_cli.experiments.tuning import Tuned
@@ -225,31 +225,32 @@ def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
 
 def _write(tuned: Tuned, shared: Shared) -> None:
     """Puts what is recommended into the configuration."""
-    from retrieve_cli import config_file, durable
-    from retrieve_cli.config import DEFAULT_FILE
+    from retrieve_cli.config import editing
+    from retrieve_cli.config.loading import DEFAULT_FILE
+    from retrieve_cli.storage import durable
 
     path = shared.config or DEFAULT_FILE
     if not tuned.recommended:
         shared.talk.say("nothing is written: no gain beyond noise")
         return
     text = path.read_bytes().decode() if path.exists() else ""
-    durable.put(path, config_file.changed(text, tuned.changes, where=str(path)))
+    durable.put(path, editing.changed(text, tuned.changes, where=str(path)))
     later = "; what changes the index takes effect at the next sync" if "bm25" in tuned.changes else ""
     shared.talk.say(f"{path} is changed{later}")
 
 
 def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:
-    from retrieve_cli.experiments.calibrating import calibrate
+    from retrieve_cli.experiments.calibrate import calibrate
 
     return calibrate(index.searcher, index.settings, topics)
 
 
 def _keep(found: Calibration, index: Answers, shared: Shared) -> None:
     """Puts a calibration beside the generations."""
-    from retrieve_cli import confidence
+    from retrieve_cli.evaluation import calibration
 
     store = shared.store
     with store.writer(wait=index.settings.sync.wait, say=shared.talk.say):
-        aside = confidence.write(store.calibration, [found])
+        aside = calibration.write(store.calibration, [found])
     if aside is not None:
         shared.talk.say(f"note: {store.calibration} could not be read, and is kept as {aside}")

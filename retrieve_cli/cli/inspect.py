@@ -13,7 +13,7 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.generation import Generation
+    from retrieve_cli.storage.generation import Generation
 
 app = typer.Typer(
     help="Look into the index: status, records, one record, one chunk, graph, why, run, verify, history, diff.",
@@ -35,9 +35,9 @@ Id = Annotated[str, typer.Argument(metavar="ID")]
 @shared("text", "json")
 def status(*, shared: Shared) -> None:
     """Show what the live generation is made of."""
-    from retrieve_cli import inspection
+    from retrieve_cli.inspect import views
 
-    _show(_look(shared, partial(inspection.status, artifacts=shared.artifacts)), shared)
+    _show(_look(shared, partial(views.status, artifacts=shared.artifacts)), shared)
 
 
 @app.command()
@@ -51,15 +51,16 @@ def records(
     shared: Shared,
 ) -> None:
     """List the records, all or those that pass every filter."""
-    from retrieve_cli import inspection, render, terminal
+    from retrieve_cli.inspect import views
+    from retrieve_cli.output import formats, terminal
 
     if limit < 0:
         raise UsageError(f"--limit is {limit}; it takes a whole number from 0", hint="--limit 0 shows all of them")
-    found = _look(shared, partial(inspection.records, filters=filter_ or [], limit=limit))
+    found = _look(shared, partial(views.records, filters=filter_ or [], limit=limit))
     if shared.format == "jsonl":
-        print(render.lines(found["records"]), end="")
+        print(formats.lines(found["records"]), end="")
     elif shared.format == "json":
-        print(render.dump(found))
+        print(formats.dump(found))
     else:
         terminal.print_records(found["records"], shared.console())
         shared.talk.say(f"{len(found['records'])} of {found['matched']} records")
@@ -69,18 +70,18 @@ def records(
 @shared("text", "json")
 def record(id_: Id, *, shared: Shared) -> None:
     """Show a record: its fields and weights, the text that was indexed, its chunks."""
-    from retrieve_cli import inspection
+    from retrieve_cli.inspect import views
 
-    _show(_look(shared, partial(inspection.record, record_id=id_)), shared)
+    _show(_look(shared, partial(views.record, record_id=id_)), shared)
 
 
 @app.command()
 @shared("text", "json")
 def chunk(id_: Id, *, shared: Shared) -> None:
     """Show a chunk: where it stands, what was embedded, the terms that BM25 counts."""
-    from retrieve_cli import inspection
+    from retrieve_cli.inspect import views
 
-    _show(_look(shared, partial(inspection.chunk, chunk_id=id_, settings=shared.settings())), shared)
+    _show(_look(shared, partial(views.chunk, chunk_id=id_, settings=shared.settings())), shared)
 
 
 @app.command()
@@ -98,16 +99,16 @@ def graph(
     shared: Shared,
 ) -> None:
     """Show the edges between records, and names that lead nowhere; or what leads from a record, and to it."""
-    from retrieve_cli import inspection
+    from retrieve_cli.inspect import views
 
     if not dot and picture is None:
-        _show(_look(shared, partial(inspection.graph, name=id_)), shared)
+        _show(_look(shared, partial(views.graph, name=id_)), shared)
         return
     if id_ is None:
         raise UsageError("what stands around a record is drawn", hint="retrieve inspect graph ID --dot")
     if radius < 1:
         raise UsageError(f"--radius is {radius}; it takes a whole number from 1", hint="--radius 1")
-    drawn = _look(shared, partial(inspection.drawing, name=id_, radius=radius, picture=picture))
+    drawn = _look(shared, partial(views.drawing, name=id_, radius=radius, picture=picture))
     if dot:
         print(drawn["dot"], end="")
     if picture is not None:
@@ -138,10 +139,10 @@ def why(
     shared: Shared,
 ) -> None:
     """Follow one record (or chunk) through every stage that answers QUERY: where it stands, and where it is lost."""
-    from retrieve_cli.answering.why import why as trace
     from retrieve_cli.cli import requests
     from retrieve_cli.contracts import Request
-    from retrieve_cli.search import Searcher
+    from retrieve_cli.inspect.why import why as trace
+    from retrieve_cli.search.searcher import Searcher
 
     searcher = Searcher(shared.store, shared.settings("search", k=k, mode=mode))
     request = Request(
@@ -162,7 +163,7 @@ def why(
 @shared("text", "json")
 def run(id_: Id, *, shared: Shared) -> None:
     """Show what query --save-run kept."""
-    from retrieve_cli.answering import journal
+    from retrieve_cli.output import journal
 
     shared.settings()
     _show(journal.read(shared.store.runs, id_), shared)
@@ -172,9 +173,9 @@ def run(id_: Id, *, shared: Shared) -> None:
 @shared("text", "json")
 def verify(*, shared: Shared) -> None:
     """Read every byte of the live generation against its manifest; exit 5 and name the file where one is damaged."""
-    from retrieve_cli import inspection
+    from retrieve_cli.inspect import views
 
-    report = inspection.verify(shared.store, shared.settings())
+    report = views.verify(shared.store, shared.settings())
     _show(report, shared)
     if not report["ok"]:
         raise typer.Exit(Exit.INDEX_CORRUPT)
@@ -184,12 +185,13 @@ def verify(*, shared: Shared) -> None:
 @shared("text", "json")
 def history(*, shared: Shared) -> None:
     """List the generations that are kept, newest first: any of them can be made live by sync --rollback ID."""
-    from retrieve_cli import inspection, render, terminal
+    from retrieve_cli.inspect import views
+    from retrieve_cli.output import formats, terminal
 
     shared.settings()
-    found = inspection.history(shared.store)
+    found = views.history(shared.store)
     if shared.format == "json":
-        print(render.dump(found))
+        print(formats.dump(found))
     else:
         terminal.print_history(found, shared.console())
 
@@ -210,8 +212,8 @@ def diff(
 ) -> None:
     """Show what B has differently from A: records, recipe, and how the top ten of queries moved."""
     from retrieve_cli.cli.requests import read_requests
-    from retrieve_cli.comparison import compare
     from retrieve_cli.contracts import Request
+    from retrieve_cli.inspect.diff import compare
 
     queries = [Request(text, str(number)) for number, text in enumerate(query or (), 1)]
     if gold is not None:
@@ -228,7 +230,7 @@ def _lines(path: Path) -> list[bytes]:
 
 def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[str, Any]:
     """What `look` sees in the live generation; damage that it meets is named."""
-    from retrieve_cli.generation import Generation
+    from retrieve_cli.storage.generation import Generation
 
     shared.settings()  # a configuration that is wrong is said, though these commands need none of it
     with shared.store.reading():
@@ -236,9 +238,9 @@ def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[
 
 
 def _show(value: dict[str, Any], shared: Shared) -> None:
-    from retrieve_cli import render, terminal
+    from retrieve_cli.output import formats, terminal
 
     print(
-        render.dump(value) if shared.format == "json" else terminal.outline(value),
+        formats.dump(value) if shared.format == "json" else terminal.outline(value),
         end="\n" if shared.format == "json" else "",
     )

@@ -38,12 +38,12 @@ Name = Annotated[
 @shared("text", "json")
 def list_(*, shared: Shared) -> None:
     """Show what each configured stage needs, whether it is here, where, its size, licence and revision."""
-    from retrieve_cli import render
     from retrieve_cli.models.listing import listing
+    from retrieve_cli.output import formats
 
     found = listing(shared.settings())
     if shared.format == "json":
-        print(render.dump(found))
+        print(formats.dump(found))
         return
     _table(found["models"], shared.console())
     for model in found["models"]:
@@ -83,12 +83,12 @@ def pull(
 @shared("text", "json")
 def verify(name: Name = None, *, shared: Shared) -> None:
     """Read models and their exports byte by byte; exit 5 where one is damaged, 6 where one is missing."""
-    from retrieve_cli import render
     from retrieve_cli.models.verify import verify as check
+    from retrieve_cli.output import formats
 
     report = check(shared.settings(), name)
     if shared.format == "json":
-        print(render.dump(report))
+        print(formats.dump(report))
     for model in report["models"]:
         if shared.format == "text":
             export = f"  export: {model['export']['state']}" if model["export"] else ""
@@ -119,10 +119,10 @@ def export(name: Name = None, *, shared: Shared) -> None:
 
 def _print(done: Sequence[dict[str, Any]], shared: Shared, line: str) -> None:
     """What was done to each model."""
-    from retrieve_cli import render
+    from retrieve_cli.output import formats
 
     if shared.format == "json":
-        print(render.dump({"schema_version": 1, "models": done}))
+        print(formats.dump({"schema_version": 1, "models": done}))
         return
     for model in done:
         shown = {key: "-" if value is None else value for key, value in model.items()}

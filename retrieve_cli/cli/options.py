@@ -20,8 +20,8 @@ from retrieve_cli.errors import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from retrieve_cli.settings import Settings
-    from retrieve_cli.store import Store
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.storage.store import Store
 
 
 class Color(StrEnum):
@@ -87,19 +87,19 @@ class Shared:
 
     @property
     def store(self) -> Store:
-        from retrieve_cli.store import Store  # as the configuration: not on the way to --help
+        from retrieve_cli.storage.store import Store  # as the configuration: not on the way to --help
 
         return Store(self.artifacts)
 
     def settings(self, section: str = "", **flags: object) -> Settings:
         """The configuration with the flags that were given laid over keys of `section`."""
-        from retrieve_cli.config import load
+        from retrieve_cli.config.loading import load
 
         return self.over(load(self.config), section, **flags)
 
     def with_keys(self, keys: Mapping[str, tuple[str, object]]) -> Settings:
         """The configuration with values laid over its keys, each by the flag that gives it."""
-        from retrieve_cli.config import load, override
+        from retrieve_cli.config.loading import load, override
 
         settings = load(self.config)
         for key, (flag, value) in keys.items():
@@ -110,7 +110,7 @@ class Shared:
     @staticmethod
     def over(settings: Settings, section: str, **flags: object) -> Settings:
         """`settings` with the flags that were given laid over keys of `section`."""
-        from retrieve_cli.config import override
+        from retrieve_cli.config.loading import override
 
         for key, value in flags.items():
             if value is not None:
@@ -191,7 +191,7 @@ def _shared(
 ) -> Shared:
     chosen = "json" if json_ else format_
     if chosen not in formats:
-        from retrieve_cli.config import unknown
+        from retrieve_cli.config.loading import unknown
 
         raise unknown(f"value {chosen!r} of --format", chosen, formats)
     return Shared(artifacts, config, chosen, color, Talk(chosen in ("json", "jsonl"), quiet, verbose))

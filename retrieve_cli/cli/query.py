@@ -14,9 +14,9 @@ from retrieve_cli.errors import Exit, printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Answer
-    from retrieve_cli.search import Searcher
-    from retrieve_cli.settings import Settings
+    from retrieve_cli.search.searcher import Searcher
 
 _KEYS = {
     "-k": "search.k",
@@ -121,7 +121,7 @@ def query(
     """Answer a question from the live index, with a reason for every hit."""
     from retrieve_cli.cli import logs, requests
     from retrieve_cli.contracts import Request
-    from retrieve_cli.search import Searcher
+    from retrieve_cli.search.searcher import Searcher
 
     flags = {
         "-k": k, "--mode": mode, "--engine": engine, "--deadline-ms": deadline_ms, "--min-score": min_score,
@@ -171,7 +171,7 @@ def _kept(answers: Sequence[Answer], shared: Shared, settings: Settings) -> list
     """The answers, which now know where they are kept."""
     from dataclasses import replace
 
-    from retrieve_cli.answering import journal
+    from retrieve_cli.output import journal
 
     run_id = journal.save(shared.store.runs, answers, settings)
     shared.talk.say(f"note: kept as run {run_id}: retrieve inspect run {run_id}")
@@ -180,8 +180,8 @@ def _kept(answers: Sequence[Answer], shared: Shared, settings: Settings) -> list
 
 def _log(answers: Sequence[Answer], shared: Shared) -> None:
     """Adds to the log of queries; an answer is not withheld because that fails."""
-    from retrieve_cli.answering import journal
     from retrieve_cli.errors import RetrieveError
+    from retrieve_cli.output import journal
 
     try:
         journal.log(shared.store.runs, answers)
@@ -191,7 +191,7 @@ def _log(answers: Sequence[Answer], shared: Shared) -> None:
 
 def _explain_empty(searcher: Searcher, answers: Sequence[Answer], file: TextIO) -> None:
     """Says of each answer without results where the last hit went: on stderr, where stdout is for a program."""
-    from retrieve_cli.answering.why import why_empty
+    from retrieve_cli.inspect.why import why_empty
 
     for answer in answers:
         if not answer.results:
@@ -200,12 +200,12 @@ def _explain_empty(searcher: Searcher, answers: Sequence[Answer], file: TextIO) 
 
 
 def _print(answers: Sequence[Answer], shared: Shared, *, ids: bool, explain: bool, timing: bool, batch: bool) -> None:
-    from retrieve_cli import render, terminal
+    from retrieve_cli.output import formats, terminal
 
     if ids:
-        sys.stdout.write(render.as_ids(answers))
+        sys.stdout.write(formats.as_ids(answers))
     elif shared.format == "text":
         terminal.print_answers(answers, shared.console(), explain=explain, timing=timing, batch=batch)
     else:
-        formats = render.BATCH_FORMATS if batch else render.FORMATS
-        sys.stdout.write(formats[shared.format](answers))
+        written = formats.BATCH_FORMATS if batch else formats.FORMATS
+        sys.stdout.write(written[shared.format](answers))

@@ -14,9 +14,9 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import UsageError, printable
 
 if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Answer
     from retrieve_cli.experiments.session import Judged
-    from retrieve_cli.settings import Settings
 
 KINDS = ("descriptions", "titles", "headings", "session")
 _MANY = 50
@@ -48,8 +48,8 @@ def scaffold(
     In a session a line is a query and the next one the numbers (or ids) of what is right for it: 1 3, or with grades
     1:3 3:1; an empty one where nothing is. An empty query ends it.
     """
-    from retrieve_cli.config import unknown
-    from retrieve_cli.render import dump
+    from retrieve_cli.config.loading import unknown
+    from retrieve_cli.output.formats import dump
 
     if from_ is not None and from_ not in KINDS:
         raise unknown(f"value {from_!r} of --from", from_, KINDS)
@@ -83,7 +83,7 @@ def _drawn(
     """Writes queries drawn from the live index; their kind, how many, and by reason how many texts became none."""
     from retrieve_cli.assemble.pipelines import open_indexes
     from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter, write
-    from retrieve_cli.generation import Generation
+    from retrieve_cli.storage.generation import Generation
 
     with shared.store.reading():
         generation = Generation(*shared.store.open())
@@ -106,7 +106,7 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
     """Asks and judges until there is no query; each judged one is in the file before the next is asked."""
     from retrieve_cli.contracts import Request
     from retrieve_cli.experiments.session import FORM, Judged
-    from retrieve_cli.search import Searcher
+    from retrieve_cli.search.searcher import Searcher
 
     searcher = Searcher(shared.store, settings)
     dialogue = _Dialogue(shared)
@@ -169,7 +169,7 @@ class _Dialogue:
 
     def show(self, answer: Answer) -> None:
         """The results, numbered: name, id, and a line of what was found."""
-        from retrieve_cli.render import snippet
+        from retrieve_cli.output.formats import snippet
 
         for number, result in enumerate(answer.results, 1):
             text = str(result.chunk["text"])

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Encoder, PairScorer
-    from retrieve_cli.settings import Settings
 
 _LOOPBACK = ("127.", "::1")
 _GRACE_S = 5
@@ -116,7 +116,7 @@ def _parts(settings: Settings) -> tuple[Encoder, PairScorer | None, tuple[str, s
     """
     from retrieve_cli.assemble.encoders import encoder_to_build
     from retrieve_cli.assemble.rerankers import pair_scorer
-    from retrieve_cli.config import override
+    from retrieve_cli.config.loading import override
 
     card = encoder_to_build(settings).card
     bare = override(settings, {"encoder": {"query_prefix": "", "passage_prefix": ""}}, where="serve")

@@ -17,9 +17,9 @@ from retrieve_cli.cli.options import Shared, Talk, shared
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.build import Progress
-    from retrieve_cli.settings import Settings
-    from retrieve_cli.sync import Sync
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.ingest.build import Progress
+    from retrieve_cli.ingest.sync import Sync
 
 
 @shared("text", "json")
@@ -130,7 +130,7 @@ def _show_plan(shared: Shared, settings: Settings) -> None:
     from tempfile import TemporaryDirectory
 
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.render import dump
+    from retrieve_cli.output.formats import dump
 
     with TemporaryDirectory() as aside, progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress:
         plan = prepare(shared, settings, progress, fetched=Path(aside)).plan()
@@ -142,8 +142,8 @@ def _show_plan(shared: Shared, settings: Settings) -> None:
 
 
 def _roll_back(shared: Shared, settings: Settings, generation: str | None) -> None:
-    from retrieve_cli.render import dump
-    from retrieve_cli.sync import roll_back
+    from retrieve_cli.ingest.sync import roll_back
+    from retrieve_cli.output.formats import dump
 
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
         report = roll_back(shared.store, generation)
@@ -155,8 +155,8 @@ def prepare(shared: Shared, settings: Settings, progress: Progress, *, fetched: 
     """A sync of the sources that the configuration or the live generation names."""
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
-    from retrieve_cli.build import Limits
-    from retrieve_cli.sync import Sync, entries
+    from retrieve_cli.ingest.build import Limits
+    from retrieve_cli.ingest.sync import Sync, entries
 
     store = shared.store
     sources = sources_of(entries(settings, store, progress.say), settings, fetched=fetched or store.fetched)
@@ -194,8 +194,8 @@ def _summary_of_failure(shared: Shared) -> Iterator[None]:
         yield
     except BaseException as error:
         if shared.format == "json" and not isinstance(error, typer.Exit):
-            from retrieve_cli.changes import Changes
-            from retrieve_cli.render import dump
+            from retrieve_cli.ingest.changes import Changes
+            from retrieve_cli.output.formats import dump
 
             state = {"status": "failed", "generation": _live(shared)}
             nothing = {**Changes().counts, "quarantined": 0, "seconds": 0.0}

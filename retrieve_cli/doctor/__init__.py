@@ -1,1 +1,1 @@
-"""What keeps the program from answering well, and the command that mends it; looks only, writes nothing."""
+"""Diagnose problems and print the fix; reads only, writes nothing."""

@@ -6,23 +6,23 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from retrieve_cli import config
-from retrieve_cli.doctor import folder, machine, origins
+from retrieve_cli.config import loading
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.doctor import index_folder, machine, origins
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.errors import RetrieveError, UsageError
-from retrieve_cli.settings import Settings
 
 _CHECKS: Mapping[str, Callable[[Subject], Check]] = {
-    "artifacts": folder.artifacts,
-    "index": folder.index,
-    "generations": folder.generations,
-    "lock": folder.who_writes,
-    "disk": folder.disk,
+    "artifacts": index_folder.artifacts,
+    "index": index_folder.index,
+    "generations": index_folder.generations,
+    "lock": index_folder.who_writes,
+    "disk": index_folder.disk,
     "model": machine.model,
     "gpu": machine.gpu,
     "packages": machine.packages,
     "sources": origins.sources,
-    "cache": folder.cache,
+    "cache": index_folder.cache,
 }
 _IN_THE_FOLDER = {"index", "generations", "lock", "disk", "cache"}
 """Checks that have nothing to look at where the artifacts folder cannot be one."""
@@ -36,14 +36,14 @@ def examine(artifacts: Path, file: Path | None) -> list[Check]:
 
 
 def _configuration(file: Path | None) -> tuple[Settings, Check]:
-    shown = file or (config.DEFAULT_FILE if os.path.lexists(config.DEFAULT_FILE) else None)
+    shown = file or (loading.DEFAULT_FILE if os.path.lexists(loading.DEFAULT_FILE) else None)
     try:
-        settings = config.load(file)
+        settings = loading.load(file)
     except UsageError as error:
         return Settings(), Check("config", "fail", f"{error.message}; the rest is checked by the defaults", error.hint)
     except Exception as error:  # noqa: BLE001  whatever is wrong with it, the other checks go on
         return Settings(), _broken("config", error)
-    return settings, Check("config", "ok", f"{shown} is understood" if shown else "the defaults: no config.yaml here")
+    return settings, Check("config", "ok", f"{shown} is understood" if shown else "the defaults: no loading.yaml here")
 
 
 def _look(subject: Subject, name: str) -> Check:

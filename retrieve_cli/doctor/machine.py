@@ -11,12 +11,12 @@ from pathlib import Path
 
 from retrieve_cli import __version__
 from retrieve_cli.assemble import encoders
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.encoders.devices import choose
 from retrieve_cli.encoders.locate import offline
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.settings import Settings
 
 _NO_CACHE = Path(os.devnull)
 """A folder in which nothing can be made: SHA-1 of weights are then computed, and remembered nowhere."""

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.doctor.subject import Check, Status, Subject, some
 from retrieve_cli.errors import UsageError
-from retrieve_cli.manifest import Manifest, trace
-from retrieve_cli.settings import SourceSetting
+from retrieve_cli.storage.manifest import Manifest, trace
 
 _NAME = "sources"
 _WORST: tuple[Status, ...] = ("fail", "warn", "ok")

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from retrieve_cli import sync
 from retrieve_cli.assemble.sources import entries_of, sources_of
+from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.manifest import Manifest
-from retrieve_cli.settings import Settings, SourceSetting
-from retrieve_cli.store import MANIFEST, Store
+from retrieve_cli.ingest import sync
+from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.store import MANIFEST, Store
 
 Status = Literal["ok", "warn", "fail"]
 

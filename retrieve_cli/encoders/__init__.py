@@ -1,1 +1,1 @@
-"""Texts to vectors: one file a kind (hashed, onnx, torch), and the parts that the transformer kinds share."""
+"""Texts to vectors, term weights, token vectors and pair scores."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from retrieve_cli.manifest import sha1_file
+from retrieve_cli.storage.manifest import sha1_file
 
 _REMEMBERED = "digests.json"
 

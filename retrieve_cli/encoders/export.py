@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.encoders.bert import Architecture, arrange
 from retrieve_cli.encoders.cache import CARD, FORMAT, GRAPH, WEIGHTS, sound
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.folder import ModelFolder
 from retrieve_cli.encoders.graph import write_graph
+from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.encoders.tensors import extents, read, write
 from retrieve_cli.errors import Unavailable
 

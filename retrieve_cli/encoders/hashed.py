@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.manifest import sha1
+from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

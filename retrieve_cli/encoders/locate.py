@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrieve_cli.encoders.folder import is_model
+from retrieve_cli.encoders.model_folder import is_model
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable
 

@@ -18,11 +18,11 @@ from retrieve_cli.encoders.bert import Architecture, pool, positions, to_unit
 from retrieve_cli.encoders.cache import Exported, export_folder, sound
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.eager import hidden_states
-from retrieve_cli.encoders.folder import ModelFolder
+from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.threads import available_cores, spread
-from retrieve_cli.encoders.tokens import ModelTokenizer, content
+from retrieve_cli.encoders.tokenizer import ModelTokenizer, content
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from retrieve_cli.contracts import ModelCard, TokenVectors
 from retrieve_cli.encoders.batching import halving
 from retrieve_cli.encoders.devices import Choice, Device, choose
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.folder import ModelFolder, Precision
+from retrieve_cli.encoders.model_folder import ModelFolder, Precision
 from retrieve_cli.encoders.packages import require
-from retrieve_cli.encoders.tokens import ModelTokenizer, content, readable
+from retrieve_cli.encoders.tokenizer import ModelTokenizer, content, readable
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Rankings and judgements to figures: qrels, measures, how sure the figures are, and the harness."""
+"""Judgments, measures, intervals, calibration and gates."""

@@ -1,233 +1,296 @@
-"""Score calibration: from judged hits, the curve that says how probable it is that a hit of a score is relevant.
+"""Confidence: the probability that a hit of this score is relevant, as it was calibrated on judged queries.
 
-Two shapes are tried, a sigmoid and a free rising curve, and the one that predicts the hits of unseen queries better is
-kept. Hits of one query resemble each other, so it is queries that are held out, never single hits. Neither the order
-of the hits nor the scale or the zero of their scores changes a probability.
-
-Throughout, scores are (n,) finite float64, `relevant` (n,) bool, confidences (n,) float64 in [0, 1], one a hit.
+A calibration holds for the scores it was measured on and for no others: its card says which those are, and whoever
+applies it compares cards. `evaluation/calibration.py` makes them; here they are applied, written and read, without
+scikit-learn. Probabilities and rates lie in [0, 1].
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+import time
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
-
-from retrieve_cli.confidence import GRID, Bin, Calibration, Curve, Isotonic, Logistic
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import UsageError
+from retrieve_cli.storage import durable
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
 
-FEWEST = 20
-"""Hits of either kind that it takes: ten a coefficient (Peduzzi et al. 1996). A rate counted on 20 is known to ±0.2."""
-
-BINS = 10
-
-
-def fit(
-    scores: ArrayLike,
-    relevant: ArrayLike,
-    queries: Iterable[int | str],
-    *,
-    card: Mapping[str, Json],
-    generation: str,
-    folds: int = 5,
-    seed: int = 0,
-) -> Calibration:
-    """The calibration of scores of hits, some of them relevant, that were found for (n,) queries.
-
-    The shapes are compared by their Brier score over `folds` folds of the queries; where they tie, the sigmoid is
-    taken. All figures come from the predictions for held-out queries, the curve is fitted on all queries. To report the
-    better of two flatters it a little; and of few hits the calibration error is above 0 even for the true curve.
-
-    Raises:
-        UsageError: too few hits that are relevant or that are not, or too few queries that have them.
-        Unavailable: scikit-learn is not installed.
-        ValueError: the lengths differ, a score is not a finite number, fewer than two folds.
-    """
-    values, truth, owners = _rows(scores, relevant, queries)
-    held = assign(truth, owners, folds=folds, seed=seed)[owners]
-    predicted = {method: held_out(make, values, truth, held) for method, make in FITS.items()}
-    brier = {method: _brier(confidences, truth) for method, confidences in predicted.items()}
-    best = min(brier, key=brier.__getitem__)  # the first of equal ones
-    bins = reliability(predicted[best], truth)
-    return Calibration(
-        curve=FITS[best](values, truth),
-        card=card,
-        generation=generation,
-        queries=int(owners.max()) + 1,
-        pairs=values.size,
-        relevant=int(truth.sum()),
-        brier=brier[best],
-        brier_base=_brier(held_out(level, values, truth, held), truth),
-        calibration_error=math.fsum(part.count * abs(part.predicted - part.observed) for part in bins) / values.size,
-        reliability=bins,
-        rates=rates(predicted[best], truth),
-    )
+SCHEMA_VERSION = 1
+GRID = tuple(percent / 100 for percent in range(101))
+"""Thresholds of which the rates of wrong decisions are known."""
+AGAIN = "calibrate again: retrieve eval --gold FILE --calibrate"
 
 
 # -------------------------------------------------------------------------------------------- curves
 
 
-def logistic(scores: Floats, relevant: Bools) -> Logistic:
-    """The sigmoid of the largest likelihood (Platt 1999); `level` where that one would fall.
-
-    Truth is taken as (r + 1) / (r + 2) and 1 / (n - r + 2) instead of 1 and 0, as Platt does: so there is a finite
-    curve even of scores that part the hits without an error.
-    """
-    low, reach = float(scores.min()), float(np.ptp(scores))
-    unit = (scores - low) / (reach or 1.0)  # before the squares of the deviation, which may vanish or overflow
-    centre, deviation = float(unit.mean()), float(unit.std())
-    if deviation == 0:
-        return level(scores, relevant)
-    hits = int(relevant.sum())
-    target = np.where(relevant, (hits + 1) / (hits + 2), 1 / (relevant.size - hits + 2))
-    # A target between 0 and 1 is a hit seen twice, so much as relevant and so much as not.
-    twice = np.tile((unit - centre) / deviation, 2)[:, np.newaxis]
-    kinds = np.repeat([1, 0], relevant.size)
-    model = _package().linear_model.LogisticRegression(C=1e9, solver="newton-cholesky", tol=1e-10)
-    model.fit(twice, kinds, sample_weight=np.concatenate([target, 1 - target]))
-    slope, intercept = float(model.coef_[0, 0]), float(model.intercept_[0])
-    if slope <= 0:
-        return level(scores, relevant)
-    return Logistic(low + centre * reach, slope / deviation / reach, intercept)
-
-
-def level(scores: Floats, relevant: Bools) -> Logistic:
-    """The share of relevant hits, whatever the score."""
-    share = float(relevant.mean())
-    return Logistic(float(scores.min()), 0.0, math.log(share / (1 - share)))
-
-
-def isotonic(scores: Floats, relevant: Bools, *, prior: float = 1.0) -> Isotonic:
-    """The rising curve nearest to the truth (Zadrozny & Elkan 2002), each plateau with `prior` more hits of both kinds.
-
-    Without them, three lucky hits at the top are a probability of 1. In 19 simulated settings (five shapes, 20 to 200
-    queries), confidences of 0.8 and more lay 0.12 above the truth on average; with one hit of both kinds, as Laplace
-    has it, 0.03, and the squared distance from the true curve fell by 15 %. Two cost more than they bring.
-    """
-    # Only the order of the scores decides, so no scale of them can round two of them into one.
-    xs, place, count = np.unique(scores, return_inverse=True, return_counts=True)
-    fitted = _risen(np.bincount(place, relevant) / count, count)
-    plateau = np.cumsum(fitted > np.roll(fitted, 1))
-    hits, size = np.bincount(plateau[place], relevant) + prior, np.bincount(plateau[place]) + 2 * prior
-    ys = _risen(hits / size, size)[plateau]  # once more: a small plateau was moved further than a large neighbour
-    kept = np.ones(xs.size, dtype=np.bool_)
-    kept[1:-1] = (ys[1:-1] != ys[:-2]) | (ys[1:-1] != ys[2:])
-    return Isotonic(tuple(xs[kept].tolist()), tuple(ys[kept].tolist()))
-
-
-def _risen(shares: Floats, weights: ArrayLike) -> Floats:
-    """The nearest shares that never fall: neighbours that would are given their common mean."""
-    # Not the class of that name: it draws lines between the fitted values, which rounds them apart.
-    nearest: Floats = _package().isotonic.isotonic_regression(shares, sample_weight=weights, y_min=0, y_max=1)
-    return nearest
-
-
-Fit: TypeAlias = Callable[["Floats", "Bools"], Curve]
-FITS: Mapping[str, Fit] = {"logistic": logistic, "isotonic": isotonic}
-"""The shapes, the one that is taken in a tie first."""
-
-
-# ------------------------------------------------------------------------------------------ held out
-
-
-def assign(relevant: Bools, owners: Ints, *, folds: int, seed: int = 0) -> Ints:
-    """(queries,) the fold of each query; `owners` is the (n,) number of the query of each hit, from 0.
-
-    By lot, but queries that have hits of one kind only are dealt first and last, so that every fold gets its part of
-    both kinds.
+@dataclass(frozen=True, slots=True)
+class Isotonic:
+    """A line through the points (x, y), level beyond its ends: x increasing, y never falling.
 
     Raises:
-        UsageError: so few hits of a kind, or queries that have them, that a fold may go without.
-        ValueError: fewer than two folds.
+        ValueError: the points are none of these.
     """
-    if folds < 2:
-        raise ValueError(f"folds must be at least 2, not {folds}")
-    for kind, chosen in (("relevant", relevant), ("not relevant", ~relevant)):
-        hits, queries = int(chosen.sum()), np.unique(owners[chosen]).size
-        if hits < FEWEST or queries < 2 * folds:
-            raise UsageError(
-                f"too little to calibrate on: {kind} hits: {hits}, of {queries} queries; "
-                f"it takes {FEWEST} hits, of {2 * folds} queries",
-                hint="judge more queries, and more of what is found for each",
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.x or len(self.x) != len(self.y) or not all(map(math.isfinite, self.x)):
+            raise ValueError("a curve needs points, each with a finite score and a probability")
+        if any(left >= right for left, right in pairwise(self.x)):
+            raise ValueError("the scores of a curve do not increase")
+        if not all(left <= right for left, right in pairwise((0.0, *self.y, 1.0))):
+            raise ValueError("the probabilities of a curve fall, or leave the range from 0 to 1")
+
+    def __call__(self, scores: Floats) -> Floats:
+        import numpy as np
+
+        x, y = np.array(self.x), np.array(self.y)
+        if x.size == 1:
+            return np.full_like(scores, y[0])
+        # Not np.interp: at a point it may round past its value, and a higher score shall never be less sure.
+        inside = np.clip(scores, x[0], x[-1])
+        left = np.minimum(np.searchsorted(x, inside, "right"), x.size - 1) - 1
+        share = (inside - x[left]) / (x[left + 1] - x[left])
+        found: Floats = np.minimum(y[left] + share * (y[left + 1] - y[left]), y[left + 1])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """1 / (1 + exp(-(intercept + slope · (score - centre)))), with slope >= 0.
+
+    The centre is that of the scores it was fitted on: about 0 instead, scores far from 0 would lose their digits.
+
+    Raises:
+        ValueError: a number is not finite, or the slope is below 0.
+    """
+
+    centre: float
+    slope: float
+    intercept: float
+
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, (self.centre, self.slope, self.intercept))) or self.slope < 0:
+            raise ValueError("a logistic curve needs finite coefficients and a slope of at least 0")
+
+    def __call__(self, scores: Floats) -> Floats:
+        import numpy as np
+
+        # exp(700) is still a number.
+        exponent = np.clip(self.intercept + self.slope * (scores - self.centre), -700, 700)
+        found: Floats = 1 / (1 + np.exp(-exponent))
+        return found
+
+
+Curve: TypeAlias = Isotonic | Logistic
+Method: TypeAlias = Literal["isotonic", "logistic"]
+_CURVES: Mapping[str, type[Isotonic | Logistic]] = {"isotonic": Isotonic, "logistic": Logistic}
+
+
+# -------------------------------------------------------------------------------------- calibrations
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Hits of like confidence: its mean, the share of them that is relevant, and how many they are."""
+
+    predicted: float
+    observed: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A curve from score to probability, what it holds for, and how far it can be trusted.
+
+    The figures come from queries that the curve in question had not seen; the curve itself from all of them.
+    """
+
+    curve: Curve
+    card: Mapping[str, Json]
+    """Which scores it holds for, plain JSON: legs, fusion, unit, depth, whatever else changes a score."""
+    generation: str
+    """Id of the index it was measured on."""
+    queries: int
+    pairs: int
+    """Hits of all queries, each judged relevant or not."""
+    relevant: int
+    """Hits that are relevant."""
+    brier: float
+    """Mean squared distance of confidence and truth (Brier 1950)."""
+    brier_base: float
+    """The same of a confidence that is always the share of relevant hits. A curve that is not below it says nothing."""
+    calibration_error: float
+    """Mean distance of confidence and observed share over the bins (expected calibration error)."""
+    reliability: tuple[Bin, ...]
+    """At most ten bins of about as many hits, least sure first."""
+    rates: tuple[tuple[float, float], ...]
+    """For each threshold of GRID the false-accept and the false-reject rate, see `at`."""
+
+    def __post_init__(self) -> None:
+        if len(self.rates) != len(GRID):
+            raise ValueError(f"rates are needed of {len(GRID)} thresholds, not of {len(self.rates)}")
+        # As it will be read again, so that cards compare alike before and after: a tuple becomes a list.
+        object.__setattr__(self, "card", json.loads(json.dumps(dict(self.card), allow_nan=False)))
+
+    @property
+    def method(self) -> Method:
+        return "isotonic" if isinstance(self.curve, Isotonic) else "logistic"
+
+    def confidence(self, scores: Sequence[float] | ArrayLike) -> Floats:
+        """(n,) float64 probabilities of (n,) scores, never falling as the score rises.
+
+        Raises:
+            ValueError: a score is not a finite number.
+        """
+        import numpy as np
+
+        values = np.asarray(scores, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("a score is not a finite number")
+        return self.curve(values)
+
+    def at(self, threshold: float) -> tuple[float, float]:
+        """What it costs to take only hits of at least this confidence: the false-accept and the false-reject rate.
+
+        The share of all hits that are not relevant and yet taken, and of all relevant hits that are not. A relevant
+        chunk that was no hit counts in neither. Of the threshold of GRID at or next below this one.
+
+        Raises:
+            UsageError: the threshold lies outside [0, 1].
+        """
+        if not 0 <= threshold <= 1:
+            raise UsageError(f"a confidence lies between 0 and 1, not at {threshold}", hint="for example: 0.5")
+        return self.rates[bisect_right(GRID, threshold) - 1]
+
+    def to_json(self) -> dict[str, Json]:
+        return {"method": self.method, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Json]) -> Calibration:
+        """The calibration that `to_json` gave.
+
+        Raises:
+            ValueError: something is missing, or is no such number.
+        """
+        try:
+            curve = _CURVES[value["method"]]
+            points = {name: _numbers(number) for name, number in value["curve"].items()}
+            return cls(
+                curve=curve(**points),
+                card=_as(dict, value["card"]),
+                generation=_as(str, value["generation"]),
+                queries=_count(value["queries"]),
+                pairs=_count(value["pairs"]),
+                relevant=_count(value["relevant"]),
+                brier=_share(value["brier"]),
+                brier_base=_share(value["brier_base"]),
+                calibration_error=_share(value["calibration_error"]),
+                reliability=tuple(
+                    Bin(_share(entry["predicted"]), _share(entry["observed"]), _count(entry["count"]))
+                    for entry in value["reliability"]
+                ),
+                rates=tuple((_share(accepted), _share(rejected)) for accepted, rejected in value["rates"]),
             )
-    kinds = np.sign(np.bincount(owners, ~relevant)) - np.sign(np.bincount(owners, relevant))
-    lots = np.random.default_rng(seed).permutation(kinds.size)
-    found = np.empty(kinds.size, dtype=np.int64)
-    found[np.lexsort((lots, kinds))] = np.arange(kinds.size) % folds
-    return found
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
-def held_out(make: Fit, scores: Floats, relevant: Bools, held: Ints) -> Floats:
-    """The confidence of each hit by the curve that was fitted on all folds but its own; `held` is the (n,) fold."""
-    confidences = np.empty_like(scores)
-    for fold in np.unique(held):
-        inside = held == fold
-        confidences[inside] = make(scores[~inside], relevant[~inside])(scores[inside])
-    return confidences
+def _as(kind: type, value: Json) -> Json:
+    if not isinstance(value, kind) or isinstance(value, bool):  # to Python a truth value is a whole number
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
 
 
-def _brier(confidences: Floats, relevant: Bools) -> float:
-    return float(np.mean((confidences - relevant) ** 2))
+def _count(value: Json) -> int:
+    number: int = _as(int, value)
+    if number < 0:
+        raise ValueError(f"{number} is no count")
+    return number
 
 
-def reliability(confidences: Floats, relevant: Bools) -> tuple[Bin, ...]:
-    """At most ten bins of about as many hits, least sure first.
+def _number(value: Json) -> float:
+    return float(value if isinstance(value, float) else _as(int, value))
 
-    Hits of one confidence share a bin, that in which the middle one of them falls: which of them are relevant must not
-    decide where a bin ends.
+
+def _share(value: Json) -> float:
+    number = _number(value)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{number} does not lie between 0 and 1")
+    return number
+
+
+def _numbers(value: Json) -> Json:
+    """A coefficient, or the coordinates of points."""
+    return tuple(map(_number, value)) if isinstance(value, list | tuple) else _number(value)
+
+
+# ---------------------------------------------------------------------------------------------- file
+
+
+def read(path: Path) -> list[Calibration]:
+    """The calibrations in a file; none where there is no file.
+
+    Raises:
+        UsageError: the file cannot be read, is damaged, or from another schema.
     """
-    _, place, count = np.unique(confidences, return_inverse=True, return_counts=True)
-    middle = np.cumsum(count) - count / 2
-    bins = (BINS * middle / confidences.size).astype(np.int64)[place]
-    return tuple(
-        Bin(float(confidences[inside].mean()), float(relevant[inside].mean()), int(inside.sum()))
-        for inside in (bins == number for number in np.unique(bins))
-    )
-
-
-def rates(confidences: Floats, relevant: Bools) -> tuple[tuple[float, float], ...]:
-    """For each threshold of GRID the false-accept and the false-reject rate, see `Calibration.at`."""
-    others, hits = np.sort(confidences[~relevant]), np.sort(confidences[relevant])
-    accepted = (others.size - np.searchsorted(others, GRID)) / others.size
-    rejected = np.searchsorted(hits, GRID) / hits.size
-    return tuple(zip(accepted.tolist(), rejected.tolist(), strict=True))
-
-
-# --------------------------------------------------------------------------------------------- input
-
-
-def _rows(scores: ArrayLike, relevant: ArrayLike, queries: Iterable[int | str]) -> tuple[Floats, Bools, Ints]:
-    """The hits in one order whatever theirs was, and the number of each one's query among the sorted ids."""
-    values, truth, names = (
-        np.asarray(scores, np.float64),
-        np.asarray(relevant, np.bool_),
-        [str(name) for name in queries],
-    )
-    if not values.shape == truth.shape == (len(names),):
-        raise ValueError(f"{values.shape} scores, {truth.shape} judgments, {len(names)} queries: it takes one a hit")
-    if not np.isfinite(values).all():
-        raise ValueError("a score is not a finite number")
-    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
-    owners = np.array([numbers[name] for name in names], dtype=np.int64)
-    order = np.lexsort((owners, truth, values))
-    return values[order], truth[order], owners[order]
-
-
-def _package() -> Any:
     try:
-        import sklearn.isotonic
-        import sklearn.linear_model
-    except ImportError as error:
-        hint = "pip install 'retrieve-cli[eval]'"
-        raise Unavailable("the package scikit-learn is not installed", hint=hint) from error
-    return sklearn
+        return _load(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
+    except ValueError as error:
+        raise UsageError(f"{path} holds no calibrations: {error}", hint=AGAIN) from error
+
+
+def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
+    """Adds calibrations to a file, each in the place of the one with the same card.
+
+    A file that cannot be understood is set aside and its new path returned: the hint of `read` is to calibrate again,
+    which must not fail over the same file. Two writers at once: the last one wins.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    aside = None
+    kept: list[Calibration] = []
+    try:
+        kept = _load(path)
+    except (ValueError, IsADirectoryError):
+        aside = path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
+    for calibration in calibrations:
+        kept = [other for other in kept if other.card != calibration.card] + [calibration]
+    entries = [calibration.to_json() for calibration in kept]
+    value = {"schema_version": SCHEMA_VERSION, "calibrations": entries}
+    durable.replace(path, json.dumps(value, allow_nan=False) + "\n")
+    return aside
+
+
+def _load(path: Path) -> list[Calibration]:
+    """What `read` returns; ValueError where the file is not one of this schema."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    version = value.get("schema_version") if isinstance(value, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"its schema version is {version!r}; this retrieve reads {SCHEMA_VERSION}")
+    try:
+        return [Calibration.from_json(entry) for entry in value["calibrations"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError("it has no list of them") from error

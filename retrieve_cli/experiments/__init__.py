@@ -1,1 +1,1 @@
-"""What is done with judged queries and an index: measured, compared, switched off in turn, tuned, calibrated."""
+"""What is done with judged queries: evaluate, compare, ablate, tune, calibrate, report."""

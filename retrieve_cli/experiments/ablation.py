@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from retrieve_cli.assemble import variants
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
 from retrieve_cli.experiments.arms import Answers, with_settings
 from retrieve_cli.experiments.evaluate import Evaluation
-from retrieve_cli.generation import GRAPH, SPLADE, TOKENS, Generation
-from retrieve_cli.settings import Settings
+from retrieve_cli.storage.generation import GRAPH, SPLADE, TOKENS, Generation
 
 
 def ablations(base: Answers) -> list[Answers]:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import load, override, read_yaml
+from retrieve_cli.config.loading import load, override, read_yaml
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Run, Topic, read_run
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.experiments.evaluate import Evaluation, evaluate, judge
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fusion import reciprocal_rank
-from retrieve_cli.store import Store
+from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from ir_measures import Measure

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from retrieve_cli.assemble import variants
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fusion import Method, Normalization
 
 DEPTHS = (50, 100, 200, 500)

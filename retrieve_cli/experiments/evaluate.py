@@ -20,7 +20,7 @@ from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Values, depth, per_query, ranked
 from retrieve_cli.evaluation.statistics import Interval, interval
-from retrieve_cli.search import Mode, Searcher
+from retrieve_cli.search.searcher import Mode, Searcher
 
 if TYPE_CHECKING:
     from ir_measures import Measure

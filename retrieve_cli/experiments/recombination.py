@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import override
+from retrieve_cli.config.loading import override
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Candidates, Hit
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, depth as depth_of
 from retrieve_cli.experiments.choices import DEPTHS, READ, Choice, Reranking
 from retrieve_cli.experiments.evaluate import queries_of
 from retrieve_cli.experiments.rereading import rereading
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fusion import Fusion, Method, Normalization, highest, weighted_sum
 from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.rerank import rescored

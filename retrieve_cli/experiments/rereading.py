@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from retrieve_cli.assemble import encoders, rerankers
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Hit, Query
-from retrieve_cli.generation import Generation
-from retrieve_cli.settings import Settings
 from retrieve_cli.stages.rerank import Reader, Separable
+from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.stages.fusion import Floats

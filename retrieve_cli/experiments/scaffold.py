@@ -34,15 +34,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from retrieve_cli import durable
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.generation import Generation
-from retrieve_cli.manifest import sha1
+from retrieve_cli.storage import durable
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
-    from retrieve_cli.indexes.analyzer import Analyzer
+    from retrieve_cli.retrievers.analyzer import Analyzer
 
 Kind = Literal["descriptions", "titles", "headings"]
 

@@ -9,7 +9,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import check_grade
 from retrieve_cli.experiments.scaffold import gold_line, write
-from retrieve_cli.generation import Generation
+from retrieve_cli.storage.generation import Generation
 
 FORM = "a line with a query, then one with what is right for it: 1 3, or with grades 1:3 3:1"
 """What a session is told."""

@@ -8,13 +8,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.confidence import Calibration
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
+from retrieve_cli.evaluation.calibration import Calibration
 from retrieve_cli.evaluation.differences import Difference
 from retrieve_cli.experiments.trial import Trial
 from retrieve_cli.experiments.tuning import Tuned
-from retrieve_cli.render import dump
+from retrieve_cli.output.formats import dump
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli import durable
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.experiments.arms import Answers, Arm
 from retrieve_cli.experiments.evaluate import GROUPS, LATENCY, Evaluation, per_query_lines, run_lines
-from retrieve_cli.manifest import sha1
+from retrieve_cli.storage import durable
+from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
     from ir_measures import Measure

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import SIGNIFICANT
@@ -23,9 +24,8 @@ from retrieve_cli.evaluation.measures import depth
 from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
 from retrieve_cli.experiments.choices import FORMULAS, Choice
 from retrieve_cli.experiments.recombination import Recombination
-from retrieve_cli.generation import GRAPH
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.generation import GRAPH
 
 if TYPE_CHECKING:
     from ir_measures import Measure

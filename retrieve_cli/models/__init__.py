@@ -1,1 +1,1 @@
-"""The models that the configuration needs: where they are, whether they are sound, how they get here."""
+"""Which models the stages need; list, pull, verify, export."""

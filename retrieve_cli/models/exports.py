@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.bert import Architecture
 from retrieve_cli.encoders.cache import export_folder, sound
 from retrieve_cli.encoders.cross import export as cross_export
-from retrieve_cli.encoders.cross.folder import CrossFolder
+from retrieve_cli.encoders.cross.cross_folder import CrossFolder
 from retrieve_cli.encoders.cross.onnx import why_not
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.folder import ModelFolder
+from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.encoders.onnx import open_exported
 from retrieve_cli.encoders.splade import onnx as splade_onnx
-from retrieve_cli.encoders.splade.folder import SpladeFolder, Static
 from retrieve_cli.encoders.splade.head import masked_architecture
+from retrieve_cli.encoders.splade.splade_folder import SpladeFolder, Static
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.manifest import sha1
 from retrieve_cli.models.needs import Found, find, wanted
-from retrieve_cli.settings import Settings
+from retrieve_cli.storage.manifest import sha1
 
 
 @dataclass(frozen=True, slots=True)

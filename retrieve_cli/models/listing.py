@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.exports import export_of
 from retrieve_cli.models.needs import Found, Need, find, needs
-from retrieve_cli.settings import Settings
 
 UNKNOWN = "unknown"
 _FRONT = 65536

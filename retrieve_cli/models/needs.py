@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrieve_cli.encoders.cross.folder import CrossFolder, read_cross_folder
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.encoders.cross.cross_folder import CrossFolder, read_cross_folder
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.folder import ModelFolder, read_folder
 from retrieve_cli.encoders.locate import locate
-from retrieve_cli.encoders.splade.folder import Masked, SpladeFolder, Static, read_splade
+from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
+from retrieve_cli.encoders.splade.splade_folder import Masked, SpladeFolder, Static, read_splade
 from retrieve_cli.errors import UsageError
-from retrieve_cli.settings import Settings
 
 Folder = ModelFolder | CrossFolder | SpladeFolder
 

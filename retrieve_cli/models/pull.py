@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.locate import DEFAULT_MODEL, _hub_cache, offline
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.manifest import sha1_file
 from retrieve_cli.models.listing import described
 from retrieve_cli.models.needs import Found, Need, find, needs, read, wanted
 from retrieve_cli.models.verify import RECORD, damages
-from retrieve_cli.settings import Settings
+from retrieve_cli.storage.manifest import sha1_file
 
 _NEEDED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "README.md", "LICEN[SC]E*"]
 """Weights, settings and modules, vocabularies, chat templates, and what may be done with it all."""

@@ -13,17 +13,17 @@ from importlib import metadata
 from pathlib import Path
 
 from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tensors import read
-from retrieve_cli.encoders.tokens import ModelTokenizer
+from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.manifest import sha1_file
 from retrieve_cli.models.exports import export_of
 from retrieve_cli.models.listing import pull_hint
 from retrieve_cli.models.needs import Found, Need, find, wanted
-from retrieve_cli.settings import Settings
+from retrieve_cli.storage.manifest import sha1_file
 
 RECORD = ".retrieve.json"
 """Beside a model that was pulled into `models.dir`: the SHA-1 of each of its files."""

@@ -1,1 +1,1 @@
-"""What is read out of the user's text and files before retrieval."""
+"""Query text to its parts: tags, filters, files, fewer words."""

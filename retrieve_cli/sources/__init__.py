@@ -1,0 +1,1 @@
+"""Where records come from: catalogs, folders of documents, remote catalogs."""

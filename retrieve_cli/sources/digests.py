@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from retrieve_cli.manifest import canonical
+from retrieve_cli.storage.manifest import canonical
 
 BOM = b"\xef\xbb\xbf"
 """What some programs put before the first line; no part of it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrieve_cli.contracts import Field, Json, Record
-from retrieve_cli.manifest import sha1
+from retrieve_cli.storage.manifest import sha1
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("_id", "id", "identifier", "@id"),

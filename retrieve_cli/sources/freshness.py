@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Protocol
 
 from retrieve_cli.contracts import Freshness, Item, Json
-from retrieve_cli.manifest import trace
 from retrieve_cli.sources.digests import BOM, file_digest, file_stamp, line_digest
 from retrieve_cli.sources.fields import id_of
+from retrieve_cli.storage.manifest import trace
 
 
 class Watched(Protocol):

@@ -1,0 +1,1 @@
+"""Rankings to rankings, and the pipeline that they make up."""

@@ -17,7 +17,7 @@ import pytest
 from bad_input.speech import said, said_in_json, unforeseen
 from samples import Program, write_catalog
 
-from retrieve_cli.manifest import FileEntry, Manifest, sha1, sha1_file
+from retrieve_cli.storage.manifest import FileEntry, Manifest, sha1, sha1_file
 
 TABLES = ("records.jsonl", "chunks.jsonl")
 FILES = (*TABLES, "offsets.pkl", "dense.faiss", "bm25.pkl")
@@ -146,7 +146,7 @@ def test_a_bit_flipped_anywhere_never_shows_the_inside(index: Path, retrieve: Pr
 def test_offsets_that_point_anywhere_are_refused(index: Path, retrieve: Program, column: str) -> None:
     import numpy as np
 
-    from retrieve_cli import pickles
+    from retrieve_cli.storage import pickles
 
     def change(folder: Path, _: dict) -> None:
         offsets = {key: np.array(part) for key, part in pickles.load(folder / "offsets.pkl").items()}

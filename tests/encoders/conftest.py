@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from retrieve_cli.encoders.folder import ModelFolder, read_folder
 from retrieve_cli.encoders.locate import locate
+from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 
 Load = Callable[[Path], Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieve_cli.encoders.folder import ModelFolder
+from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.encoders.onnx import OnnxEncoder
 
 RunPython = Callable[..., str]

@@ -16,11 +16,11 @@ import pytest
 from cross_models import edit, make_bert, make_qwen, make_xlmr
 from hypothesis import given, strategies as st
 
-from retrieve_cli.encoders.cross.folder import QWEN3_RERANKER, CrossFolder, read_cross_folder
+from retrieve_cli.encoders.cross.cross_folder import QWEN3_RERANKER, CrossFolder, read_cross_folder
 from retrieve_cli.encoders.cross.pairs import frame, stretches
 from retrieve_cli.encoders.cross.scorer import CrossScorer
 from retrieve_cli.encoders.devices import why_no_gpu
-from retrieve_cli.encoders.folder import ModelFolder
+from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
 Load = Callable[..., Any]

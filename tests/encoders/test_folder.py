@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retrieve_cli.encoders.folder import read_folder
+from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.onnx import OnnxEncoder
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 

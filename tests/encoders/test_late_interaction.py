@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
 from retrieve_cli.encoders.late_interaction import PASSAGES, LateInteraction
-from retrieve_cli.indexes.tokens import TokenTable, pack, width_of
+from retrieve_cli.storage.token_table import TokenTable, pack, width_of
 
 DIM = 12
 

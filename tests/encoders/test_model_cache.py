@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.folder import ModelFolder, read_folder
+from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.onnx import OnnxEncoder, open_exported
 from retrieve_cli.encoders.tensors import extents, read, write
 from retrieve_cli.errors import Exit, Unavailable, UsageError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retrieve_cli.encoders.folder import ModelFolder
+from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.encoders.onnx import OnnxEncoder, same_length
 from retrieve_cli.errors import Unavailable
 
@@ -179,7 +179,7 @@ def test_model_of_another_family_is_refused_with_the_way_out(make_tiny: MakeTiny
     folder = make_tiny()
     config = folder.transformer / "config.json"
     config.write_text(config.read_text().replace('"model_type": "bert"', '"model_type": "mpnet"'))
-    from retrieve_cli.encoders.folder import read_folder
+    from retrieve_cli.encoders.model_folder import read_folder
 
     with pytest.raises(Unavailable, match="mpnet") as caught:
         OnnxEncoder(read_folder(folder.path), cache_dir=cache_dir)

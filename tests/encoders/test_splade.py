@@ -19,10 +19,10 @@ from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.devices import why_no_gpu
 from retrieve_cli.encoders.splade import onnx as splade_onnx
 from retrieve_cli.encoders.splade.encoder import SpladeEncoder
-from retrieve_cli.encoders.splade.folder import read_splade
+from retrieve_cli.encoders.splade.splade_folder import read_splade
 from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.tokens import SpladeTokenizer
 from retrieve_cli.encoders.splade.torch import _stretches
+from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
 RunPython = Callable[..., str]

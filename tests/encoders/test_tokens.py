@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Tokenizer
-from retrieve_cli.encoders.folder import ModelFolder
 from retrieve_cli.encoders.hashed import WordTokenizer
-from retrieve_cli.encoders.tokens import ModelTokenizer, readable
+from retrieve_cli.encoders.model_folder import ModelFolder
+from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
 from retrieve_cli.errors import Unavailable, UsageError
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.encoders.batching import halving
 from retrieve_cli.encoders.devices import why_no_gpu
-from retrieve_cli.encoders.folder import ModelFolder, read_folder
+from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.onnx import OnnxEncoder
 from retrieve_cli.encoders.torch import TorchEncoder
 from retrieve_cli.errors import Exit, Unavailable

@@ -8,7 +8,8 @@ import pytest
 from samples import Program
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import override
+from retrieve_cli.config.loading import override
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import differences
@@ -16,9 +17,8 @@ from retrieve_cli.evaluation.statistics import interval
 from retrieve_cli.experiments.ablation import ablations, recommendation
 from retrieve_cli.experiments.arms import Answers
 from retrieve_cli.experiments.evaluate import Evaluation
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
-from retrieve_cli.store import Store
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.store import Store
 
 
 def evaluated(values: list[float], p95: float) -> Evaluation:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from samples import Program
 
-from retrieve_cli import durable
-from retrieve_cli.config_file import changed
+from retrieve_cli.config.editing import changed
+from retrieve_cli.storage import durable
 
 LINES = [
     {"id": "q1", "query": "lungs in CT", "relevant": ["lungs"]},

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from retrieve_cli.confidence import GRID, Bin, Calibration, Isotonic, Logistic, read, write
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.evaluation import calibration
-from retrieve_cli.evaluation.calibration import assign, fit, held_out, isotonic, logistic, rates, reliability
+from retrieve_cli.evaluation import fitting
+from retrieve_cli.evaluation.calibration import GRID, Bin, Calibration, Isotonic, Logistic, read, write
+from retrieve_cli.evaluation.fitting import assign, fit, held_out, isotonic, logistic, rates, reliability
 
 CARD = {"legs": ["bm25", "dense"], "fusion": "rrf", "unit": "chunk", "depth": 50}
 Truth = Callable[[np.ndarray], np.ndarray]
@@ -85,14 +85,14 @@ def test_of_a_few_queries_with_a_true_sigmoid_the_sigmoid_is_found() -> None:
 def test_the_shape_that_predicts_unseen_queries_better_is_taken() -> None:
     for seed in range(6):
         hits = judged(levelling, queries=25, seed=seed)
-        briers = {method: brier(predicted(hits, method), hits) for method in calibration.FITS}
+        briers = {method: brier(predicted(hits, method), hits) for method in fitting.FITS}
         found = calibrated(hits)
         assert found.brier == pytest.approx(briers[found.method])
         assert briers[found.method] == min(briers.values())
 
 
 def test_shapes_that_predict_equally_well_are_decided_for_the_sigmoid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "_brier", lambda confidences, relevant: 0.25)
+    monkeypatch.setattr(fitting, "_brier", lambda confidences, relevant: 0.25)
     assert calibrated(judged(steps, queries=50)).method == "logistic"
 
 
@@ -219,7 +219,7 @@ def predicted(hits: Hits, method: str) -> np.ndarray:
     names = sorted({str(query) for query in queries})
     owners = np.array([names.index(str(query)) for query in queries])
     held = assign(relevant, owners, folds=5)[owners]
-    return held_out(calibration.FITS[method], scores, relevant, held)
+    return held_out(fitting.FITS[method], scores, relevant, held)
 
 
 def brier(confidences: np.ndarray, hits: Hits) -> float:
@@ -235,8 +235,8 @@ def test_no_query_is_both_learnt_from_and_predicted(monkeypatch: pytest.MonkeyPa
         learnt.append({owner[score] for score in scores.tolist()})
         return logistic(scores, relevant)
 
-    monkeypatch.setitem(calibration.FITS, "logistic", spy)
-    monkeypatch.setitem(calibration.FITS, "isotonic", calibration.level)
+    monkeypatch.setitem(fitting.FITS, "logistic", spy)
+    monkeypatch.setitem(fitting.FITS, "isotonic", fitting.level)
     calibrated((scores, relevant, queries))
     *folds, everything = learnt
     unseen = [everything - fold for fold in folds]
@@ -531,7 +531,8 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
 def test_a_confidence_is_read_and_applied_without_scikit_learn(both: list[Calibration], tmp_path: Path) -> None:
     write(tmp_path / "c.json", both)
     code = (
-        "import sys; from pathlib import Path; from retrieve_cli import confidence; early = 'numpy' in sys.modules;"
+        "import sys; from pathlib import Path; "
+        "from retrieve_cli.evaluation import calibration as confidence; early = 'numpy' in sys.modules;"
         "[one.confidence([0.1, 0.9]) for one in confidence.read(Path('c.json'))];"
         "print(early, [name for name in ('sklearn', 'scipy') if name in sys.modules])"
     )

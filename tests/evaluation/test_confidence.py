@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from samples import Program, write_catalog
 
-from retrieve_cli.confidence import read
+from retrieve_cli.evaluation.calibration import read
 
 TOPICS = ["lung", "brain", "cell", "liver", "retina", "heart", "bone", "skin", "kidney", "tumour", "nerve", "blood"]
 ACTS = ["segment", "count", "align", "track", "register", "denoise"]

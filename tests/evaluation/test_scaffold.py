@@ -22,9 +22,9 @@ from retrieve_cli.experiments.scaffold import (
     write,
 )
 from retrieve_cli.experiments.session import Judged
-from retrieve_cli.generation import Generation
-from retrieve_cli.indexes.analyzer import Analyzer
-from retrieve_cli.store import Store
+from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.store import Store
 
 Catalog = Callable[..., Generation]
 Folder = Callable[[dict[str, str]], Generation]

@@ -13,16 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from retrieve_cli.evaluation.statistics import (
-    Interval,
-    Wins,
-    detectable,
-    holm,
-    interval,
-    paired_t,
-    randomisation,
-    wins,
-)
+from retrieve_cli.evaluation.statistics import Interval, Wins, detectable, holm, interval, paired_t, randomisation, wins
 
 POPULATIONS = {
     "graded": (0.35, 0.15, 1.2, 1.8),

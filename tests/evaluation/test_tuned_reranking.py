@@ -14,7 +14,8 @@ import pytest
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import override
+from retrieve_cli.config.loading import override
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Hit, Query
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
@@ -22,9 +23,8 @@ from retrieve_cli.experiments.choices import Choice, Reranking
 from retrieve_cli.experiments.recombination import Recombination
 from retrieve_cli.experiments.rereading import Together
 from retrieve_cli.experiments.tuning import _Search, tune
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
-from retrieve_cli.store import Store
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.store import Store
 
 WORDS = (
     "brain lung liver cell nucleus segment register stitch denoise count track volume slice scan tile image mask"

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import variants
-from retrieve_cli.config import override
+from retrieve_cli.config.loading import override
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Topic
@@ -18,9 +19,8 @@ from retrieve_cli.evaluation.measures import parse
 from retrieve_cli.experiments.choices import Choice
 from retrieve_cli.experiments.recombination import Recombination
 from retrieve_cli.experiments.tuning import Tuned, _folds, tune
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
-from retrieve_cli.store import Store
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.store import Store
 
 WORDS = [
     f"{first}{second}" for first in ("ka", "lo", "mi", "ne", "pu", "ra") for second in ("tu", "so", "vi", "ze", "bo")

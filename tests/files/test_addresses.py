@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.addresses import shown, without_user
 from retrieve_cli.encoders.remote import address as models
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.remote import addresses as sources
+from retrieve_cli.web.addresses import shown, without_user
 
 CHECKS = [models.check_url, sources.check_url]
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from retrieve_cli import pickles
 from retrieve_cli.contracts import Chunk, Field, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.generation import CHUNKS, COLUMNS, OFFSETS, RECORDS, Generation, GenerationWriter
-from retrieve_cli.manifest import Manifest
+from retrieve_cli.ingest.generation_writer import GenerationWriter
+from retrieve_cli.records.columns import FILE as COLUMNS
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
+from retrieve_cli.storage.manifest import Manifest
 
 ORIGIN = bytes(20)
 EMPTY = Manifest(recipe={}, sources=(), files={})

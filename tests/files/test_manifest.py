@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.manifest import FileEntry, Manifest, SourceEntry, canonical, sha1, sha1_file
+from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, canonical, sha1, sha1_file
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from retrieve_cli import pickles
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage import pickles
 
 SAMPLE = {
     "unit": "record",
@@ -229,7 +229,7 @@ FLIPS = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from retrieve_cli import pickles
+from retrieve_cli.storage import pickles
 from retrieve_cli.errors import IndexCorrupt
 
 resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))

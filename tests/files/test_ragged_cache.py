@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from retrieve_cli import pickles
-from retrieve_cli.manifest import sha1_file, text_key
-from retrieve_cli.ragged_cache import Layout, RaggedCache, prune
-from retrieve_cli.vectors import as_keys
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.manifest import sha1_file, text_key
+from retrieve_cli.storage.ragged_cache import Layout, RaggedCache, prune
+from retrieve_cli.storage.vector_cache import as_keys
 
 LAYOUT = Layout(".pairs", {"terms": "<i4", "codes": "|u1"})
 CARD, OTHER = {"name": "x", "revision": "1"}, {"name": "x", "revision": "2"}

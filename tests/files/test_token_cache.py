@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from retrieve_cli import pickles, token_cache
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.indexes import tokens
-from retrieve_cli.indexes.tokens import PackedTokens, Stretch, TokenTable
-from retrieve_cli.manifest import text_key
-from retrieve_cli.ragged_cache import prune
-from retrieve_cli.token_cache import LAYOUT, TokenCache, card_of
-from retrieve_cli.vectors import as_keys
+from retrieve_cli.storage import pickles, token_cache, token_table
+from retrieve_cli.storage.manifest import text_key
+from retrieve_cli.storage.ragged_cache import prune
+from retrieve_cli.storage.token_cache import LAYOUT, TokenCache, card_of
+from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
+from retrieve_cli.storage.vector_cache import as_keys
 
 CARD = ModelCard(family="transformer", name="x", revision="1", dim=8, max_tokens=10)
 KEYS = [text_key(str(number)) for number in range(8)]
@@ -34,7 +33,7 @@ def packed(place: int) -> PackedTokens:
 def table(folder: Path, places: list[int]) -> TokenTable:
     """What an older generation has: these texts, in this order."""
     stretches = [Stretch(packed(place), np.array([place])) for place in places]
-    tokens.write(stretches, folder / "tokens.pkl", dim=CARD.dim)
+    token_table.write(stretches, folder / "tokens.pkl", dim=CARD.dim)
     return TokenTable(pickles.load(folder / "tokens.pkl"))
 
 
@@ -81,7 +80,7 @@ def test_what_was_lent_is_not_kept(tmp_path: Path) -> None:
 def test_tokens_that_were_packed_another_way_are_not_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(tmp_path).append(KEYS[:1], [packed(0)])
     assert KEYS[0] in opened(tmp_path)
-    monkeypatch.setattr(token_cache, "CARD", {**tokens.CARD, "bits": 4})
+    monkeypatch.setattr(token_cache, "CARD", {**token_table.CARD, "bits": 4})
     assert KEYS[0] not in opened(tmp_path)
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.manifest import text_key
-from retrieve_cli.vectors import VectorCache, as_keys, prune
+from retrieve_cli.storage.manifest import text_key
+from retrieve_cli.storage.vector_cache import VectorCache, as_keys, prune
 
 CARD = ModelCard(family="hashed", name="x", revision="1", dim=4, max_tokens=10)
 OTHER = ModelCard(family="hashed", name="x", revision="2", dim=4, max_tokens=10)

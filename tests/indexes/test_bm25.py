@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from retrieve_cli import pickles
 from retrieve_cli.contracts import Field
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.indexes.analyzer import Analyzer
-from retrieve_cli.indexes.bm25 import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.indexes.rank_bm25 import RankBm25Index, RankBm25Writer
+from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
+from retrieve_cli.storage import pickles
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -10,9 +10,10 @@ import pytest
 from column_samples import Row, columns, record, tables, written
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from retrieve_cli import pickles
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.indexes.columns import Columns, ColumnsWriter
+from retrieve_cli.records.columns import Columns
+from retrieve_cli.records.columns_writer import ColumnsWriter
+from retrieve_cli.storage import pickles
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retrieve_cli import pickles
 from retrieve_cli.contracts import Candidates, Field, Index, TermWeights
-from retrieve_cli.indexes import dense
-from retrieve_cli.indexes.analyzer import Analyzer
-from retrieve_cli.indexes.bm25 import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.indexes.dense import FlatIndex, Parameters
-from retrieve_cli.indexes.rank_bm25 import RankBm25Index, RankBm25Writer
-from retrieve_cli.indexes.sparse import SparseIndex, SparseWriter
+from retrieve_cli.retrievers import dense
+from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrievers.dense import FlatIndex, Parameters
+from retrieve_cli.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
+from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.storage import pickles
 
 ROWS = 10_000
 DIM = 8

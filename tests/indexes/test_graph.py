@@ -13,12 +13,13 @@ from column_samples import columns, record
 from graph_samples import KINDS, NODES, dumped, edge_lists, graph, stored, tools, weights
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from retrieve_cli import pickles
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.indexes.columns import Columns, ColumnsWriter
-from retrieve_cli.indexes.graph.edges import Edge, Node
-from retrieve_cli.indexes.graph.graph import Dangling, Graph, Neighbour
-from retrieve_cli.indexes.graph.picture import to_dot
+from retrieve_cli.graph.edges import Edge, Node
+from retrieve_cli.graph.graph import Dangling, Graph, Neighbour
+from retrieve_cli.graph.picture import to_dot
+from retrieve_cli.records.columns import Columns
+from retrieve_cli.records.columns_writer import ColumnsWriter
+from retrieve_cli.storage import pickles
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

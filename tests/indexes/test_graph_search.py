@@ -13,13 +13,13 @@ from graph_samples import KINDS, NODES, WALKS, edge_lists, graph, requirements, 
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.indexes.graph.adjacency import EdgeList, pack
-from retrieve_cli.indexes.graph.edges import Edge
-from retrieve_cli.indexes.graph.expand import Reach, expand
-from retrieve_cli.indexes.graph.graph import Graph
-from retrieve_cli.indexes.graph.pagerank import PageRank
-from retrieve_cli.indexes.graph.prerequisites import prerequisites
-from retrieve_cli.indexes.graph.walks import Path, Step, Walk, damping
+from retrieve_cli.graph.adjacency import EdgeList, pack
+from retrieve_cli.graph.edges import Edge
+from retrieve_cli.graph.expand import Reach, expand
+from retrieve_cli.graph.graph import Graph
+from retrieve_cli.graph.pagerank import PageRank
+from retrieve_cli.graph.prerequisites import prerequisites
+from retrieve_cli.graph.walks import Path, Step, Walk, damping
 
 Seeds = list[tuple[int, float]]
 FREE = Reach(max_nodes=1000, walks=WALKS)

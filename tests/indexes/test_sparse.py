@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from retrieve_cli import pickles
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.indexes.sparse import SparseIndex, SparseWriter
+from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.storage import pickles
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from samples import Program
 
-from retrieve_cli.answering.ranking import Ranker
+from retrieve_cli.search.ranker import Ranker
 
 LONG = "brain volumes zebra quokka lynx badger"
 """A question whose rare words make it less like any record than its first ones are."""

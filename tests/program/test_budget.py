@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.answering.budget import Counter, counter, spend
-from retrieve_cli.answering.context import in_context
 from retrieve_cli.contracts import Encoder, Hit, Result, Spent
-from retrieve_cli.encoders.folder import read_folder
 from retrieve_cli.encoders.hashed import HashedEncoder, WordTokenizer
+from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.onnx import OnnxEncoder
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
-from retrieve_cli.encoders.tokens import ModelTokenizer
+from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.tables import Table, TableWriter
+from retrieve_cli.search.budget import Counter, counter, spend
+from retrieve_cli.search.context import in_context
+from retrieve_cli.storage.tables import Table, TableWriter
 
 WORDS = Counter("words", WordTokenizer())
 

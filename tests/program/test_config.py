@@ -7,9 +7,9 @@ import pytest
 import yaml
 from samples import ROOT, TOOLS, Program, write_catalog
 
-from retrieve_cli import config
+from retrieve_cli.config import loading
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
-from retrieve_cli.settings import Settings
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -25,13 +25,13 @@ def test_the_file_of_the_repository_shows_every_key_at_its_default() -> None:
 
 def test_a_flag_wins_over_the_environment_which_wins_over_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "search: {k: 3, depth: 30, mode: dense}")
-    settings = config.load(path, {"RETRIEVE_SEARCH__K": "4", "RETRIEVE_SEARCH__DEPTH": "40"})
-    settings = config.override(settings, {"search": {"k": 5}}, where="a flag")
+    settings = loading.load(path, {"RETRIEVE_SEARCH__K": "4", "RETRIEVE_SEARCH__DEPTH": "40"})
+    settings = loading.override(settings, {"search": {"k": 5}}, where="a flag")
     assert (settings.search.k, settings.search.depth, settings.search.mode) == (5, 40, "dense")
 
 
 def test_a_path_is_relative_to_the_file(tmp_path: Path) -> None:
-    settings = config.load(written(tmp_path, "models: {dir: models}"), {})
+    settings = loading.load(written(tmp_path, "models: {dir: models}"), {})
     assert settings.models.dir == tmp_path / "models"
 
 
@@ -57,7 +57,7 @@ def test_what_is_not_known_is_refused_with_the_nearest_that_is(
     tmp_path: Path, text: str, message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        config.load(written(tmp_path, text), {})
+        loading.load(written(tmp_path, text), {})
     assert message in caught.value.message
     assert hint in caught.value.hint
 
@@ -87,7 +87,7 @@ def test_a_key_that_has_moved_is_refused_with_its_new_name(
 
 def test_an_unknown_environment_variable_is_refused() -> None:
     with pytest.raises(UsageError, match="RETRIEVE_SEARCH__KK"):
-        config.load(None, {"RETRIEVE_SEARCH__KK": "1"})
+        loading.load(None, {"RETRIEVE_SEARCH__KK": "1"})
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, retrieve: Program) -> None:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from hypothesis import given, strategies as st
 
-from retrieve_cli.config_file import changed
+from retrieve_cli.config.editing import changed
 from retrieve_cli.errors import UsageError
 
 SHIPPED = (Path(__file__).parents[2] / "config.yaml").read_text("utf-8")

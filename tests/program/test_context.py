@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given, strategies as st
 from samples import pieces
 
-from retrieve_cli import pickles
-from retrieve_cli.answering.context import in_context, joined, of_table
 from retrieve_cli.chunking.section import SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Chunker, Hit, Record, Result, Source
 from retrieve_cli.encoders.hashed import WordTokenizer
-from retrieve_cli.generation import CHUNKS, OFFSETS, Generation, GenerationWriter
-from retrieve_cli.manifest import Manifest
-from retrieve_cli.sources.folder import FolderSource
-from retrieve_cli.tables import Table
+from retrieve_cli.ingest.generation_writer import GenerationWriter
+from retrieve_cli.search.context import in_context, joined, of_table
+from retrieve_cli.sources.docs_folder import FolderSource
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.generation import CHUNKS, OFFSETS, Generation
+from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.tables import Table
 
 
 def prose(topic: str, sentences: int) -> str:

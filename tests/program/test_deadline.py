@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, strategies as st
 from samples import Program
 
-from retrieve_cli.answering.deadline import Costs, Deadline
-from retrieve_cli.answering.policy import needed, sacrifice
-from retrieve_cli.config import override
+from retrieve_cli.config.loading import override
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.encoders.hashed import HashedEncoder
-from retrieve_cli.settings import Settings
+from retrieve_cli.search.deadline import Costs, Deadline
+from retrieve_cli.search.omissions import needed, sacrifice
 
 ORDER = ["maxsim", "splade", "dense"]
 

@@ -17,7 +17,7 @@ import pytest
 from samples import TOOLS, Done, Program, write_catalog
 
 from retrieve_cli.doctor.examine import examine
-from retrieve_cli.store import Store
+from retrieve_cli.storage.store import Store
 
 NAMES = "config artifacts index generations lock disk model gpu packages sources cache".split()
 ARTIFACTS = ["dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl"]
@@ -414,7 +414,7 @@ def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrie
 def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
     catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch
 ) -> None:
-    from retrieve_cli.encoders.folder import ModelFolder
+    from retrieve_cli.encoders.model_folder import ModelFolder
 
     with monkeypatch.context() as other:
         other.setattr(ModelFolder, "revision", lambda *_: "0" * 40)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from samples import Done, Program
 
-from retrieve_cli import config
+from retrieve_cli.config import loading
 
 Found = list[dict[str, Any]]
 
@@ -142,5 +142,5 @@ def test_a_threshold_out_of_bounds_is_refused(
 
 @pytest.mark.parametrize(("other", "name"), [("top_k", "keep"), ("score", "min_score")])
 def test_keys_of_reranking_have_the_names_that_other_services_give_them(other: str, name: str) -> None:
-    settings = [config.load(None, {f"RETRIEVE_RERANK__{key.upper()}": "3"}).rerank for key in (other, name)]
-    assert settings[0] == settings[1] != config.load(None, {}).rerank
+    settings = [loading.load(None, {f"RETRIEVE_RERANK__{key.upper()}": "3"}).rerank for key in (other, name)]
+    assert settings[0] == settings[1] != loading.load(None, {}).rerank

@@ -13,8 +13,8 @@ from cross_models import make_bert
 from samples import Program
 from splade_models import save_masked
 
+from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
 from retrieve_cli.encoders.cross.export import open_cross
-from retrieve_cli.encoders.cross.folder import read_cross_folder
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 SNAPSHOT = "0123456789abcdef0123456789abcdef01234567"

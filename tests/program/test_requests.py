@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from samples import Done, Program
 
-from retrieve_cli.generation import COLUMNS
-from retrieve_cli.manifest import Manifest
+from retrieve_cli.records.columns import FILE as COLUMNS
+from retrieve_cli.storage.manifest import Manifest
 
 OWN = {"acme": {"lungs"}, "ACME": {"cells"}, "globex": {"brain", "stitch"}}
 MODES = [*product(["hybrid"], ["weighted", "rrf"]), ("bm25", "weighted"), ("dense", "weighted")]

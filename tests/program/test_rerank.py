@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, strategies as st
 from samples import TOOLS, Program, write_catalog
 
-from retrieve_cli import pickles
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query, TokenVectors
 from retrieve_cli.encoders.maxsim import STRIDE, WINDOW, Words, maxsim, windows
-from retrieve_cli.indexes.tokens import Stretch, TokenTable, pack, unpack, width_of, write
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
-from retrieve_cli.store import Store
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.token_table import Stretch, TokenTable, pack, unpack, width_of, write
 
 
 @pytest.fixture

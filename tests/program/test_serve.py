@@ -22,9 +22,9 @@ import uvicorn
 from cross_models import make_bert
 
 from retrieve_cli.encoders.cross.scorer import CrossScorer
-from retrieve_cli.encoders.folder import read_folder
 from retrieve_cli.encoders.hashed import HashedEncoder
 from retrieve_cli.encoders.locate import locate
+from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.onnx import OnnxEncoder
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.embeddings import RemoteEncoder

@@ -12,8 +12,8 @@ import pytest
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.errors import IndexCorrupt, Locked
-from retrieve_cli.manifest import Manifest
-from retrieve_cli.store import Store
+from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.store import Store
 
 
 def live(index: Path) -> Path:
@@ -39,9 +39,9 @@ def test_the_umask_decides_who_may_read_a_generation(index: Path) -> None:
 def test_a_reader_keeps_its_generation_while_another_is_published(
     index: Path, catalog: Path, retrieve: Program
 ) -> None:
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Request
-    from retrieve_cli.search import Searcher
-    from retrieve_cli.settings import Settings
+    from retrieve_cli.search.searcher import Searcher
 
     searcher = Searcher(Store(index), Settings())
     write_catalog(catalog, TOOLS[:2])

@@ -1,9 +1,10 @@
-"""The house keeps its shape: nothing imports upward, rooms are strangers, the start stays light."""
+"""The plan of the package holds: imports only point downward, sibling rooms are independent, the start stays light."""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,50 +13,28 @@ from samples import Program
 import retrieve_cli
 
 PACKAGE = Path(retrieve_cli.__file__).parent
-FLOORS = [
-    {"contracts", "errors", "addresses", "manifest", "changes", "durable", "pickles", "tables", "confidence"},
-    {
-        "config",
-        "config_file",
-        "settings",
-        "lock",
-        "store",
-        "generation",
-        "vectors",
-        "ragged_cache",
-        "token_cache",
-        "embedding",
-        "sources",
-        "chunking",
-        "encoders",
-        "indexes",
-        "queries",
-        "stages",
-        "evaluation",
-    },
-    {"assemble", "render", "terminal", "serving"},
-    {"answering"},
-    {"build", "reuse", "sync", "search", "models", "comparison", "inspection", "doctor"},
-    {"experiments"},
-    {"cli"},
-    {"__main__"},
-]
-FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
-SEE_SETTINGS = {
-    "config",
-    "settings",
-    "cli",
-    "build",
-    "sync",
-    "search",
-    "assemble",
-    "answering",
-    "comparison",
-    "inspection",
-    "doctor",
-    "experiments",
-    "models",
+_ROOMS = re.compile(r"^ {4}((?:[a-z_]+ )*[a-z_]+)(?: {2,}.*)?$", re.MULTILINE)
+PLAN = str(retrieve_cli.__doc__).partition("    __main__ ")
+FLOORS = [line.split() for line in _ROOMS.findall(PLAN[1] + PLAN[2])][::-1]
+"""The rooms of each floor, the ground first, as the package's docstring lists them."""
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+CONCRETE = {"sources", "documents", "encoders", "retrievers", "engines", "websearch", "executors"}
+"""Rooms with many of one kind behind one promise of contracts.py."""
+NAME_CONCRETE = {"assemble", "models"}
+"""`models` reads, exports and verifies the very folders that `assemble` opens."""
+WITHOUT_SETTINGS = {
+    "sources",
+    "chunking",
+    "encoders",
+    "graph",
+    "queries",
+    "stages",
+    "evaluation",
+    "records",
+    "storage",
+    "web",
 }
+HTTP_CLIENTS = {"urllib3", "requests", "httpx", "aiohttp", "http", "urllib.request", "socket", "ssl"}
 HEAVY = (
     "torch",
     "transformers",
@@ -71,45 +50,90 @@ HEAVY = (
 )
 
 
-def imports() -> list[tuple[str, str, str]]:
-    """Every import of one part of the package by another: file, importing part, imported part."""
-    found = []
+def files() -> Iterator[tuple[str, str, ast.Module]]:
+    """Every file of the package: its path, its room, its syntax tree."""
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).parts
-        here = parts[0].removesuffix(".py")
-        if here == "__init__":
-            continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        yield "/".join(parts), parts[0].removesuffix(".py"), ast.parse(path.read_text("utf-8"))
+
+
+def imports() -> list[tuple[str, str, str]]:
+    """Every import of one room by another: file, importing room, imported room."""
+    found = []
+    for file, here, tree in files():
+        for node in ast.walk(tree):
             names = []
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("retrieve_cli"):
                 inner = node.module.split(".")[1:]
                 names = [inner[0]] if inner else [alias.name for alias in node.names]
-            found += [("/".join(parts), here, name) for name in names if name != "__version__"]
-    return found
+            found += [(file, here, name) for name in names if name not in ("__version__", here)]
+    return [each for each in found if each[1] != "__init__"]
 
 
-def test_every_part_of_the_package_has_a_floor() -> None:
-    present = {path.stem if path.suffix else path.name for path in PACKAGE.iterdir()} - {
-        "__init__",
-        "__pycache__",
-        "py",
-    }
-    assert present - {"py"} == set(FLOOR)
+def test_every_room_is_in_the_plan() -> None:
+    present = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert present - {"__init__", "__pycache__", "py"} == set(FLOOR)
+
+
+def test_few_files_lie_on_the_top_level() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) <= 6
+
+
+def test_every_room_says_what_it_is_for() -> None:
+    rooms = [path.parent for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE]
+    silent = [str(room) for room in set(rooms) if not ast.get_docstring(ast.parse((room / "__init__.py").read_text()))]
+    assert silent == []
 
 
 def test_no_file_imports_from_a_higher_floor() -> None:
-    upward = [(file, there) for file, here, there in imports() if FLOOR[there] > FLOOR[here]]
-    assert upward == []
+    assert [(file, there) for file, here, there in imports() if FLOOR[there] > FLOOR[here]] == []
 
 
-def test_rooms_are_strangers_to_each_other() -> None:
-    rooms = {"sources", "chunking", "encoders", "indexes", "queries", "stages", "evaluation"}
-    met = [(file, there) for file, here, there in imports() if {here, there} <= rooms and here != there]
-    assert met == []
+def test_rooms_on_one_floor_do_not_know_one_another() -> None:
+    assert [(file, there) for file, here, there in imports() if FLOOR[there] == FLOOR[here]] == []
+
+
+def test_only_assemble_names_concrete_parts() -> None:
+    assert [(file, there) for file, here, there in imports() if there in CONCRETE and here not in NAME_CONCRETE] == []
 
 
 def test_only_the_upper_floors_see_the_settings() -> None:
-    assert {here for _, here, there in imports() if there in ("config", "settings")} <= SEE_SETTINGS
+    assert [(file, there) for file, here, there in imports() if there == "config" and here in WITHOUT_SETTINGS] == []
+
+
+def test_no_two_files_import_each_other() -> None:
+    modules = {file.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for file, _, _ in files()}
+    taken = {
+        (file.removesuffix(".py").replace("/", "."), target)
+        for file, _, tree in files()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("retrieve_cli.")
+        for inner in [node.module.removeprefix("retrieve_cli.")]
+        for target in {inner, *(f"{inner}.{alias.name}" for alias in node.names)} & modules
+    }
+    assert {pair for pair in taken if pair[::-1] in taken} == set()
+
+
+def test_only_web_imports_an_http_client() -> None:
+    found = []
+    for file, here, tree in files():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            found += [(file, name) for name in names if {name, name.partition(".")[0]} & HTTP_CLIENTS and here != "web"]
+    assert found == []
+
+
+def test_a_retriever_is_named_in_its_own_file_only() -> None:
+    names = {path.stem for path in (PACKAGE / "retrievers").glob("*.py")} & {"bm25", "dense", "splade"}
+    found = [
+        (file, node.lineno)
+        for file, _, tree in files()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in names and file != f"retrievers/{node.value}.py"
+    ]
+    assert names
+    assert found == []
 
 
 def loaded_by(*arguments: str, among: Sequence[str] = HEAVY) -> set[str]:
@@ -128,7 +152,7 @@ def test_help_loads_no_heavy_package() -> None:
 
 
 def test_help_loads_neither_the_configuration_nor_the_store() -> None:
-    lazy = [f"retrieve_cli.{name}" for name in ("config", "store", "manifest", "search", "serving", "experiments")]
+    lazy = [f"retrieve_cli.{name}" for name in ("config", "storage", "search", "serving", "experiments")]
     assert loaded_by("--help", among=lazy) == set()
 
 

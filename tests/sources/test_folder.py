@@ -7,7 +7,7 @@ from samples import collection, pieces
 
 from retrieve_cli.contracts import Notice, Record, Refused
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.folder import FolderSource, front_matter
+from retrieve_cli.sources.docs_folder import FolderSource, front_matter
 
 
 def read(folder: Path) -> list:

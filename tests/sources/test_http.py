@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli import durable
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
 from retrieve_cli.sources.remote import transfer
 from retrieve_cli.sources.remote.addresses import same_server
 from retrieve_cli.sources.remote.http import HttpFetcher
 from retrieve_cli.sources.remote.publication import intact, sweep
 from retrieve_cli.sources.remote.reply import gunzip
+from retrieve_cli.storage import durable
 
 LINES = b'{"id": "a", "name": "A"}\n{"id": "b", "name": "B"}\n'
 OTHER = b'{"id": "c", "name": "C"}\n'

@@ -7,7 +7,6 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Record
 from retrieve_cli.errors import SourceFailed
-from retrieve_cli.manifest import canonical
 from retrieve_cli.sources.fields import FieldMap, record_from
 from retrieve_cli.sources.remote.linked import (
     Term,
@@ -16,6 +15,7 @@ from retrieve_cli.sources.remote.linked import (
     records_of_triples,
     triples_of_solutions,
 )
+from retrieve_cli.storage.manifest import canonical
 
 SCHEMA = "http://schema.org/"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from retrieve_cli import pickles
 from retrieve_cli.contracts import Field, Query, Ranking
-from retrieve_cli.indexes.analyzer import Analyzer
-from retrieve_cli.indexes.bm25 import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
 from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
+from retrieve_cli.storage import pickles
 
 MakeLeg = Callable[..., Leg]
 MakeLayout = Callable[..., Layout]

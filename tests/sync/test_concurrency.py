@@ -10,18 +10,18 @@ import pytest
 from samples import Program, write_catalog
 from sync.state import Start, live, records, summary, versions
 
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
-from retrieve_cli.search import Searcher
-from retrieve_cli.settings import Settings
-from retrieve_cli.store import Store
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.store import Store
 
 READER = """
 import sys
 from pathlib import Path
-from retrieve_cli.settings import Settings
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
-from retrieve_cli.search import Searcher
-from retrieve_cli.store import Store
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.store import Store
 
 print("ready", flush=True)
 artifacts, stop, reads, seen, kept = Path(sys.argv[1]), Path(sys.argv[2]), 0, set(), None
@@ -110,7 +110,7 @@ def test_the_lock_of_a_dead_writer_is_free(artifacts: Path, source: Path, retrie
     script = """
 import sys, time
 from pathlib import Path
-from retrieve_cli.store import Store
+from retrieve_cli.storage.store import Store
 with Store(Path(sys.argv[1])).writer():
     print("holding", flush=True)
     time.sleep(600)

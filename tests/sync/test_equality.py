@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from samples import Program, write_catalog
 
-from retrieve_cli.manifest import Manifest
+from retrieve_cli.storage.manifest import Manifest
 
 WORDS = "lung brain cell scan volume align stitch tile segment count the of über 画像 naïve".split()
 DOCUMENT = "---\ntitle: T\ngroup: g\n---\n# H\nbody\n\n# I\nmore"

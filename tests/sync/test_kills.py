@@ -12,7 +12,7 @@ import pytest
 from samples import Program, write_catalog
 from sync.state import Start, live, records, summary, versions
 
-from retrieve_cli.store import Store
+from retrieve_cli.storage.store import Store
 
 COUNTING = """
 import os, signal, sys

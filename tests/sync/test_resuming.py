@@ -18,11 +18,12 @@ from samples import Program, write_catalog
 from splade_models import save_masked
 from sync.state import live
 
-from retrieve_cli import embedding, pickles
 from retrieve_cli.assemble import splade
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.manifest import Manifest
-from retrieve_cli.vectors import VectorCache
+from retrieve_cli.ingest import embedding
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.vector_cache import VectorCache
 
 BATCH = 16
 LOGGING = f"""
@@ -36,12 +37,12 @@ def hook(event, arguments):
             seen += 1
             if seen == last:
                 os.kill(os.getpid(), signal.SIGKILL)
-from retrieve_cli import embedding
+from retrieve_cli.ingest import embedding
 from retrieve_cli.assemble import splade
 from retrieve_cli.cli.main import main
 from retrieve_cli.encoders.onnx import OnnxEncoder
 from retrieve_cli.encoders.splade.encoder import SpladeEncoder
-from retrieve_cli.manifest import text_key
+from retrieve_cli.storage.manifest import text_key
 embedding.BATCH = splade._BATCH = {BATCH}
 def logged(kind, method):
     def encode(self, texts, *rest):

@@ -11,7 +11,7 @@ import yaml
 from samples import TOOLS, Program, write_catalog
 from sync.state import Start, live, records
 
-from retrieve_cli.store import Store
+from retrieve_cli.storage.store import Store
 
 
 def write_config(sources: Any, path: Path = Path("config.yaml"), **sections: Any) -> Path:
@@ -213,7 +213,7 @@ def test_a_source_of_another_name_or_kind_is_another_index(source: Path, retriev
 def test_a_source_that_is_cut_short_after_it_was_planned_is_not_believed(
     artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from retrieve_cli.sync import Sync
+    from retrieve_cli.ingest.sync import Sync
 
     planned = Sync.plan
 

@@ -16,14 +16,14 @@ import numpy as np
 
 from retrieve_cli.encoders.bert import Architecture, arrange, forward
 from retrieve_cli.encoders.cache import WEIGHTS, export_folder, sound
-from retrieve_cli.encoders.cross.folder import CrossFolder
+from retrieve_cli.encoders.cross.cross_folder import CrossFolder
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.export import publish_files
 from retrieve_cli.encoders.graph import GraphOperations
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tensors import Extent, read, to_float32
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.manifest import sha1
+from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

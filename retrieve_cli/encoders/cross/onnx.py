@@ -15,8 +15,8 @@ import numpy as np
 
 from retrieve_cli.encoders.bert import Architecture, positions
 from retrieve_cli.encoders.cache import GRAPH
+from retrieve_cli.encoders.cross.cross_folder import CrossFolder
 from retrieve_cli.encoders.cross.export import open_cross
-from retrieve_cli.encoders.cross.folder import CrossFolder
 from retrieve_cli.encoders.cross.pairs import PairTokenizer, Row
 from retrieve_cli.encoders.onnx import same_length
 from retrieve_cli.encoders.packages import require

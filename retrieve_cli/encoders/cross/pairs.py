@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from retrieve_cli.encoders.tokens import ModelTokenizer, parse
+from retrieve_cli.encoders.tokenizer import ModelTokenizer, parse
 from retrieve_cli.errors import UsageError
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.encoders.cross.folder import CrossFolder
+from retrieve_cli.encoders.cross.cross_folder import CrossFolder
 from retrieve_cli.encoders.cross.onnx import OnnxPairs, why_not
 from retrieve_cli.encoders.cross.pairs import PairReader, Row, shortened, windows
 from retrieve_cli.encoders.cross.torch import TorchPairs
 from retrieve_cli.encoders.devices import Choice, Device, choose
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.folder import Precision
+from retrieve_cli.encoders.model_folder import Precision
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:

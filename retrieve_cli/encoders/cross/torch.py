@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from retrieve_cli.encoders.batching import halving
-from retrieve_cli.encoders.cross.folder import CrossFolder
+from retrieve_cli.encoders.cross.cross_folder import CrossFolder
 from retrieve_cli.encoders.cross.pairs import Row
-from retrieve_cli.encoders.folder import Precision
+from retrieve_cli.encoders.model_folder import Precision
 from retrieve_cli.encoders.packages import require
-from retrieve_cli.encoders.tokens import ModelTokenizer, readable
+from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
 from retrieve_cli.encoders.torch import quiet
 from retrieve_cli.errors import Unavailable, UsageError
 

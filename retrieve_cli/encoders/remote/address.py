@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from retrieve_cli.addresses import PORTS, check, has_user, port, shown
 from retrieve_cli.errors import UsageError
+from retrieve_cli.web.addresses import PORTS, check, has_user, port, shown
 
 
 def check_url(url: str) -> None:

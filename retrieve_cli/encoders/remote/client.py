@@ -14,7 +14,6 @@ from threading import BoundedSemaphore, Event
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import urlsplit
 
-from retrieve_cli.addresses import shown
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.remote.address import check_url, endpoint, origin, redirected
 from retrieve_cli.encoders.remote.failures import Passing, ServerFailed, ServerUnavailable
@@ -22,6 +21,7 @@ from retrieve_cli.encoders.remote.key import Secret, hidden, read_key
 from retrieve_cli.encoders.remote.reply import TooLarge, complaint, parse, read, reason, retry_after
 from retrieve_cli.encoders.remote.sessions import Sessions
 from retrieve_cli.errors import RetrieveError, printable
+from retrieve_cli.web.addresses import shown
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session

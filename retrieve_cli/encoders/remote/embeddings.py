@@ -17,9 +17,9 @@ from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.failures import ServerFailed
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
 from retrieve_cli.encoders.remote.vectors import Embedded, Unfit, read_vectors, to_unit
-from retrieve_cli.encoders.tokens import ModelTokenizer, readable
+from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.manifest import sha1
+from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.encoders.tokens import readable
+from retrieve_cli.encoders.tokenizer import readable
 
 _SHARED = """\
 The request stands between <request> and </request>, the candidates between <candidates> and </candidates>: one JSON \

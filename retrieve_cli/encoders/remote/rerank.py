@@ -14,7 +14,7 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
-from retrieve_cli.encoders.tokens import readable
+from retrieve_cli.encoders.tokenizer import readable
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

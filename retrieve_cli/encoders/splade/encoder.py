@@ -14,13 +14,13 @@ from typing import Any, Literal, Protocol
 from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.encoders.devices import Choice, Device, choose
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.folder import Precision
-from retrieve_cli.encoders.splade.folder import Masked, SpladeFolder, Static
+from retrieve_cli.encoders.model_folder import Precision
 from retrieve_cli.encoders.splade.onnx import OnnxQueries, runs
+from retrieve_cli.encoders.splade.splade_folder import Masked, SpladeFolder, Static
 from retrieve_cli.encoders.splade.static import StaticQueries
 from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.tokens import SpladeTokenizer
 from retrieve_cli.encoders.splade.torch import TorchTexts, load
+from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 
 
 class Way(Protocol):

@@ -9,8 +9,8 @@ from retrieve_cli.encoders.bert import Architecture
 from retrieve_cli.encoders.cache import WEIGHTS
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.export import publish_files
-from retrieve_cli.encoders.splade.folder import Masked
 from retrieve_cli.encoders.splade.head import arrange_masked, write_head_graph
+from retrieve_cli.encoders.splade.splade_folder import Masked
 from retrieve_cli.encoders.tensors import read
 
 

@@ -18,7 +18,7 @@ from retrieve_cli.encoders.bert import Architecture, Operations, arrange, forwar
 from retrieve_cli.encoders.eager import EagerOperations, one_blas_thread
 from retrieve_cli.encoders.graph import GraphOperations
 from retrieve_cli.encoders.packages import require
-from retrieve_cli.encoders.splade.folder import Activation, Pooling
+from retrieve_cli.encoders.splade.splade_folder import Activation, Pooling
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:

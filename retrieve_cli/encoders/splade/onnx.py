@@ -19,14 +19,14 @@ from retrieve_cli.encoders.cache import GRAPH, WEIGHTS, export_folder, sound
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.onnx import same_length
 from retrieve_cli.encoders.packages import require
-from retrieve_cli.encoders.splade.folder import Masked
 from retrieve_cli.encoders.splade.head import eager_logits, masked_architecture, weigh
+from retrieve_cli.encoders.splade.splade_folder import Masked
 from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.tokens import SpladeTokenizer
+from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.threads import available_cores, spread
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.manifest import sha1
+from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

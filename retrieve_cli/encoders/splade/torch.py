@@ -9,12 +9,12 @@ import numpy as np
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.batching import halving
-from retrieve_cli.encoders.folder import Precision
+from retrieve_cli.encoders.model_folder import Precision
 from retrieve_cli.encoders.packages import require
-from retrieve_cli.encoders.splade.folder import TRANSFORMERS, Masked, SpladeFolder
+from retrieve_cli.encoders.splade.splade_folder import TRANSFORMERS, Masked, SpladeFolder
 from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.tokens import SpladeTokenizer
-from retrieve_cli.encoders.tokens import readable
+from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
+from retrieve_cli.encoders.tokenizer import readable
 from retrieve_cli.encoders.torch import quiet
 from retrieve_cli.errors import Unavailable
 

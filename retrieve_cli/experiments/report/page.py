@@ -13,7 +13,6 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli import durable
 from retrieve_cli.errors import Unavailable, printable
 from retrieve_cli.evaluation.curves import Points, curves
 from retrieve_cli.evaluation.differences import SIGNIFICANT, Difference
@@ -21,6 +20,7 @@ from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.experiments.report import charts
+from retrieve_cli.storage import durable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

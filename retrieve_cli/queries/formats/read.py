@@ -7,8 +7,8 @@ from pathlib import Path
 
 from retrieve_cli.errors import printable
 from retrieve_cli.queries.formats.complaints import overheard
-from retrieve_cli.queries.formats.folder import look_into_folder
 from retrieve_cli.queries.formats.header import Header
+from retrieve_cli.queries.formats.image_folder import look_into_folder
 from retrieve_cli.queries.formats.look import look
 
 

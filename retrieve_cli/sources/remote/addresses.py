@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from retrieve_cli.addresses import check, has_user, port, shown
 from retrieve_cli.errors import UsageError
+from retrieve_cli.web.addresses import check, has_user, port, shown
 
 
 def check_url(url: str) -> None:

@@ -14,16 +14,16 @@ from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
-from retrieve_cli import durable
-from retrieve_cli.addresses import shown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, UsageError
-from retrieve_cli.manifest import canonical, sha1 as sha1_of
 from retrieve_cli.sources.remote.addresses import check_url
 from retrieve_cli.sources.remote.credentials import Credentials
 from retrieve_cli.sources.remote.publication import intact, publish
 from retrieve_cli.sources.remote.reply import Reply, gunzip
 from retrieve_cli.sources.remote.transfer import BACKOFF_S, DEADLINE_S, MAX_BYTES, RETRIES, TIMEOUT_S, Limits, Transport
+from retrieve_cli.storage import durable
+from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
+from retrieve_cli.web.addresses import shown
 
 Refuse = Callable[[str, str, bytes], SourceFailed]
 """Makes the error from what the body is, a hint, and the body's beginning."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed
-from retrieve_cli.manifest import canonical
+from retrieve_cli.storage.manifest import canonical
 
 _CLASSES = frozenset(("SoftwareSourceCode", "SoftwareApplication"))
 """Local names of the classes whose members are records."""

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
-from retrieve_cli import durable
 from retrieve_cli.errors import SourceFailed
-from retrieve_cli.manifest import sha1_file
+from retrieve_cli.storage import durable
+from retrieve_cli.storage.manifest import sha1_file
 
 
 def intact(target: Path) -> str:

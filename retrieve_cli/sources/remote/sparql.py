@@ -15,10 +15,8 @@ from pathlib import Path
 from shlex import quote
 from urllib.parse import urlencode
 
-from retrieve_cli.addresses import shown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, printable
-from retrieve_cli.manifest import canonical
 from retrieve_cli.sources.remote.addresses import check_url
 from retrieve_cli.sources.remote.answer import Page, Unreadable, rdf_reader, rows_in, triples_in
 from retrieve_cli.sources.remote.credentials import Credentials
@@ -26,15 +24,9 @@ from retrieve_cli.sources.remote.linked import records_of_solutions, records_of_
 from retrieve_cli.sources.remote.publication import publish
 from retrieve_cli.sources.remote.query import INNER, Template
 from retrieve_cli.sources.remote.reply import Reply
-from retrieve_cli.sources.remote.transfer import (
-    BACKOFF_S,
-    DEADLINE_S,
-    MAX_BYTES,
-    RETRIES,
-    TIMEOUT_S,
-    Limits,
-    Transport,
-)
+from retrieve_cli.sources.remote.transfer import BACKOFF_S, DEADLINE_S, MAX_BYTES, RETRIES, TIMEOUT_S, Limits, Transport
+from retrieve_cli.storage.manifest import canonical
+from retrieve_cli.web.addresses import shown
 
 _ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/ld+json;q=0.8, application/rdf+xml;q=0.7"
 _ACCEPT_ROWS = "application/sparql-results+json, application/json;q=0.9"

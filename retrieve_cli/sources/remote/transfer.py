@@ -16,11 +16,11 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from retrieve_cli.addresses import shown, without_user
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError, printable
 from retrieve_cli.sources.remote.addresses import check_url, same_server
 from retrieve_cli.sources.remote.credentials import Credentials
 from retrieve_cli.sources.remote.reply import HEAD, PIECE, Passing, Reply
+from retrieve_cli.web.addresses import shown, without_user
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session

@@ -16,7 +16,7 @@ from retrieve_cli.contracts import Encoder, ModelCard
 from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
 from retrieve_cli.encoders.remote.failures import ServerFailed
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
-from retrieve_cli.encoders.tokens import ModelTokenizer
+from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable
 
 TEXTS = ["segment lungs", "Grüße 細胞 \U0001f600", "x", "\ud800 alone", "a\x00b\nc"]

@@ -1,0 +1,1 @@
+"""Every key with its default; reading, validating and editing config.yaml."""

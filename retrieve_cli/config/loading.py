@@ -1,0 +1,251 @@
+"""config.yaml and the environment to frozen Settings.
+
+What is not known is refused with the nearest key that is. Precedence: flag, then environment
+(`RETRIEVE_<SECTION>__<KEY>`), then file, then default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from retrieve_cli.config.settings import LARGEST, FieldSetting, Settings, SourceSetting
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+
+DEFAULT_FILE = Path("config.yaml")
+_PREFIX = "RETRIEVE_"
+_TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", Path: "a path"}
+
+_MOVED = {
+    "encoder.download": "models.auto_download",
+    "encoder.models_dir": "models.dir",
+    "encoder.cache_dir": "models.cache_dir",
+}
+"""Keys of earlier versions, and what they are called now."""
+_ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
+"""What services for generation call keys of ours."""
+_FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
+_NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("endpoint", "query")}
+"""Keys without which an entry of its kind names nothing."""
+
+
+def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from a file (`./config.yaml` where there is one and none is named), the environment and the defaults.
+
+    Raises:
+        UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
+    """
+    if path is None and os.path.lexists(DEFAULT_FILE):
+        path = DEFAULT_FILE
+    settings = Settings()
+    if path is not None:
+        settings = _overlay(settings, _read(path), where=str(path), folder=path.parent)
+    variables = {name: text for name, text in environment.items() if name.startswith(_PREFIX) and "__" in name}
+    for name, text in sorted(variables.items()):
+        section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
+        overrides = {section: {key: read_yaml(text, name)}}
+        settings = _overlay(settings, overrides, where=f"environment variable {name}", folder=Path())
+    return settings
+
+
+def override(settings: Settings, value: Mapping[str, Json], *, where: str) -> Settings:
+    """`settings` with sections and keys of `value` in their place.
+
+    Raises:
+        UsageError: a key or value is unknown; `where` is named in the message.
+    """
+    return _overlay(settings, value, where=where, folder=Path())
+
+
+def _read(path: Path) -> Mapping[str, Json]:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the configuration {path}: {error}", hint="check --config") from error
+    value = read_yaml(text, str(path))
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageError(
+            f"{path} is no mapping of sections", hint="see the comments of the config.yaml in the repository"
+        )
+    return value
+
+
+def read_yaml(text: str, where: str) -> Json:
+    """The value of a piece of YAML.
+
+    Raises:
+        UsageError: it is none; names `where` it stands.
+    """
+    import yaml
+
+    try:
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe loaders
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is not valid YAML: {' '.join(str(error).split())}", hint="mend it there") from error
+
+
+def _overlay(settings: Settings, value: Mapping[str, Json], *, where: str, folder: Path) -> Settings:
+    """`settings` with the sections and keys of `value` in place of its own."""
+    sections = {section.name: getattr(settings, section.name) for section in fields(settings)}
+    for name, keys in value.items():
+        if name not in sections:
+            raise unknown(f"section `{name}` in {where}", str(name), sections)
+        if keys is None:
+            continue
+        named = {"list": keys} if name == "sources" and isinstance(keys, list) else keys
+        if not isinstance(named, dict):
+            raise UsageError(
+                f"section `{name}` in {where} is no mapping of keys to values", hint=f"write `{name}:` and keys below"
+            )
+        sections[name] = _section(sections[name], named, f"{name}.", where, folder)
+    return replace(settings, **sections)
+
+
+def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, folder: Path) -> Any:
+    hints = get_type_hints(type(section))
+    bounds = {item.name: item.metadata for item in fields(section)}
+    changed: dict[str, Any] = {}
+    for key, value in keys.items():
+        if (moved := _MOVED.get(f"{prefix}{key}")) is not None:
+            hint = f"rename it: {moved}, or in the environment {_variable(moved)}"
+            raise UsageError(f"{prefix}{key} is now {moved} (in {where})", hint=hint)
+        name = _ALSO_KNOWN_AS.get(f"{prefix}{key}", key)
+        if name not in hints:
+            raise unknown(f"key `{prefix}{key}` in {where}", str(key), hints)
+        changed[name] = _value(hints[name], value, bounds[name], f"`{prefix}{key}` in {where}", folder)
+    return replace(section, **changed)
+
+
+def _variable(key: str) -> str:
+    """The environment variable that sets a key."""
+    return _PREFIX + key.upper().replace(".", "__")
+
+
+def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: Path) -> Any:
+    """`value` as the type that the key has, or an error that says what it takes."""
+    if isinstance(kind, UnionType):
+        inner = next(part for part in get_args(kind) if part is not type(None))
+        return None if value is None else _value(inner, value, bounds, key, folder)
+    origin = get_origin(kind)
+    if origin is Literal:
+        return _choice(value, get_args(kind), key)
+    if origin in (Mapping, Sequence):
+        return _several(kind, value, key, folder)
+    if kind is Path and isinstance(value, str):
+        return Path(value) if value in bounds.get("names", ()) else _path(value, folder, key)
+    return _plain(kind, value, bounds, key)
+
+
+def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:
+    """A list or a mapping, whose entries are sources, fields of a catalog, paths or names."""
+    inner = get_args(kind)[-1]
+    if inner is SourceSetting:
+        return _source_settings(value, key, folder)
+    if inner is FieldSetting:
+        return _field_settings(value, key)
+    wanted, what = (dict, "mapping of names") if get_origin(kind) is Mapping else (list, "list of names")
+    entries = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(value, wanted) or not all(isinstance(entry, str) and entry for entry in entries):
+        raise UsageError(f"{key} is no {what}", hint="see the comments in config.yaml")
+    if inner is Path:
+        return [_path(entry, folder, key) for entry in entries]
+    return {str(name): entry for name, entry in value.items()} if isinstance(value, dict) else entries
+
+
+def _choice(value: Json, choices: Sequence[str], key: str) -> Json:
+    if value is False:  # YAML reads a bare `off`, `no` as false
+        value = "none"
+    if value not in choices:
+        raise unknown(f"value {value!r} of {key}", str(value), choices)
+    return value
+
+
+def _plain(kind: Any, value: Any, bounds: Mapping[str, Any], key: str) -> Json:
+    """A string, a truth value, or a number within its bounds."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST:
+        value = float(value)
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise UsageError(f"{key} takes {_TYPES[kind]}, not {value!r}", hint="see the comments in config.yaml")
+    low, high = bounds.get("low"), bounds.get("high")
+    if low is not None and high is not None and not low <= value <= high:
+        limits = f"at least {low:g}" if high >= LARGEST else f"from {low:g} to {high:g}"
+        raise UsageError(f"{key} is {value!r}; it takes a number {limits}", hint="see the comments in config.yaml")
+    return value
+
+
+def _path(value: str, folder: Path, key: str) -> Path:
+    try:
+        if "\0" in value:
+            raise RuntimeError("a path holds no NUL")
+        return folder / Path(value).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{key} is {value!r}: {error}", hint="write the path in full") from error
+
+
+def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
+    """`catalog.fields`: `key: weight` or `key: {to: field, weight: number}`."""
+    if not isinstance(value, dict):
+        raise UsageError(f"{key} is no mapping of keys to weights", hint="for example: summary: {to: description}")
+    settings = {}
+    for name, entry in value.items():
+        inner = entry if isinstance(entry, dict) else {"weight": entry}
+        settings[str(name)] = _section(FieldSetting(to=str(name)), inner, f"catalog.fields.{name}.", key, Path())
+    return settings
+
+
+def _source_settings(value: Json, key: str, folder: Path) -> list[SourceSetting]:
+    """`sources.list`: one mapping a source, each under a name of its own."""
+    if not isinstance(value, list):
+        hint = "for example: - {kind: catalog, path: tools.jsonl}"
+        raise UsageError(f"{key} is no list of sources", hint=hint)
+    settings = [source_setting(entry, f"entry {at} of {key}", folder) for at, entry in enumerate(value, 1)]
+    names = [setting.name for setting in settings]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two sources of {key} are called {name!r}", hint="give each a `name:` of its own")
+    return settings
+
+
+def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
+    """A source as configuration or manifest have it; without a name it is called after its place.
+
+    Raises:
+        UsageError: a key is unknown or missing.
+    """
+    kinds = tuple(_NEEDED)
+    if not isinstance(entry, dict) or entry.get("kind") not in kinds:
+        given = entry.get("kind") if isinstance(entry, dict) else entry
+        raise unknown(f"kind {given!r} of {where}", str(given), kinds)
+    setting: SourceSetting = _section(SourceSetting(entry["kind"]), entry, "", where, folder)
+    for key in _NEEDED[setting.kind]:
+        if not getattr(setting, key):
+            raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")
+    name = setting.name or _place(setting) or setting.kind
+    if setting.path is None and not _FILE_NAME.fullmatch(name):
+        hint = "give it a short `name:`, it becomes the name of a file"
+        raise UsageError(f"{where} cannot be called {name!r}", hint=hint)
+    return replace(setting, name=name)
+
+
+def _place(setting: SourceSetting) -> str:
+    """The last part of a path or an address; what stands behind `?` may be a secret."""
+    if setting.path is not None:
+        return os.path.basename(os.path.abspath(setting.path))  # noqa: PTH100, PTH119  as sources name themselves
+    return str(setting.url or setting.endpoint).partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that is not known, with the nearest one that is."""
+    names = [str(name) for name in known]
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(names)
+    return UsageError(f"unknown {what}", hint=hint)

@@ -1,0 +1,290 @@
+"""All that can be configured, as frozen Settings at their defaults; loading.py reads them.
+
+Plain dataclasses: this is loaded on the way to every answer, and a validation library would cost half of that. A key's
+bounds stand beside its default, its comment in the repository's config.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+LARGEST = 1_000_000.0
+"""No key takes a larger number: beyond it lies a typing error, not a wish."""
+
+
+def _bounded(default: float | None, low: float, high: float = LARGEST) -> Any:
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSetting:
+    """Where a key of the catalog goes, and how much it weighs; written as a bare number it keeps its own name."""
+
+    to: str
+    weight: float = _bounded(1.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSetting:
+    """One entry of `sources.list`: where records come from. Which keys it takes depends on its kind."""
+
+    kind: Literal["catalog", "docs", "http", "sparql"]
+    name: str = ""
+    path: Path | None = None
+    url: str | None = None
+    endpoint: str | None = None
+    query: Path | None = None
+    graph: str | None = None
+    page_size: int | None = _bounded(None, 1)
+    id_prefix: str = ""
+    sha1: str = "auto"
+    token_env: str | None = None
+    user_env: str | None = None
+    password_env: str | None = None
+    timeout_s: float = _bounded(30.0, 0.1)
+    retries: int = _bounded(4, 0, 100)
+    max_mb: float = _bounded(2048.0, 0.001)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesSettings:
+    auto_sync: bool = False
+    list: Sequence[SourceSetting] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSettings:
+    max_shrink: float = _bounded(0.5, 0, 1)
+    wait: float = _bounded(30.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    keep: int = _bounded(3, 1, 10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    fields: Mapping[str, FieldSetting] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DocsSettings:
+    name_weight: float = _bounded(2.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    max_fail: float = _bounded(0.05, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkingSettings:
+    strategy: Literal["auto", "section", "imrad", "window"] = "auto"
+    size: int | None = _bounded(None, 8)
+    overlap: int = _bounded(0, 0)
+    coherence: bool = False
+    language: str = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsSettings:
+    auto_download: bool = False
+    dir: Path | None = None
+    cache_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    kind: Literal["auto", "onnx", "torch", "hashed", "remote"] = "auto"
+    model: str = "all-MiniLM-L6-v2"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
+    precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    batch_size: int = _bounded(32, 1)
+    dim: int = _bounded(512, 8)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    dimensions: int | None = _bounded(None, 1)
+    max_tokens: int = _bounded(512, 16)
+    tokenizer: Path | None = None
+    timeout_s: float = _bounded(60.0, 0.1)
+    retries: int = _bounded(4, 0, 100)
+    concurrency: int = _bounded(4, 1, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25Settings:
+    backend: Literal["impacts", "rank_bm25"] = "impacts"
+    variant: Literal["lucene", "robertson", "atire", "okapi"] = "lucene"
+    unit: Literal["auto", "record", "chunk"] = "auto"
+    k1: float = _bounded(1.2, 0)
+    b: float = _bounded(0.75, 0, 1)
+    stemming: Literal["english", "none"] = "english"
+    stop_words: Literal["english", "none"] = "english"
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSettings:
+    index: Literal["flat", "hnsw"] = "flat"
+    hnsw_m: int = _bounded(32, 2, 512)
+    hnsw_ef_construction: int = _bounded(200, 1, 10_000)
+    hnsw_ef_search: int = _bounded(128, 1, 10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    engine: Literal["advanced", "naive"] = "advanced"
+    mode: Literal["hybrid", "dense", "bm25", "splade"] = "hybrid"
+    k: int = _bounded(10, 1, float("inf"))
+    depth: int = _bounded(200, 1, float("inf"))
+    similarity_top_k: int | None = _bounded(None, 1, float("inf"))
+    grade: float | None = _bounded(None, -1, 1)
+    max_distance: float | None = _bounded(None, 0, 2)
+    min_score: float | None = _bounded(None, -LARGEST)
+    deadline_ms: float | None = _bounded(None, 1)
+    file_tokens: bool = True
+    require_tenant: bool = False
+    max_also: int = _bounded(8, 0, 1000)
+    per_text: int | None = _bounded(None, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class BroadeningSettings:
+    min_results: int = _bounded(5, 0)
+    max_retries: int = _bounded(2, 0, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSettings:
+    relations: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "requires_tool": "requires",
+            "compatible_with": "compatible_with",
+            "part_of": "part_of",
+        }
+    )
+    entities: Sequence[str] = field(default_factory=list)
+    files: Sequence[Path] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionSettings:
+    enabled: bool | None = None
+    method: Literal["paths", "pagerank"] = "paths"
+    depth: int = _bounded(2, 1, 10)
+    max_nodes: int = _bounded(200, 1)
+    decay: float = _bounded(0.7, 0, 1)
+    seeds: int = _bounded(5, 1, 1000)
+    kinds: Sequence[str] = field(default_factory=list)
+    bundle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GatingSettings:
+    enabled: bool = False
+    field: str = "group"
+    global_candidates: int = _bounded(300, 1)
+    top_groups: int = _bounded(10, 1)
+    per_group: int | None = _bounded(None, 1)
+    min_results: int = _bounded(5, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DiversitySettings:
+    per_source: int | None = _bounded(None, 1)
+    per_group: int | None = _bounded(None, 1)
+    mmr: float | None = _bounded(None, 0.01, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    window: int = _bounded(0, 0, 1000)
+    table_window: int | None = _bounded(None, 0, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    max_chunks: int | None = _bounded(None, 1)
+    max_tokens: int | None = _bounded(None, 1)
+    tokenizer: Path | None = field(default=None, metadata={"names": ("encoder", "words", "pieces")})
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    queries: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    method: Literal["weighted", "rrf"] = "weighted"
+    normalization: Literal["zscore", "zscore_candidates", "minmax"] = "zscore"
+    rrf_k: float = _bounded(60, 0)
+    dense_weight: float = _bounded(0.65, 0)
+    bm25_weight: float = _bounded(0.35, 0)
+    splade_weight: float = _bounded(0.35, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SpladeSettings:
+    model: str | None = None
+    policy: Literal["optional", "required"] = "optional"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    batch_size: int | None = _bounded(None, 1)
+    min_weight: float = _bounded(0.0, 0)
+    top_terms: int | None = _bounded(None, 1)
+    query_top_terms: int | None = _bounded(None, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSettings:
+    backend: Literal["auto", "none", "maxsim", "cross_encoder", "remote", "llm"] = "auto"
+    policy: Literal["optional", "required"] = "optional"
+    depth: int = _bounded(50, 1, 10_000)
+    keep: int | None = _bounded(None, 1)
+    interpolate: float = _bounded(0.6, 0, 1)
+    min_score: float | None = _bounded(None, -LARGEST)
+    model: str | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    max_tokens: int | None = _bounded(512, 16)
+    batch_size: int = _bounded(32, 1)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout_s: float = _bounded(30.0, 0.1)
+    retries: int = _bounded(2, 0, 100)
+    concurrency: int = _bounded(4, 1, 1000)
+    form: Literal["auto", "jina", "tei"] = "auto"
+    prompt: Literal["score", "pick"] = "score"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that can be configured, by section."""
+
+    sources: SourcesSettings = field(default_factory=SourcesSettings)
+    catalog: CatalogSettings = field(default_factory=CatalogSettings)
+    docs: DocsSettings = field(default_factory=DocsSettings)
+    build: BuildSettings = field(default_factory=BuildSettings)
+    sync: SyncSettings = field(default_factory=SyncSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    chunking: ChunkingSettings = field(default_factory=ChunkingSettings)
+    models: ModelsSettings = field(default_factory=ModelsSettings)
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    bm25: Bm25Settings = field(default_factory=Bm25Settings)
+    dense: DenseSettings = field(default_factory=DenseSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+    splade: SpladeSettings = field(default_factory=SpladeSettings)
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+    graph: GraphSettings = field(default_factory=GraphSettings)
+    expansion: ExpansionSettings = field(default_factory=ExpansionSettings)
+    gating: GatingSettings = field(default_factory=GatingSettings)
+    diversity: DiversitySettings = field(default_factory=DiversitySettings)
+    broadening: BroadeningSettings = field(default_factory=BroadeningSettings)
+    context: ContextSettings = field(default_factory=ContextSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    log: LogSettings = field(default_factory=LogSettings)

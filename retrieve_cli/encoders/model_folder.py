@@ -1,0 +1,235 @@
+"""What a sentence-transformers folder says about itself: pooling, normalisation, limits, prompts, weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from retrieve_cli.contracts import Json, ModelCard
+from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.errors import UsageError
+from retrieve_cli.storage.manifest import sha1
+
+Pooling = Literal["mean", "cls", "max", "lasttoken", "none"]
+Precision = Literal["float32", "float16", "bfloat16"]
+
+_TRANSFORMER_CONFIGS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+_POOLING_KEYS: dict[str, Pooling] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_lasttoken": "lasttoken",
+    "pooling_mode_mean_sqrt_len_tokens": "none",
+    "pooling_mode_weightedmean_tokens": "none",
+}
+_POOLING_NAMES: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "max": "max", "lasttoken": "lasttoken"}
+_UNLIMITED = 1_000_000
+"""A tokenizer without a limit says 1e30."""
+_DEFAULT_LIMIT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One step of a sentence-transformers model: its class name ("Pooling") and where its files lie."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A model on disk, read but not loaded."""
+
+    path: Path
+    name: str
+    config: Mapping[str, Json]
+    """The transformer's config.json."""
+    modules: tuple[Module, ...]
+    weights: tuple[Path, ...]
+    dim: int
+    max_tokens: int
+    """Longest input in tokens, special tokens included."""
+    pooling: Pooling
+    """"none" where the model pools in a way of its own."""
+    normalize: bool
+    lowercase: bool
+    """The text is lowercased before the tokenizer sees it."""
+    query_prompt: str
+    passage_prompt: str
+
+    @property
+    def transformer(self) -> Path:
+        """Where the tokenizer, config.json and the weights lie."""
+        return self.modules[0].path
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Modules besides the transformer, a pooling that `pooling` names, and a normalisation at the end."""
+        plain = {1: "Pooling", 2: "Normalize"}
+        return tuple(
+            module.name
+            for place, module in enumerate(self.modules)
+            if place > 0 and (plain.get(place) != module.name or (place == 1 and self.pooling == "none"))
+        )
+
+    def revision(self, digests: Digests) -> str:
+        """SHA-1 over the weights and the settings that change a vector; prompts and limits stand in the card."""
+        settings = [self.transformer / name for name in ("config.json", "tokenizer.json", "vocab.txt")]
+        settings += [module.path / "config.json" for module in self.modules[1:]]
+        files = [*(path for path in settings if path.is_file()), *self.weights]
+        return sha1({path.relative_to(self.path).as_posix(): digests.sha1(path) for path in files})
+
+    def card(
+        self,
+        digests: Digests,
+        *,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        precision: Precision = "float32",
+    ) -> ModelCard:
+        """The card of this model; a prefix that is None is the model's own prompt."""
+        return ModelCard(
+            family="transformer",
+            name=self.name,
+            revision=self.revision(digests),
+            dim=self.dim,
+            max_tokens=self.max_tokens,
+            query_prefix=self.query_prompt if query_prefix is None else query_prefix,
+            passage_prefix=self.passage_prompt if passage_prefix is None else passage_prefix,
+            pooling=self.pooling,
+            normalize=self.normalize,
+            precision=precision,
+        )
+
+
+def read_folder(path: Path, *, name: str = "") -> ModelFolder:
+    """Read a sentence-transformers folder, or a plain transformers folder (mean pooling, as it is loaded elsewhere).
+
+    Raises:
+        UsageError: it is no such folder; the message names the file that is missing or broken.
+    """
+    if not path.is_dir():
+        raise UsageError(f"The model folder {path} does not exist.", hint="name a folder that holds a config.json")
+    modules = _modules(path)
+    transformer = modules[0].path
+    config = _require(transformer / "config.json", model=path)
+    limits = _first(transformer / file for file in _TRANSFORMER_CONFIGS)
+    prompts = _optional(path / "config_sentence_transformers.json").get("prompts") or {}
+    return ModelFolder(
+        path=path,
+        name=name or path.resolve().name,
+        config=config,
+        modules=modules,
+        weights=_weights(transformer),
+        dim=_dim(modules, config),
+        max_tokens=_max_tokens(transformer, config, limits),
+        pooling=_pooling(modules),
+        normalize=modules[-1].name == "Normalize",
+        lowercase=bool(limits.get("do_lower_case", False)),
+        query_prompt=prompts.get("query") or "",
+        passage_prompt=next((prompts[key] for key in ("document", "passage", "corpus") if prompts.get(key)), ""),
+    )
+
+
+def is_model(path: Path) -> bool:
+    """Whether a folder holds a model with its weights (a partial download does not)."""
+    return any((path / file).is_file() for file in ("modules.json", "config.json")) and any(
+        file.suffix in {".safetensors", ".bin"} for file in path.rglob("*")
+    )
+
+
+def _modules(path: Path) -> tuple[Module, ...]:
+    if not (path / "modules.json").is_file():
+        return (Module("Transformer", path), Module("Pooling", path / "1_Pooling"))
+    listed = _load(path / "modules.json")
+    try:
+        modules = [Module(entry["type"].rsplit(".", 1)[-1], path / entry["path"]) for entry in listed]
+    except (TypeError, KeyError, AttributeError) as error:
+        raise UsageError(f"{path / 'modules.json'} is not a list of modules.", hint="fetch it again") from error
+    if not modules:
+        raise UsageError(f"{path / 'modules.json'} lists no module.", hint="fetch it again")
+    return tuple(modules)
+
+
+def _pooling(modules: Sequence[Module]) -> Pooling:
+    module = next((module for module in modules if module.name == "Pooling"), None)
+    if module is None:
+        return "none"
+    config = _optional(module.path / "config.json")
+    if not config.get("include_prompt", True):
+        return "none"
+    chosen = config.get("pooling_mode")
+    if chosen is None:
+        active = [mode for key, mode in _POOLING_KEYS.items() if config.get(key)]
+        return "mean" if not active else active[0] if len(active) == 1 else "none"
+    names = [chosen] if isinstance(chosen, str) else chosen
+    return _POOLING_NAMES.get(names[0], "none") if len(names) == 1 else "none"
+
+
+def _dim(modules: Sequence[Module], config: Mapping[str, Json]) -> int:
+    for module in reversed(modules):
+        if module.name == "Dense" and (size := _optional(module.path / "config.json").get("out_features")):
+            return int(size)
+    for key in ("hidden_size", "d_model", "dim"):
+        if size := config.get(key):
+            return int(size)
+    raise UsageError(f"{modules[0].path / 'config.json'} names no hidden_size.", hint="is it a text model's folder?")
+
+
+def _max_tokens(transformer: Path, config: Mapping[str, Json], limits: Mapping[str, Json]) -> int:
+    """The model's own choice, else the tokenizer's, and never more than there are positions."""
+    positions = int(config.get("max_position_embeddings") or 0)
+    if positions > 0 and config.get("model_type") in {"roberta", "xlm-roberta", "camembert", "mpnet"}:
+        positions -= int(config.get("pad_token_id", 1)) + 1
+    chosen = limits.get("max_seq_length")
+    if chosen is None:
+        chosen = _optional(transformer / "tokenizer_config.json").get("model_max_length")
+    known = [int(limit) for limit in (chosen, positions) if limit and 0 < limit < _UNLIMITED]
+    return min(known, default=_DEFAULT_LIMIT)
+
+
+def _weights(transformer: Path) -> tuple[Path, ...]:
+    if (single := transformer / "model.safetensors").is_file():
+        return (single,)
+    if (index := transformer / "model.safetensors.index.json").is_file():
+        return tuple(transformer / file for file in sorted(set(_load(index)["weight_map"].values())))
+    if (pickled := transformer / "pytorch_model.bin").is_file():
+        return (pickled,)
+    raise UsageError(
+        f"{transformer} holds no model.safetensors.", hint="fetch the model's weights, or name another model folder"
+    )
+
+
+def _require(path: Path, *, model: Path) -> Mapping[str, Json]:
+    if not path.is_file():
+        raise UsageError(
+            f"{model} is not a model folder: {path.relative_to(model)} is missing.",
+            hint="name a sentence-transformers folder: one with modules.json, config.json and model.safetensors",
+        )
+    return _optional(path)
+
+
+def _first(paths: Iterable[Path]) -> Mapping[str, Json]:
+    return next((_optional(path) for path in paths if path.is_file()), {})
+
+
+def _optional(path: Path) -> Mapping[str, Json]:
+    if not path.is_file():
+        return {}
+    value = _load(path)
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} is not a JSON object.", hint="fetch it again")
+    return value
+
+
+def _load(path: Path) -> Json:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read as JSON: {error}.", hint="fetch it again") from error

@@ -1,0 +1,45 @@
+"""Judged answers to a calibration of their scores, kept beside the generations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.errors import Unavailable
+from retrieve_cli.evaluation import fitting
+from retrieve_cli.evaluation.calibration import Calibration
+from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.experiments.evaluate import queries_of
+from retrieve_cli.search.searcher import Searcher
+
+_FEWEST = 10
+"""Hits of each query that are looked at where fewer are configured to be shown."""
+
+
+def calibrate(searcher: Searcher, settings: Settings, topics: Sequence[Topic]) -> Calibration:
+    """How probable it is that a record of a score is relevant, from those that a query shows.
+
+    A record that nobody judged counts as not relevant, as it does in every measure.
+
+    Raises:
+        UsageError: too few judged queries or hits.
+        Unavailable: a leg cannot run, or scikit-learn is not installed.
+    """
+    judged = {topic.id: topic for topic in topics if topic.grades}
+    queries = queries_of(searcher, judged.values(), [])
+    ranked = searcher.rank(queries, k=max(settings.search.k, _FEWEST), mode=settings.search.mode)
+    if ranked.skipped:
+        leg, why = next(iter(ranked.skipped.items()))
+        raise Unavailable(f"the {leg} leg did not run ({why})", hint=f"calibrate without it: --mode {ranked.legs[0]}")
+    hits = [
+        (hit.score, judged[ranking.query.id].grades.get(searcher.generation.record_id(hit.record), 0) > 0, ranking)
+        for ranking in ranked.rankings
+        for hit in ranking.hits
+    ]
+    return fitting.fit(
+        [score for score, _, _ in hits],
+        [relevant for _, relevant, _ in hits],
+        [ranking.query.id for _, _, ranking in hits],
+        card=searcher.score_card(ranked),
+        generation=searcher.generation.manifest.id,
+    )

@@ -1,0 +1,1 @@
+"""Edges between records: made, stored, and followed."""

@@ -1,0 +1,153 @@
+"""What can be reached from a few records: a bounded best-first search in which the best path to each node counts.
+
+Every step multiplies a score by 1 at most, so that nodes are reached in the order of their scores, and a hub's edges,
+heaviest first, are looked at only as far as the search goes: a million of them cost no more than `max_nodes`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from retrieve_cli.graph.graph import Graph, Group
+from retrieve_cli.graph.walks import Path, Step, Walk, damping, walk_of
+
+Seed = tuple[int, float]
+"""A record's row and its score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a search goes."""
+
+    depth: int = 2
+    """Steps from a seed at most."""
+    max_nodes: int = 200
+    """Nodes that are visited at most, the seeds among them."""
+    decay: float = 0.7
+    """What every step keeps of a score."""
+    damping: float = 1.0
+    """Exponent of the damping of a node that many share; 0: none is damped."""
+    walks: Mapping[str, Walk] | None = None
+    """The kinds of edges that are walked; None: all, in their own ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """A node as one path reached it."""
+
+    node: int
+    hops: int
+    score: float
+    step: Step | None = None
+    parent: _Label | None = None
+
+    @property
+    def path(self) -> Path:
+        steps: list[Step] = []
+        label = self
+        while label.step is not None and label.parent is not None:
+            steps.append(label.step)
+            label = label.parent
+        return Path(label.node, tuple(reversed(steps)), self.score)
+
+
+_Order = tuple[float, int, int, int, str, bool]
+"""Score, steps, node, the node before, kind and direction: no two labels have the same."""
+
+
+class _Cursor:
+    """The edges of one kind and direction that leave a label, as the labels that they lead to, best first."""
+
+    def __init__(self, label: _Label, kind: str, forward: bool, steps: Iterator[tuple[int, float]]) -> None:
+        self._label = label
+        self._kind = kind
+        self._forward = forward
+        self._steps = steps
+
+    def advance(self, closed: Mapping[int, int]) -> _Waiting | None:
+        """The next label that is not known to be worse than another; None at the end.
+
+        `closed` are the fewest steps by which a node was reached so far, by node.
+        """
+        hops = self._label.hops + 1
+        for node, weight in self._steps:
+            if hops >= closed.get(node, hops + 1):
+                continue
+            score = self._label.score * weight
+            if score <= 0:
+                return None
+            label = _Label(node, hops, score, Step(node, self._kind, weight, self._forward), self._label)
+            return (-score, hops, node, self._label.node, self._kind, self._forward), label, self
+        return None
+
+
+_Waiting = tuple[_Order, _Label, _Cursor | None]
+"""A label on the heap, and where the one after it comes from."""
+
+
+def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach) -> list[Path]:
+    """The best path to each record that is found by walking, best first, then in order of rows.
+
+    A seed is among them where a path from another one gives it more than its own score. Seeds without a score above 0
+    start nothing.
+
+    Raises:
+        ValueError: a seed's score is no number.
+    """
+    if any(isnan(score) for _, score in seeds):
+        raise ValueError("the score of a seed is no number")
+    walks = [walk_of(kind, reach.walks) for kind in graph.kinds]
+    best: dict[int, _Label] = {}
+    closed: dict[int, int] = {}
+    heap: list[_Waiting] = [
+        ((-score, 0, node, -1, "", True), _Label(node, 0, score), None) for node, score in _best_seeds(seeds)
+    ]
+    heapq.heapify(heap)
+    while heap:
+        _, label, cursor = heapq.heappop(heap)
+        if cursor is not None and (following := cursor.advance(closed)):
+            heapq.heappush(heap, following)
+        if label.hops >= closed.get(label.node, label.hops + 1):
+            continue
+        if label.node not in best:
+            if len(best) >= reach.max_nodes:
+                break
+            best[label.node] = label
+        closed[label.node] = label.hops
+        if label.hops < reach.depth:
+            for opened in _cursors(graph, label, walks, reach):
+                if first := opened.advance(closed):
+                    heapq.heappush(heap, first)
+    found = [label.path for label in best.values() if label.hops and label.node < graph.records]
+    return sorted(found, key=lambda path: (-path.score, path.node))
+
+
+def _best_seeds(seeds: Iterable[Seed]) -> list[Seed]:
+    """Each seed once, with the best of its scores."""
+    best: dict[int, float] = {}
+    for node, score in seeds:
+        if score > max(0.0, best.get(node, 0.0)):
+            best[node] = score
+    return list(best.items())
+
+
+def _cursors(graph: Graph, label: _Label, walks: Sequence[Walk | None], reach: Reach) -> Iterator[_Cursor]:
+    for group in graph.groups(label.node):
+        walk = walks[group.kind]
+        if walk is None or not (group.forward or walk.both):
+            continue
+        factor = walk.weight * reach.decay
+        if label.hops and walk.damped and reach.damping:
+            factor *= damping(group.end - group.start, graph.records) ** reach.damping
+        yield _Cursor(label, graph.kinds[group.kind], group.forward, _steps(graph, group, factor, reach.max_nodes))
+
+
+def _steps(graph: Graph, group: Group, factor: float, limit: int) -> Iterator[tuple[int, float]]:
+    """The ends of a group's edges with the weight of each step, of which a search that visits `limit` nodes needs no
+    more: those behind lead to nodes that are at most as good."""
+    largest = max(1.0, graph.largest[group.kind])
+    ends, weights = group.edges.edges(group.start, min(group.end, group.start + limit))
+    return ((end, weight / largest * factor) for end, weight in zip(ends, weights, strict=True))

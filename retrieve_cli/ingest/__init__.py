@@ -1,0 +1,1 @@
+"""Sources to a published generation: plan, build, sync, reuse, embedding, report."""

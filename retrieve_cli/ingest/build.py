@@ -1,0 +1,349 @@
+"""The way in: sources -> Item -> Record -> chunking -> Chunk -> vectors and indexes -> store. Reads top to bottom.
+
+`build` reads everything anew; `sync` (sync.py) hands in the live generation, whose rows are taken over where the item
+they were read from is the same. Both end in the same bytes. One record is in memory at a time; texts wait for the
+encoder in batches, vectors go to the cache as they come. Nothing is published before everything is written, and
+nothing at all where too much of a source was refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from retrieve_cli import __version__
+from retrieve_cli.assemble import splade
+from retrieve_cli.assemble.parts import Parts
+from retrieve_cli.contracts import Item, Json, Record, Refused, Source, SparseEncoder
+from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
+from retrieve_cli.ingest.changes import Changes
+from retrieve_cli.ingest.embedding import Embedding
+from retrieve_cli.ingest.generation_writer import GenerationWriter, chunk_table, written_columns
+from retrieve_cli.storage import ragged_cache, token_cache, token_table, vector_cache
+from retrieve_cli.storage.generation import BM25, DENSE, GRAPH, SPLADE, TOKENS, Generation
+from retrieve_cli.storage.manifest import Manifest, SourceEntry, trace
+from retrieve_cli.storage.ragged_cache import RaggedCache
+from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.token_cache import TokenCache
+from retrieve_cli.storage.vector_cache import VectorCache, as_keys
+
+if TYPE_CHECKING:
+    from retrieve_cli.ingest.reuse import Reuse
+    from retrieve_cli.storage.vector_cache import Keys
+
+_ROUNDING = 1e-9
+"""Less than a record: a share such as 0.7 is no exact number."""
+
+Status = Literal["published", "unchanged", "partial", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a build or a sync did."""
+
+    status: Status
+    generation: str | None
+    """The generation that is live now."""
+    records: int
+    chunks: int
+    embedded: int = 0
+    """Texts that went through the encoder; the others were in the cache."""
+    changes: Changes = field(default_factory=Changes)
+    """Against the generation that was live before."""
+    quarantined: int = 0
+    refused: Sequence[Refused] = ()
+    """What was refused just now; a sync with nothing to do has read nothing."""
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "status": self.status,
+            "generation": self.generation,
+            **self.changes.counts,
+            "records": self.records,
+            "chunks": self.chunks,
+            "embedded": self.embedded,
+            "quarantined": self.quarantined,
+            "seconds": self.seconds,
+        }
+
+    def sentence(self) -> str:
+        """The same for people."""
+        size = f"{self.records} records, {self.chunks} chunks, {self.embedded} embedded, {self.seconds:.1f} s"
+        if self.status == "failed":
+            still = f"generation {self.generation} stays live" if self.generation else "there is no index yet"
+            return f"nothing published, too much was refused (--max-fail allows more): {still} ({size})"
+        what = {"published": "is live", "partial": "is live, in part", "unchanged": "was live already"}[self.status]
+        return f"generation {self.generation} {what}: {size}"
+
+
+class Progress(Protocol):
+    """Where a build tells how far it is."""
+
+    def step(self, records: int, chunks: int) -> None:
+        """So many records were read and so many chunks encoded."""
+
+    def say(self, sentence: str) -> None:
+        """Something the user should know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When not to publish, how long to wait for another writer, and how many generations stay."""
+
+    max_fail: float
+    """How much may be refused: up to 1 a share of all items, above 1 a number of them."""
+    max_shrink: float = 1.0
+    """Largest share of its records that a source may lose at once."""
+    keep: int = 3
+    wait: float = 0.0
+    """Seconds."""
+
+    def check_loss(self, live: Manifest, records: Mapping[str, int]) -> None:
+        """Holds the number of records of each source to what it had.
+
+        Raises:
+            SourceFailed: one has suddenly lost too many.
+        """
+        for source in live.sources:
+            count = records.get(source.name, source.records)
+            if count < (1.0 - self.max_shrink) * source.records - _ROUNDING:
+                raise SourceFailed(
+                    f"{source.name} has {count} records and had {source.records}: it lost "
+                    f"{1.0 - count / source.records:.0%}, and more than {self.max_shrink:.0%} is not believed",
+                    hint="nothing was published; if that is right: retrieve sync --max-shrink 1",
+                )
+
+    def bear(self, refused: int, records: int) -> bool:
+        """Whether so many refused items are still few enough to publish the records."""
+        return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused)) + _ROUNDING
+
+
+def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
+    """Builds a generation from everything that the sources have and makes it live.
+
+    Raises:
+        UsageError: the sources have no record at all.
+        SourceFailed, Locked, Unavailable, RetrieveError: from the sources, the store and the encoder.
+    """
+    with store.writer(wait=limits.wait, say=progress.say):
+        for source in sources:
+            source.fetch()
+        return apply(sources, parts, store, limits=limits, progress=progress, before=contents_before(store))
+
+
+def contents_before(store: Store) -> dict[str, bytes]:
+    """SHA-1 of the content of every live record by its id; nothing where there is no index that can be read."""
+    try:
+        with store.reading():  # what is damaged and shows only now is the index's fault as well
+            return Generation(*store.open()).contents_by_id()
+    except RetrieveError:
+        return {}
+
+
+def apply(
+    sources: Sequence[Source],
+    parts: Parts,
+    store: Store,
+    *,
+    limits: Limits,
+    progress: Progress,
+    before: Mapping[str, bytes],
+    last: Manifest | None = None,
+    reuse: Reuse | None = None,
+) -> Report:
+    """Writes a generation and makes it live; takes rows from `reuse` where they are still right.
+
+    `before` has the SHA-1 of the content of each live record; sources are held to what they had in `last`.
+    The lock must be held. Raises as `build` does.
+    """
+    begun = time.monotonic()
+    with store.scratch() as scratch, closing(Intake(scratch, parts, store.cache, progress, reuse=reuse)) as intake:
+        intake.take_all(sources)
+        if last:
+            limits.check_loss(last, {entry.name: entry.records for entry in intake.entries})
+        records, refused, live = intake.records, intake.refused, store.live()
+        store.write_quarantine(refused)
+        changes = Changes.between(before, intake.contents())
+        status: Status = "failed"
+        if limits.bear(len(refused), records):
+            manifest = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=intake.write())
+            built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
+            published = store.publish(scratch, manifest, built)
+            status = "partial" if refused else "unchanged" if published == live else "published"
+            live = published
+            tidy(store, limits.keep, progress)
+    return Report(
+        status=status,
+        generation=live,
+        records=records,
+        chunks=intake.chunks,
+        embedded=intake.embedding.done,
+        changes=changes,
+        quarantined=len(refused),
+        refused=refused,
+        seconds=round(time.monotonic() - begun, 3),
+    )
+
+
+def tidy(store: Store, keep: int, progress: Progress) -> None:
+    """Removes generations beyond the last `keep`, then vectors that none of those left needs; a failure is said."""
+    try:
+        removed = store.prune(keep)
+        for generation in removed:
+            progress.say(f"generation {generation} removed: the last {keep} are kept (store.keep)")
+        needed = []
+        for kept in store.kept():
+            with suppress(RetrieveError):
+                texts = Generation(*store.open(kept.manifest.id)).texts
+                needed.append((kept.manifest.recipe, as_keys(texts)))
+        _prune_caches(store.cache, needed, progress)
+    except OSError as error:
+        progress.say(f"what is old could not be removed: {error}")
+
+
+def _prune_caches(folder: Path, needed: Sequence[tuple[Mapping[str, Json], Keys]], progress: Progress) -> None:
+    """Removes what is cached for none of the generations; `needed` has the recipe and the texts of each."""
+    vector_cache.prune(folder, [(recipe["encoder"], keys) for recipe, keys in needed])
+    with_tokens = [(token_cache.card_of(recipe["encoder"]), keys) for recipe, keys in needed if "tokens" in recipe]
+    ragged_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
+    with_splade = [(recipe["splade"], keys) for recipe, keys in needed if "splade" in recipe]
+    ragged_cache.prune(folder, splade.LAYOUT, with_splade, say=progress.say)
+
+
+class Intake:
+    """Takes items in, one at a time, and leaves the artifacts of a generation in the scratch folder."""
+
+    def __init__(
+        self, scratch: Path, parts: Parts, cache: Path, progress: Progress, *, reuse: Reuse | None = None
+    ) -> None:
+        self._scratch = scratch
+        self._parts = parts
+        self._caches = cache
+        self._cache = VectorCache(cache, parts.encoder.card)
+        self._tokens = TokenCache(cache, parts.encoder.card, say=progress.say) if parts.keeps_tokens else None
+        self._reuse = reuse
+        self._progress = progress
+        for sentence in parts.left_out:
+            progress.say(sentence)
+        self._tables = GenerationWriter(scratch)
+        self._seen: dict[str, str] = {}
+        self.embedding = Embedding(self._cache, parts.encoder, self._tokens)
+        self.refused: list[Refused] = []
+        self.entries: list[SourceEntry] = []
+        self.origins: list[dict[str, Json]] = []
+        if reuse:
+            reuse.begin(parts, self._cache, self._tokens)
+
+    @property
+    def records(self) -> int:
+        return len(self._tables)
+
+    @property
+    def chunks(self) -> int:
+        return len(self._tables.texts)
+
+    def contents(self) -> dict[str, bytes]:
+        """SHA-1 of the content of every record by its id."""
+        return self._tables.contents()
+
+    def take_all(self, sources: Sequence[Source]) -> None:
+        """Reads all sources to their end; every text then has its vector in the cache.
+
+        Raises:
+            UsageError: there is nothing in them.
+        """
+        for source in sources:
+            self._take(source)
+        self.embedding.flush()
+        if not self.records and not self.refused:
+            names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
+            raise UsageError(f"{names} has no records", hint="nothing was built; name a source that has some")
+
+    def _take(self, source: Source) -> None:
+        first, refused = self.records, len(self.refused)
+        stamp = source.stamp()
+        read = hashlib.sha1(usedforsecurity=False)
+        for item in source.scan():
+            read.update(trace(item))
+            if isinstance(item, Item):
+                self._item(source, item)
+            elif isinstance(item, Refused):
+                self.refused.append(item)
+            else:
+                self._progress.say(f"{item.source}: {item.message}")
+            self._progress.step(self.records, self.embedding.done)
+        counts = (self.records - first, len(self.refused) - refused)
+        self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
+        self.origins.append({"origin": dict(source.origin), "digest": read.hexdigest(), "stamp": stamp})
+
+    def write(self) -> dict[str, int]:
+        """Writes the indexes and offsets; returns the rows of each file."""
+        if truncated := self._parts.encoder.truncated:
+            self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
+        if damaged := self._cache.damaged:
+            self._progress.say(f"{damaged} vectors of the cache are damaged: their texts were encoded again")
+        rows = self._tables.finish()
+        keys = as_keys(self._tables.texts)
+        dim = self._parts.encoder.card.dim
+        blocks = self._cache.gather(keys)
+        rows[DENSE] = self._parts.write_dense(blocks, self._scratch / DENSE, rows=len(keys), dim=dim)
+        rows[BM25] = self._parts.text_index.write(self._scratch / BM25)
+        if self._tokens is not None:
+            rows[TOKENS] = token_table.write(self._tokens.gather(self._tables.texts), self._scratch / TOKENS, dim=dim)
+        if (edges := self._parts.write_graph(written_columns(self._scratch), self._scratch / GRAPH)) is not None:
+            rows[GRAPH], dangling = edges
+            if dangling:
+                self._progress.say(f"{dangling} names of related records lead nowhere: retrieve inspect graph")
+        if self._parts.sparse is not None:
+            rows[SPLADE] = self._write_splade(self._parts.sparse)
+        return rows
+
+    def _write_splade(self, encoder: SparseEncoder) -> int:
+        recipe, say = self._parts.recipe, self._progress.say
+        old, rows = self._reuse.splade(recipe) if self._reuse else (None, {})
+        cache = RaggedCache(self._caches, recipe["splade"], splade.LAYOUT, say=say)
+        keys, chunks, path = self._tables.texts, chunk_table(self._scratch), self._scratch / SPLADE
+        return splade.write(encoder, keys, chunks, path, cache=cache, old=old, rows=rows, say=say)
+
+    def close(self) -> None:
+        """Closes the files, finished or not."""
+        self._tables.close()
+
+    def _item(self, source: Source, item: Item) -> None:
+        row = self._reuse.row(source, item) if self._reuse else None
+        if self._reuse and row is not None and (name := self._reuse.name(row)) not in self._seen:
+            self._seen[name] = f"{item.source}:{item.line}"
+            self._tables.keep(self._reuse.generation, row, line=item.line)
+            self._reuse.keep(row, self._parts.text_index, self.embedding.add)
+            return
+        for piece in item.read():
+            if isinstance(piece, Record):
+                self._record(source, item, piece)
+            elif isinstance(piece, Refused):
+                self.refused.append(piece)
+            else:
+                self._progress.say(f"{piece.source}: {piece.message}")
+
+    def _record(self, source: Source, item: Item, record: Record) -> None:
+        if (first := self._seen.get(record.id)) is not None:
+            self._refuse(record, f"its id {record.id!r} is taken by {first}")
+            return
+        chunks = list(self._parts.chunkers[source.kind].chunk(record))
+        if not chunks:
+            self._refuse(record, "it has no text to chunk")
+            return
+        self._seen[record.id] = f"{item.source}:{item.line}"
+        keys = self._tables.append(record, chunks, item.digest)
+        for fields in self._parts.text_rows(record, chunks):
+            self._parts.text_index.add(fields)
+        for key, chunk in zip(keys, chunks, strict=True):
+            self.embedding.add(key, chunk.embedded)
+
+    def _refuse(self, record: Record, reason: str) -> None:
+        self.refused.append(Refused(record.source, record.line, reason, record.text[:200]))

@@ -1,0 +1,312 @@
+"""`sync`: plan, then apply. What has changed since the live generation was built, and a generation that has it.
+
+A look over the digests of all items says whether there is anything to do at all; if so, the changed items are read and
+compared, and what comes of it is a `Plan`: a value that can be shown (`--dry-run`) or refused. Applying it is
+build.py's work, with the rows of the live generation at hand for all that stayed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from retrieve_cli.assemble.parts import Parts
+from retrieve_cli.assemble.sources import entries_of
+from retrieve_cli.config.settings import Settings, SourceSetting
+from retrieve_cli.contracts import Item, Json, Record, Refused, Source
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
+from retrieve_cli.ingest.build import Intake, Limits, Progress, Report, apply, contents_before, tidy
+from retrieve_cli.ingest.changes import Changes, recipe_changes
+from retrieve_cli.ingest.reuse import Reuse
+from retrieve_cli.records.rows import content_digest
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.manifest import Manifest, sha1, trace
+from retrieve_cli.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a sync would do."""
+
+    generation: str | None
+    """The live one, against which all of this is meant."""
+    changes: Changes
+    recipe: Mapping[str, tuple[Json, Json]]
+    """Keys of the recipe that differ: their value before and after."""
+    records: Mapping[str, int]
+    """How many records each source has now."""
+    refused: int
+    needed: bool
+    """Whether there is anything to write: an item or the recipe differs, or the live index is damaged."""
+
+    @property
+    def redo(self) -> list[str]:
+        """What the changed recipe asks to be done again."""
+        changed = {key.partition(".")[0] for key in self.recipe}
+        sentences = {
+            "encoder": "every text is cut and embedded anew: the encoder is another one",
+            "sources": "records are read anew: sources or fields are others",
+            "chunking": "records are cut anew; a text that comes out the same keeps its vector",
+            "bm25": "BM25 is computed anew",
+            "dense": "the dense index is written anew, from the vectors that are there",
+        }
+        return [sentence for part, sentence in sentences.items() if part in changed]
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "status": "planned" if self.needed else "unchanged",
+            "generation": self.generation,
+            **self.changes.counts,
+            "quarantined": self.refused,
+            "records": {name: list(getattr(self.changes, name)) for name in ("added", "changed", "removed")},
+            "recipe": {key: list(values) for key, values in self.recipe.items()},
+            "redo": self.redo,
+        }
+
+    def sentences(self) -> list[str]:
+        """The same for people."""
+        against = f"against generation {self.generation}" if self.generation else "there is no index yet"
+        refused = f", {self.refused} refused" if self.refused else ""
+        lines = [f"plan: {self.changes}{refused} ({against})"]
+        lines += [f"recipe: {key}: {_short(old)} -> {_short(new)}" for key, (old, new) in self.recipe.items()]
+        return lines + ([f"so {sentence}" for sentence in self.redo] if self.generation else [])
+
+
+def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Sequence[SourceSetting]:
+    """The sources of the configuration, or those that the live generation was built from.
+
+    Where the live one cannot be read, the newest that can be is asked.
+
+    Raises:
+        IndexMissing, IndexCorrupt, UsageError: nothing names a source.
+    """
+    if settings.sources.list:
+        return settings.sources.list
+    try:
+        manifest = store.open()[1]
+    except (IndexCorrupt, IndexMissing) as error:
+        kept = store.kept()
+        if not kept:
+            raise
+        manifest = kept[-1].manifest
+        say(f"{error.message}: reading the sources that generation {manifest.id} names")
+    return entries_of(manifest)
+
+
+class Sync:
+    """One run over the given sources, with the parts that today's configuration gives."""
+
+    def __init__(
+        self, sources: Sequence[Source], parts: Callable[[], Parts], store: Store, *, limits: Limits, progress: Progress
+    ) -> None:
+        """`parts` gives a set of parts that nothing was put into yet, each time it is called."""
+        self._sources = sources
+        self._new_parts = parts
+        self._store = store
+        self._limits = limits
+        self._progress = progress
+        self._parts = parts()
+        self._stamps: list[list[int] | None] = []
+
+    def plan(self) -> Plan:
+        """Fetches and compares; changes nothing of the index.
+
+        Raises:
+            SourceFailed, UsageError: a source cannot be read.
+        """
+        for source in self._sources:
+            source.fetch()
+        live = self._live
+        refused = sum(source.refused for source in live.manifest.sources) if live else 0
+        if live and self._as_built(live.manifest) and self._store.quarantined() == refused:
+            counts = {source.name: source.records for source in live.manifest.sources}
+            return Plan(live.manifest.id, Changes(kept=len(live.records)), {}, counts, refused, needed=False)
+        after, records, refused = self._read(live)
+        recipe = recipe_changes(live.manifest.recipe, self._parts.recipe) if live else {}
+        return Plan(self._store.live(), Changes.between(self._before, after), recipe, records, refused, needed=True)
+
+    def run(self) -> Report:
+        """Plans and applies. The lock must be held.
+
+        Raises:
+            SourceFailed: a source cannot be read, or lost more than `max_shrink` of its records.
+            Unavailable, RetrieveError: from the encoder and the store.
+        """
+        begun = time.monotonic()
+        plan = self.plan()
+        if not plan.needed and self._live:
+            self._note(self._live.manifest)
+            if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
+                tidy(self._store, self._limits.keep, self._progress)
+            report = self._unchanged(self._live, plan)
+        else:
+            for sentence in plan.sentences():
+                self._progress.say(sentence)
+            last = self._last()
+            if last:
+                self._limits.check_loss(last, plan.records)
+            reuse = Reuse(self._live, self._parts.recipe) if self._live else None
+            report = apply(
+                self._sources,
+                self._parts,
+                self._store,
+                limits=self._limits,
+                progress=self._progress,
+                before=self._before,
+                last=last,
+                reuse=reuse,
+            )
+        return replace(report, seconds=round(time.monotonic() - begun, 3))
+
+    def verify(self) -> dict[str, str]:
+        """Builds all of it anew, without the cache, beside the live generation; what differs, by file name.
+
+        The lock must be held.
+
+        Raises:
+            RetrieveError: a source changed meanwhile.
+        """
+        parts, store = self._new_parts(), self._store
+        with store.scratch() as scratch, store.scratch() as aside:
+            with closing(Intake(scratch, parts, aside, self._progress)) as intake:
+                intake.take_all(self._sources)
+                rows = intake.write()
+            fresh = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=rows)
+        live, found = store.verify()
+        read = [origin["digest"] for origin in intake.origins]
+        if read != _digests(live):
+            raise RetrieveError("a source has changed since the sync", hint="run it again: retrieve sync --verify")
+        if fresh.id == live.id:
+            return found
+        names = sorted({*fresh.files, *live.files})
+        differing = {name: "differs" for name in names if fresh.files.get(name) != live.files.get(name)}
+        return {**differing, **found} or {"manifest.json": "differs"}
+
+    @cached_property
+    def _live(self) -> Generation | None:
+        """The live generation, None where there is none that is sound to the last byte."""
+        try:
+            _, found = self._store.verify()
+            if not found:
+                folder, manifest, _ = self._store.open()
+                return Generation(folder, manifest)  # not held: nobody but this writer could remove it
+            fault = next(iter(found.values()))
+        except IndexMissing:
+            return None
+        except IndexCorrupt as error:
+            fault = error.message
+        self._progress.say(f"the live index is damaged and will be written anew: {fault}")
+        return None
+
+    @cached_property
+    def _before(self) -> dict[str, bytes]:
+        """SHA-1 of the content of every live record by its id, though files beside the tables may be damaged."""
+        return self._live.contents_by_id() if self._live else contents_before(self._store)
+
+    def _last(self) -> Manifest | None:
+        """The manifest of the live generation, though its files may be damaged; else the newest that can be read."""
+        kept = self._store.kept()
+        return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
+
+    def _as_built(self, manifest: Manifest) -> bool:
+        """Whether recipe and items are those that the generation was built from."""
+        self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
+        named = [(str(source.origin["kind"]), source.name) for source in self._sources]
+        same = sha1(dict(manifest.recipe)) == sha1(dict(self._parts.recipe))
+        same = same and named == [(source.kind, source.name) for source in manifest.sources]
+        return same and _digests(manifest) == [_digest(source) for source in self._sources]
+
+    def _read(self, live: Generation | None) -> tuple[dict[str, bytes], dict[str, int], int]:
+        """SHA-1 of the content of every record by its id, the number of records by source, how many are refused.
+
+        An item that the live generation has is not read: what it holds is known, if its source's fields are the same.
+        """
+        known = live.rows_by_origin if live else {}
+        cards = live.manifest.recipe["sources"] if live else {}
+        contents: dict[str, bytes] = {}
+        records: dict[str, int] = {}
+        refused = 0
+        for source in self._sources:
+            first = len(contents)
+            same = sha1(cards.get(source.kind)) == sha1(self._parts.recipe["sources"][source.kind])
+            for item in source.scan():
+                row = known.get(item.digest) if same and isinstance(item, Item) else None
+                if live and row is not None and (name := live.record_id(row)) not in contents:
+                    contents[name] = live.contents[row].tobytes()
+                    continue
+                for piece in item.read() if isinstance(item, Item) else (item,):
+                    if isinstance(piece, Record) and piece.id not in contents:
+                        contents[piece.id] = content_digest(piece)
+                    elif isinstance(piece, Record | Refused):
+                        refused += 1
+            records[source.name] = len(contents) - first
+        return contents, records, refused
+
+    def _note(self, manifest: Manifest) -> None:
+        """Keeps where the sources are now and how they look, though nothing in them has changed."""
+        noted = [
+            {"origin": dict(source.origin), "digest": digest, "stamp": stamp}
+            for source, digest, stamp in zip(self._sources, _digests(manifest), self._stamps, strict=True)
+        ]
+        if noted != manifest.built["sources"]:
+            try:
+                self._store.note(replace(manifest, built={**manifest.built, "sources": noted}))
+            except OSError as error:
+                self._progress.say(f"where the sources are now could not be noted: {error}")
+
+    @staticmethod
+    def _unchanged(live: Generation, plan: Plan) -> Report:
+        return Report(
+            status="unchanged",
+            generation=live.manifest.id,
+            records=len(live.records),
+            chunks=len(live.chunks),
+            changes=plan.changes,
+            quarantined=plan.refused,
+        )
+
+
+def roll_back(store: Store, generation: str | None) -> Report:
+    """Makes an older generation live again, the one before by default. The lock must be held.
+
+    Raises:
+        UsageError: there is none.
+        IndexCorrupt: it is damaged.
+    """
+    begun, before, was = time.monotonic(), contents_before(store), store.live()
+    live = store.roll_back(generation)
+    opened = Generation(*store.open())
+    return Report(
+        status="unchanged" if live == was else "published",
+        generation=live,
+        records=len(opened.records),
+        chunks=len(opened.chunks),
+        changes=Changes.between(before, opened.contents_by_id()),
+        quarantined=sum(source.refused for source in opened.manifest.sources),
+        seconds=round(time.monotonic() - begun, 3),
+    )
+
+
+def _digest(source: Source) -> str:
+    """SHA-1 of the digests of all items in order."""
+    read = hashlib.sha1(usedforsecurity=False)
+    for item in source.scan():
+        read.update(trace(item))
+    return read.hexdigest()
+
+
+def _digests(manifest: Manifest) -> list[str]:
+    """The same of each source of a generation, as it was when it was read; empty where the manifest does not say."""
+    try:
+        return [str(source["digest"]) for source in manifest.built["sources"]]
+    except (KeyError, TypeError):
+        return []
+
+
+def _short(value: Json) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,1 @@
+"""Status, records, why, history, diff and verify, as plain values."""

@@ -1,0 +1,81 @@
+"""Two generations side by side: their records, their recipes, and how they answer the same queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json, Request
+from retrieve_cli.ingest.changes import Changes, recipe_changes
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.store import Store
+
+DEPTH = 10
+"""Results of each query that are compared."""
+
+
+def compare(
+    store: Store, settings: Settings, old: str | None, new: str | None, queries: Sequence[Request]
+) -> dict[str, Json]:
+    """What generation `new` (default: the live one) has differently from `old` (default: the one before it).
+
+    Raises:
+        UsageError: there is no such generation.
+        IndexCorrupt: one of them is damaged.
+    """
+    after, contents_after = _opened(store, new)
+    before, contents_before = _opened(store, old or store.before(after.manifest.id))
+    changes = Changes.between(contents_before, contents_after)
+    recipe = recipe_changes(before.manifest.recipe, after.manifest.recipe)
+    found: dict[str, Json] = {
+        "from": before.manifest.id,
+        "to": after.manifest.id,
+        **changes.counts,
+        "records": {name: list(getattr(changes, name)) for name in ("added", "changed", "removed")},
+        "recipe": {key: {"from": old, "to": new} for key, (old, new) in recipe.items()},
+    }
+    if queries:
+        found["queries"] = _answers(store, settings, before.manifest.id, after.manifest.id, queries)
+    return found
+
+
+def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes]]:
+    """A generation, and SHA-1 of the content of each of its records."""
+    opened = store.open(name)
+    with store.reading(opened[1].id):
+        generation = Generation(*opened)
+        return generation, generation.contents_by_id()
+
+
+def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:
+    """How the first ten records of each query moved; queries whose list stayed as it was are only counted."""
+    old, new = (_ranked(Searcher(store, settings, name), queries, settings) for name in (before, after))
+    moves = [_moved(query, *lists) for query, *lists in zip(queries, old, new, strict=True)]
+    shared = [len(set(a) & set(b)) / max(len(a), len(b), 1) for a, b in zip(old, new, strict=True)]
+    return {
+        "asked": len(queries),
+        "moved": sum(map(bool, moves)),
+        f"overlap@{DEPTH}": round(sum(shared) / len(shared), 6),
+        "moves": [move for move in moves if move],
+    }
+
+
+def _ranked(searcher: Searcher, queries: Sequence[Request], settings: Settings) -> list[list[str]]:
+    """The ids of the first records for each query."""
+    answers = searcher.answer(queries, k=DEPTH, mode=settings.search.mode)
+    return [[str(result.record["id"]) for result in answer.results] for answer in answers]
+
+
+def _moved(query: Request, old: Sequence[str], new: Sequence[str]) -> dict[str, Json]:
+    """What entered, left and changed its rank (from 1); nothing where the lists are the same."""
+    if list(old) == list(new):
+        return {}
+    ranks = {name: (old.index(name) + 1, new.index(name) + 1) for name in old if name in new}
+    return {
+        "id": query.id,
+        "query": query.text,
+        "entered": [{"id": name, "rank": new.index(name) + 1} for name in new if name not in old],
+        "left": [{"id": name, "rank": old.index(name) + 1} for name in old if name not in new],
+        "moved": [{"id": name, "from": was, "to": now} for name, (was, now) in ranks.items() if was != now],
+    }

@@ -1,0 +1,181 @@
+"""What `inspect` shows: the live generation's parts as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble import encoders, pipelines
+from retrieve_cli.assemble.graph import open_graph
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.records import columns
+from retrieve_cli.search.questions import allowed_by
+from retrieve_cli.storage.generation import CHUNKS, GRAPH, RECORDS, Generation
+from retrieve_cli.storage.store import Store
+
+if TYPE_CHECKING:
+    from retrieve_cli.graph.graph import Graph
+
+
+def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
+    """What the live generation is made of."""
+    manifest = generation.manifest
+    return {
+        "generation": manifest.id,
+        "artifacts": str(artifacts),
+        "records": len(generation.records),
+        "chunks": len(generation.chunks),
+        "built": dict(manifest.built),
+        "sources": [asdict(source) for source in manifest.sources],
+        "recipe": dict(manifest.recipe),
+        **_columns(generation),
+        "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
+        "files": {name: asdict(entry) for name, entry in manifest.files.items()},
+    }
+
+
+def _columns(generation: Generation) -> dict[str, Json]:
+    """The fields that records can be filtered by, and how many records have more in one than is kept of it."""
+    if columns.FILE not in generation.manifest.files:
+        return {}
+    found = columns.columns_of(generation)
+    return {"filters": {"fields": found.fields, "omitted": found.omitted}}
+
+
+def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
+    """Records that pass every filter, at most `limit` of them (0: all), and how many there are in all.
+
+    Raises:
+        UsageError: a filter is none, or no record has the field.
+    """
+    allowed = allowed_by(generation, filters)
+    rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
+    shown = [generation.records[row] for row in (rows[:limit] if limit else rows)]
+    return {"matched": len(rows), "total": len(generation.records), "records": shown}
+
+
+def record(generation: Generation, record_id: str) -> dict[str, Json]:
+    """A record as it is kept, the text that was indexed, and its chunks.
+
+    Raises:
+        UsageError: there is no such record.
+    """
+    at = generation.find_record(record_id)
+    chunks = [generation.chunks[row] for row in range(int(generation.starts[at]), int(generation.starts[at + 1]))]
+    shown = [{key: chunk[key] for key in ("id", "section", "start", "end", "tokens")} for chunk in chunks]
+    return {**generation.records[at], "text": "\n".join(str(chunk["text"]) for chunk in chunks), "chunks": shown}
+
+
+def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str, Json]:
+    """A chunk as it is kept, what was embedded of it, and the terms of its text.
+
+    Raises:
+        UsageError: there is no such chunk.
+    """
+    row = generation.chunks[generation.find_chunk(chunk_id)]
+    prefix = encoders.query_card(generation.manifest.recipe).passage_prefix
+    analyzer = pipelines.open_indexes(generation, settings).analyzer
+    return {**row, "embedded": f"{prefix}{row['header']}{row['text']}", "terms": analyzer.terms(str(row["text"]))}
+
+
+def graph(generation: Generation, name: str | None) -> dict[str, Json]:
+    """The edges between records: their kinds and what leads nowhere; or what leads from one record, and to it.
+
+    Raises:
+        UsageError: there is no such record.
+    """
+    edges = open_graph(generation)
+    if edges is None:
+        return {"edges": 0, "note": "no record names another: see graph.relations and graph.entities in config.yaml"}
+    label = partial(edges.label, record=generation.record_id)
+    if name is None:
+        sizes = sorted(map(int, np.unique(edges.components(), return_counts=True)[1]), reverse=True)
+        dangling = [
+            {
+                "record": None if each.record is None else generation.record_id(each.record),
+                "kind": each.kind,
+                "name": each.name,
+                "why": "several records are called so" if each.ambiguous else "no record is called so",
+            }
+            for each in edges.dangling
+        ]
+        kinds = {kind: len(edges.edges_of([kind]).sources) for kind in edges.kinds}
+        return {"edges": edges.edges, "kinds": kinds, "components": sizes[:20], "dangling": dangling}
+    node = _node(edges, generation, name)
+    neighbours = [
+        {"kind": each.kind, "node": label(each.node), "weight": each.weight, "leads_there": each.forward}
+        for each in edges.neighbours(node, limit=100)
+    ]
+    degree = {kind: {"out": out, "in": into} for kind, (out, into) in edges.degree(node).items()}
+    return {"node": label(node), "degree": degree, "neighbours": neighbours}
+
+
+def drawing(generation: Generation, *, name: str, radius: int, picture: Path | None) -> dict[str, Json]:
+    """What stands around a record, for Graphviz, and as a picture where one is asked for.
+
+    Raises:
+        UsageError: there is no such record, or no edge at all; or the picture cannot be drawn there.
+        Unavailable: matplotlib is not installed.
+    """
+    from retrieve_cli.graph.drawing import draw
+    from retrieve_cli.graph.picture import to_dot
+
+    edges = open_graph(generation)
+    if edges is None:
+        raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
+    node, record = _node(edges, generation, name), generation.record_id
+    nodes = None if picture is None else draw(edges, node, picture, radius=radius, record=record)
+    return {"dot": to_dot(edges, node, radius=radius, record=record), "nodes": nodes}
+
+
+def _node(edges: Graph, generation: Generation, name: str) -> int:
+    """The node of a record's id, or of a value that records share."""
+    try:
+        return generation.find_record(name)
+    except UsageError:
+        if ":" not in name:
+            raise
+        return edges.find(name)
+
+
+def verify(store: Store, settings: Settings) -> dict[str, Json]:
+    """Every file of the live generation against its digest, and the parts against each other.
+
+    Raises:
+        IndexMissing, IndexCorrupt: there is no manifest to hold the files to.
+    """
+    manifest, faults = store.verify()
+    if not faults:
+        try:
+            pipelines.open_indexes(Generation(*store.open()), settings)
+        except IndexCorrupt as error:
+            faults["generation"] = error.message
+    files = {name: faults.get(name, "sound") for name in manifest.files}
+    return {"generation": manifest.id, "ok": not faults, "files": files, "faults": faults}
+
+
+def history(store: Store) -> list[dict[str, Json]]:
+    """The generations on the disk, newest publication first."""
+    return [
+        {
+            "generation": kept.manifest.id,
+            "live": kept.live,
+            "in_use": kept.in_use,
+            "at": kept.manifest.built.get("at"),
+            "sequence": kept.manifest.sequence,
+            "records": kept.manifest.files[RECORDS].rows,
+            "chunks": kept.manifest.files[CHUNKS].rows,
+            "quarantined": sum(source.refused for source in kept.manifest.sources),
+            "changes": changes if isinstance(changes := kept.manifest.built.get("changes"), dict) else {},
+            "bytes": kept.bytes,
+        }
+        for kept in reversed(store.kept())
+        if {RECORDS, CHUNKS} <= kept.manifest.files.keys()
+    ]

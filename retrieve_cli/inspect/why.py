@@ -1,0 +1,246 @@
+"""Why a document is, or is not, in an answer: one record followed through every stage, and where an empty answer ends.
+
+What decides is read from the rankings that the stages handed on. What a leg thinks of a record that it did not list is
+asked of it: its place among all records that may be found, as if nothing were cut; among all of them where it is not
+one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from retrieve_cli.config.loading import override
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Answer, Hit, Json, Query, Ranking, Request, Unit
+from retrieve_cli.errors import UsageError
+from retrieve_cli.records.columns import columns_of
+from retrieve_cli.search.questions import RequestReader
+from retrieve_cli.search.relaxation import answered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from retrieve_cli.search.ranker import Mode, Ranked
+    from retrieve_cli.storage.generation import Generation
+
+
+class Searching(Protocol):
+    """What is asked of a searcher, which stands a floor higher."""
+
+    generation: Generation
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def answer(self, requests: Sequence[Request], *, k: int, unit: Unit) -> list[Answer]: ...
+
+    def rank(self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit, rerank: bool | None) -> Ranked: ...
+
+    def under(self, settings: Settings) -> Searching: ...
+
+
+def why(searcher: Searching, request: Request, name: str) -> dict[str, Json]:
+    """The way of a record (or chunk) through the stages that answer a request, however long they take.
+
+    Raises:
+        UsageError, Unavailable: the request cannot be answered.
+    """
+    try:
+        at = _find(searcher.generation, name)
+    except UsageError as error:
+        return {"id": name, "in_index": False, "verdict": f"{error.message}: {error.hint}"}
+    searcher = searcher.under(override(searcher.settings, {"search": {"deadline_ms": None}}, where="why"))
+    search = searcher.settings.search
+    k = (search.similarity_top_k if search.engine == "naive" else None) or search.k
+    (answer,) = searcher.answer([request], k=k, unit=at.unit)
+    question = answer.question
+    query = answered(question, answer.attempts)
+    ranked = searcher.rank([query], k=k, mode=search.mode, unit=at.unit, rerank=None)
+    may_be_found = query.records is None or bool(query.records[at.record])
+    passes = RequestReader(searcher.generation).conditions(request)
+    told = {
+        "id": name,
+        "in_index": True,
+        "query": question.clean,
+        "enhanced_query": question.enhanced,
+        **({"answered_as": query.text} if query.text != question.query.text else {}),
+        "filters": {written: bool(mask[at.record]) for _, written, mask in passes},
+        "excluded": searcher.generation.record_id(at.record) in question.excluded,
+        "may_be_found": may_be_found,
+        **_unhindered(searcher, query if may_be_found else replace(query, records=None), at, ranked.depth),
+        "stages": [_stage(step.name, step.rankings[0], at) for step in ranked.steps],
+        "trace": dict(ranked.rankings[0].trace),
+        "rank": next((rank for rank, result in enumerate(answer.results, 1) if at.is_at(result.hit)), None),
+    }
+    return {**told, "verdict": "; ".join(_verdict(told, ranked, answer, at, searcher))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What is followed: a record, or one of its chunks."""
+
+    record: int
+    row: int
+    """Its chunk, or the first one of the record."""
+    unit: Unit
+
+    def is_at(self, hit: Hit) -> bool:
+        return hit.record == self.record if self.unit == "record" else hit.row == self.row
+
+
+def _find(generation: Generation, name: str) -> _Place:
+    """What a name means. Raises: UsageError where that is neither a record nor a chunk."""
+    try:
+        record = generation.find_record(name)
+        return _Place(record, int(generation.starts[record]), "record")
+    except UsageError as error:
+        try:
+            row = generation.find_chunk(name)
+        except UsageError:
+            raise error from None
+        return _Place(int((generation.starts <= row).sum()) - 1, row, "chunk")
+
+
+def _stage(name: str, ranking: Ranking, at: _Place) -> dict[str, Json]:
+    """Where a stage has the record, of how many hits."""
+    rank = next((rank for rank, hit in enumerate(ranking.hits, 1) if at.is_at(hit)), None)
+    told: dict[str, Json] = {"stage": name, "rank": rank, "hits": len(ranking.hits)}
+    if rank is not None:
+        hit = ranking.hits[rank - 1]
+        told["score"] = hit.score
+        if hit.reranked is not None and name.startswith(f"{hit.reranked.scorer}@"):
+            told |= {"rank_before": hit.reranked.before, "reranker_score": hit.reranked.score}
+    return told
+
+
+def _unhindered(searcher: Searching, query: Query, at: _Place, depth: int) -> dict[str, Json]:
+    """What each leg and their fusion think of the record among all others that may be found."""
+    rows = len(searcher.generation.records if at.unit == "record" else searcher.generation.chunks)
+    search = searcher.settings.search
+    free = searcher.under(_without_cuts(searcher.settings, rows))
+    ranked = free.rank([replace(query, also=())], k=rows, mode=search.mode, unit=at.unit, rerank=False)
+    hits = ranked.rankings[0].hits
+    rank = next((rank for rank, hit in enumerate(hits, 1) if at.is_at(hit)), None)
+    if rank is None:
+        return {"legs": {leg: {"rank": None, "listed": False} for leg in ranked.legs}, "fused": {"rank": None}}
+    hit = hits[rank - 1]
+    depths = {"dense": search.similarity_top_k or depth}
+    legs = {
+        each.leg: {
+            "rank": each.rank,
+            "score": each.score,
+            "normalized": each.normalized,
+            "weight": each.weight,
+            "listed": each.rank is not None and each.rank <= depths.get(each.leg, depth),
+        }
+        for each in hit.evidence
+    }
+    return {"legs": legs, "fused": {"rank": rank, "of": len(hits), "score": hit.score}}
+
+
+def _without_cuts(settings: Settings, rows: int) -> Settings:
+    """The settings with nothing but the legs and their fusion."""
+    free: dict[str, Json] = {
+        "search": {"depth": rows, "similarity_top_k": None, "min_score": None, "grade": None, "max_distance": None},
+        "diversity": {"per_source": None, "per_group": None, "mmr": None},
+        "gating": {"enabled": False},
+        "expansion": {"enabled": False},
+    }
+    return override(settings, free, where="why")
+
+
+def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, searcher: Searching) -> Iterator[str]:
+    """The place in the answer, or the first stage that has the record no more."""
+    if told["rank"] is not None:
+        yield f"it is result {told['rank']}"
+    elif told["excluded"]:
+        yield "the query excludes it"
+    elif failed := [written for written, passes in told["filters"].items() if not passes]:
+        yield f"it does not pass {' and '.join(failed)}"
+    elif not told["may_be_found"]:
+        yield "it is not among the records that the query may find"
+    elif (lost := _lost(told["stages"])) is None:
+        yield _unshown(told["stages"][-1], ranked, answer, at, searcher.generation)
+    elif lost == 0:
+        yield _not_found(told, ranked, at, searcher)
+    else:
+        yield _cut(told["stages"][lost - 1], told["stages"][lost], ranked, searcher.settings)
+    for rank, result in enumerate(answer.results, 1):
+        name = searcher.generation.chunk_id(at.row)
+        if at.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
+            yield f"its text is shown in the context of result {rank}, {result.hit.id}"
+
+
+def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
+    """The first stage from which on none has it; None where the last one has. A walk along edges may bring in what
+    the legs did not list."""
+    had = [at for at, stage in enumerate(stages) if stage["rank"] is not None]
+    after = had[-1] + 1 if had else 0
+    return after if after < len(stages) else None
+
+
+def _not_found(told: dict[str, Json], ranked: Ranked, at: _Place, searcher: Searching) -> str:
+    """Why the first stage does not have it."""
+    settings = searcher.settings
+    gate = told["trace"].get("gate")
+    if gate is not None and gate["passes"] == 2:
+        places, names = columns_of(searcher.generation).groups(settings.gating.field)
+        group = None if places[at.record] < 0 else names[places[at.record]]
+        if group not in [chosen["group"] for chosen in gate["chosen"]]:
+            own = "records without a group" if group is None else f"its group {group!r}"
+            return f"the gate searches {len(gate['chosen'])} of {gate['groups_seen']} groups, {own} not among them"
+    legs = told["legs"].items()
+    if any(leg["listed"] for _, leg in legs):
+        first, rank = told["stages"][0], told["fused"]["rank"]
+        return f"it is not among the {first['hits']} hits of {first['stage']}; were nothing cut, it is at rank {rank}"
+    ranks = (
+        f"{name} has it at rank {leg['rank']}" if leg["rank"] else f"{name} does not find it" for name, leg in legs
+    )
+    depths = {settings.search.similarity_top_k or ranked.depth if name == "dense" else ranked.depth for name, _ in legs}
+    return f"no leg lists it among its {' or '.join(map(str, sorted(depths)))} candidates: {', '.join(ranks)}"
+
+
+def _cut(before: dict[str, Json], stage: dict[str, Json], ranked: Ranked, settings: Settings) -> str:
+    """Why a stage has no more what the one before handed on."""
+    had = f"{before['stage']} has it at rank {before['rank']} with {before['score']:.4g}"
+    if stage["stage"] == ranked.reranker and before["rank"] > settings.rerank.depth:
+        return f"{had}, and {stage['stage']} reads the first {settings.rerank.depth}"
+    return f"{had}, and it is not among the {stage['hits']} hits of {stage['stage']}"
+
+
+def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, generation: Generation) -> str:
+    """Why what all stages have is no result."""
+    if last["rank"] > (shown := len(ranked.rankings[0].hits)):
+        return f"it is hit {last['rank']} of {last['stage']}, and {shown} are asked for: -k {last['rank']} shows it"
+    own = [hit.id for hit in ranked.rankings[0].hits if at.is_at(hit)]
+    own += [generation.chunk_id(at.row)] if at.unit == "chunk" else []
+    cut = dict(answer.spent.cut) if answer.spent is not None else {}
+    about = [why for name, why in cut.items() if name in own]
+    return f"the budget has no room for it: {about[0]}" if about else "it is shown with another hit of its record"
+
+
+def why_empty(searcher: Searching, answer: Answer) -> list[str]:
+    """Sentences on where the last hit of an answer without results went; a tenant is told of its own records only."""
+    generation, request, found = searcher.generation, answer.query, answer.question.query.records
+    conditions = RequestReader(generation).conditions(request)
+    total = len(generation.records)
+    said = []
+    if request.tenant is not None:
+        from retrieve_cli.search.questions import TENANT
+
+        own = columns_of(generation).having(TENANT, request.tenant)
+        total = int(own.sum())
+        conditions = [(field, written, mask & own) for field, written, mask in conditions]
+    said += [f"{int(mask.sum())} of {total} records pass {written}" for _, written, mask in conditions]
+    if found is not None:
+        said.append(f"{int(found.sum())} of {total} records pass all that was asked")
+    said += [f"{leg}: {reason}" for leg, reason in answer.strategies_skipped.items()]
+    said += [f"{stage} handed on {hits} hits" for stage, hits in answer.stages]
+    said += [f"as {attempt.text!r}: {attempt.results} results" for attempt in answer.attempts]
+    if answer.confidence and answer.confidence.get("left_out"):
+        said.append(f"{answer.confidence['left_out']} were less sure than --min-confidence")
+    if answer.spent is not None:
+        said += [f"{name}: {why}" for name, why in answer.spent.cut]
+    return said

@@ -1,0 +1,166 @@
+"""Answers, records and generations for people at a terminal: tables and explanations, straight to a console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from retrieve_cli.contracts import Answer, Json, Result
+from retrieve_cli.errors import printable
+from retrieve_cli.output.formats import result_id, snippet, why
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+
+def print_answers(answers: Sequence[Answer], console: Console, *, explain: bool, timing: bool, batch: bool) -> None:
+    """A table a query: name, score, why, and a snippet with the matched words."""
+
+    def say(line: str) -> None:
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+    for answer in answers:
+        if batch:
+            say(f"{answer.query.id}: {answer.query.text}")
+        if answer.results:
+            console.print(_table(answer))
+        else:
+            say("no results")
+        for line in (*_bundles(answer), *(_explanation(answer) if explain else ())):
+            say(line)
+        if timing:
+            say(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()))
+
+
+def _table(answer: Answer) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, expand=True)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("name", ratio=3, overflow="fold")
+    table.add_column("score", justify="right", no_wrap=True)
+    if answer.confidence:
+        table.add_column("sure", justify="right", no_wrap=True)
+    table.add_column("why", no_wrap=True)
+    table.add_column("snippet", ratio=7)
+    for rank, result in enumerate(answer.results, 1):
+        name = Text(printable(str(result.record["name"])), style="bold")
+        name.append("\n" + printable(result_id(answer, result)), style="dim")
+        if result.freshness != "fresh":
+            name.append(f"\n{result.freshness} since the build", style="red")
+        if result.chunk["section"]:
+            name.append("\n" + printable(str(result.chunk["section"])), style="italic")
+        sure = [] if result.confidence is None else [f"{result.confidence:.0%}"]
+        table.add_row(str(rank), name, f"{result.hit.score:.3f}", *sure, Text(why(result)), _marked(answer, result))
+    return table
+
+
+def _bundles(answer: Answer) -> Iterator[str]:
+    """What each result requires, in an order that can be run."""
+    for rank, result in enumerate(answer.results, 1):
+        if result.bundle is None:
+            continue
+        needs = ", ".join(need.id for need in result.bundle.needs) or "nothing"
+        yield f"{rank}. {result.record['id']} needs: {needs}"
+        yield from (f"   these need one another: {', '.join(circle)}" for circle in result.bundle.cycles)
+
+
+def _explanation(answer: Answer) -> Iterator[str]:
+    """How each score came about, then the pipeline and what it left out."""
+    for rank, result in enumerate(answer.results, 1):
+        yield f"{rank}. {result.hit.id} {result.hit.score:.6g}"
+        for evidence in result.hit.evidence:
+            place = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
+            part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"
+            yield f"   {evidence.leg}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
+        if result.hit.path is not None:
+            yield f"   {result.hit.path}"
+        if (moved := result.hit.reranked) is not None:
+            before = f"rank {moved.before} before with {moved.retrieval_score:.6g}"
+            yield f"   {moved.scorer}: {before}, score {moved.score:.6g}"
+    yield f"{answer.pipeline}, {answer.fusion_method}, generation {answer.generation}"
+    yield from _reading(answer)
+    if answer.confidence:
+        yield "sure: " + ", ".join(f"{name} {value}" for name, value in answer.confidence.items())
+    for leg, reason in answer.strategies_skipped.items():
+        yield f"{leg} skipped: {reason}"
+    for attempt in answer.attempts:
+        yield f"asked as {attempt.text!r}: {attempt.results} results"
+    if answer.spent is not None:
+        tokens = "" if answer.spent.tokens is None else f", {answer.spent.tokens} tokens by {answer.spent.tokenizer}"
+        yield f"budget: {answer.spent.chunks} chunks{tokens}"
+        yield from (f"   {name}: {reason}" for name, reason in answer.spent.cut)
+    if answer.deadline:
+        met = "met" if answer.deadline["met"] else "not met"
+        yield f"deadline of {answer.deadline['ms']:g} ms {met}: {', '.join(answer.deadline['done'])}"
+
+
+def _reading(answer: Answer) -> Iterator[str]:
+    """What the question was read as, and what its filters and the gate let through."""
+    question = answer.question
+    if question.enhanced != question.request.text:
+        yield f"asked as {question.enhanced!r}"
+    if question.excluded:
+        yield f"excluded: {', '.join(question.excluded)}"
+    for _, condition in question.filters:
+        yield f"filter: {condition}"
+    for leg, counts in answer.trace.get("filter", {}).items():
+        passed, candidates = counts["candidates_after_filter"], counts["candidates_before_filter"]
+        yield f"   {leg}: {passed} of {candidates} candidates pass"
+    if gate := answer.trace.get("gate"):
+        chosen = ", ".join(str(each["group"]) for each in gate["chosen"])
+        yield f"gate: {gate['passes']} passes, {gate['left_out']} of {gate['groups_seen']} groups left out; {chosen}"
+
+
+def _marked(answer: Answer, result: Result) -> Text:
+    from rich.text import Text
+
+    line, matches = snippet(result.text, answer.matches(result.text))
+    text = Text(printable(line))
+    for start, end in matches:
+        text.stylize("bold yellow", start, end)
+    return text
+
+
+def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
+    """A table of records: id, name, group, source and line."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("id", "name", "group", "source"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        cells = (row["id"], row["name"], row["group"] or "", f"{row['source']}:{row['line']}")
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    console.print(table)
+
+
+def print_history(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
+    """A table of generations: which is live, when each was published, what it has and what it changed."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("generation", "", "published", "records", "chunks", "changes", "MiB"):
+        table.add_column(column, justify="right" if column in ("records", "chunks", "MiB") else "left")
+    for row in rows:
+        state = ", ".join(word for word, holds in (("live", row["live"]), ("in use", row["in_use"])) if holds)
+        changes = ", ".join(f"{count} {what}" for what, count in row["changes"].items() if count and what != "kept")
+        size = f"{row['bytes'] / 2**20:.1f}"
+        cells = (row["generation"], state, row["at"], row["records"], row["chunks"], changes, size)
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    console.print(table)
+
+
+def outline(value: Mapping[str, Json]) -> str:
+    """Nested values as indented `key: value` lines (YAML)."""
+    import yaml
+
+    return str(yaml.safe_dump(dict(value), allow_unicode=True, sort_keys=False, width=110))

@@ -1,0 +1,1 @@
+"""What is kept of records and what they can be filtered by."""

@@ -1,0 +1,129 @@
+"""One field of the records: its distinct values in order, which of them are numbers, and who has them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.errors import UsageError
+from retrieve_cli.records.column_values import PATHS, number_of
+from retrieve_cli.records.globs import literal_prefix, path_glob, text_glob
+from retrieve_cli.storage.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Terms
+
+    Flags = NDArray[np.bool_]
+
+_COMPARISONS: Mapping[str, Callable[..., Any]] = {
+    ">=": np.greater_equal,
+    "<=": np.less_equal,
+    ">": np.greater,
+    "<": np.less,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A field: its values are numbered from 0, in order of case-folded text."""
+
+    name: str
+    vocabulary: Vocabulary
+    span: range
+    """Its values in the vocabulary."""
+    numbered: Terms
+    """(m,) values that are numbers, ascending."""
+    numbers: NDArray[np.float64]
+    """(m,) what they are."""
+    records: Terms
+    """(p,) records, ascending, each once for every value it has."""
+    values: Terms
+    """(p,) the value it has, in the order of the record."""
+
+    def __len__(self) -> int:
+        """Number of distinct values."""
+        return len(self.span)
+
+    def text(self, value: int) -> str:
+        """A value as written."""
+        return self.vocabulary[self.span[value]]
+
+    def sound(self, length: int) -> bool:
+        """Whether its arrays fit each other and a table of `length` records."""
+        ends = self.vocabulary.ends[self.span.start : self.span.stop + 1]
+        return bool(
+            (ends[1:] >= ends[:-1]).all()
+            and _within(self.records, length)
+            and _within(self.values, len(self))
+            and _within(self.numbered, len(self))
+            and (self.records[1:] >= self.records[:-1]).all()
+            and (self.numbered[1:] > self.numbered[:-1]).all()
+        )
+
+    def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
+        """Which values are equal to any of `values`, or match it where it is in `globs`; (v,) bool."""
+        wanted = np.zeros(len(self), np.bool_)
+        for value in values:
+            if value in globs:
+                self._match(value.casefold(), wanted)
+                continue
+            folded = value.casefold()
+            first = bisect_left(self.span, folded, key=self.vocabulary.folded)
+            wanted[first : bisect_right(self.span, folded, first, key=self.vocabulary.folded)] = True
+            if self.name == "dimension" and (number := number_of(self.name, value)) is not None:
+                wanted[self.numbered[self.numbers == number]] = True
+        return wanted
+
+    def _match(self, glob: str, wanted: Flags) -> None:
+        """Marks the values that match a glob, of which only those that start alike are looked at."""
+        if self.name in PATHS:
+            glob = glob.removeprefix("./")
+        pattern = path_glob(glob) if self.name in PATHS else text_glob(glob)
+        prefix, folded = literal_prefix(glob), self.vocabulary.folded
+        first = bisect_left(self.span, prefix, key=folded)
+        end = bisect_right(self.span, prefix, first, key=lambda number: folded(number)[: len(prefix)])
+        texts = self.vocabulary.all_folded(self.span[first:end])
+        wanted[first:end] |= np.fromiter((pattern.fullmatch(text) is not None for text in texts), np.bool_, end - first)
+
+    def compared(self, operator: str, values: Sequence[str]) -> Flags:
+        """Which values are numbers that stand in the relation to any of `values`; (v,) bool.
+
+        Raises:
+            UsageError: one of these is no number.
+        """
+        wanted = np.zeros(len(self), np.bool_)
+        for value in values:
+            number = number_of(self.name, value)
+            if number is None:
+                raise UsageError(
+                    f"{value!r} is no number to compare {self.name!r} with", hint=f"{self.name}{operator}3"
+                )
+            wanted[self.numbered[_COMPARISONS[operator](self.numbers, number)]] = True
+        return wanted
+
+    def values_of(self, record: int) -> list[str]:
+        """The values of a record, in its order."""
+        start, end = np.searchsorted(self.records, [record, record + 1])
+        return [self.text(value) for value in self.values[start:end].tolist()]
+
+    def counts(self) -> dict[str, int]:
+        """How many records have each value, most frequent first.
+
+        Values that differ only in case are one, spelt as most records spell it.
+        """
+        spellings: dict[str, list[tuple[int, str]]] = {}
+        for value, count in enumerate(np.bincount(self.values, minlength=len(self)).tolist()):
+            text = self.text(value)
+            spellings.setdefault(text.casefold(), []).append((-count, text))
+        merged = [(sum(count for count, _ in same), folded, min(same)[1]) for folded, same in spellings.items()]
+        return {text: -count for count, _, text in sorted(merged)}
+
+
+def _within(numbers: Terms, limit: int) -> bool:
+    return not len(numbers) or (int(numbers.min()) >= 0 and int(numbers.max()) < limit)

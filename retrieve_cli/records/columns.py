@@ -1,0 +1,255 @@
+"""What records can be filtered by: for each field of theirs its values, and which records have them.
+
+One vocabulary holds the distinct values of all fields, in order of field, case-folded value and value; a posting says
+that a record has one of them. Postings are in order of field, record and place in the record. All of it lies in a
+dozen arrays, however many fields there are: opening reads none of them, and a condition reads those of its field.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt, UsageError, printable
+from retrieve_cli.records.column import Column
+from retrieve_cli.records.column_values import FIELDS, OMITTED, known_as
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows, Terms
+    from retrieve_cli.records.column import Flags
+
+FILE = "columns.pkl"
+CARD = 1
+"""Which values of a record can be filtered by; part of the recipe, raised where that changes."""
+_HINT = "retrieve inspect verify"
+_LISTED = 40
+"""Fields that an error lists."""
+DTYPES = {
+    "names": "|u1",
+    "name_ends": "<i8",
+    "text": "|u1",
+    "ends": "<i8",
+    "value_starts": "<i8",
+    "number_starts": "<i8",
+    "numbered": "<i4",
+    "numbers": "<f8",
+    "posting_starts": "<i8",
+    "records": "<i4",
+    "values": "<i4",
+}
+
+
+class Columns:
+    """`columns.pkl`, opened: which records satisfy a condition, and which values there are."""
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `ColumnsWriter` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+        try:
+            self._length = int(stored["length"])
+            self.arrays: dict[str, NDArray[Any]] = {name: stored[name] for name in DTYPES}
+            sound = self._length >= 0 and _fits(self.arrays)
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise IndexCorrupt(f"columns.pkl is incomplete ({error!r})", hint=_HINT) from error
+        if not sound:
+            raise IndexCorrupt("the arrays of columns.pkl do not fit each other", hint=_HINT)
+        self.vocabulary = Vocabulary(stored["text"], stored["ends"])
+
+    def __len__(self) -> int:
+        """Number of records."""
+        return self._length
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that any record has a value for, in order."""
+        return [name for name in self.names if name != OMITTED]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """All fields as they are stored, in order, `OMITTED` first among them where it is."""
+        words = Vocabulary(self.arrays["names"], self.arrays["name_ends"])
+        return [words[number] for number in range(len(words))]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The fields that can be asked for, and their places among `names`."""
+        return {name: number for number, name in enumerate(self.names) if name != OMITTED}
+
+    def select(
+        self, field: str, operator: str, values: Sequence[str], *, globs: Collection[str] = frozenset()
+    ) -> Flags:
+        """Which records satisfy a condition, (n,) bool: those of which any value of the field stands in the relation
+        to any of `values`. `!=` is true where `=` is false, records without the field included.
+
+        Text is equal without regard to case, a dimension also as a number (3 is 3D). Values that are in `globs` are
+        patterns: `*` and `?` stand for anything, in paths for anything but a slash, which takes `**`.
+
+        Raises:
+            UsageError: no record has such a field, or a comparison is asked of one without numbers or with no number.
+        """
+        if operator == "!=":
+            return ~self.select(field, "=", values, globs=globs)
+        column = self._find(field)
+        selected = np.zeros(self._length, np.bool_)
+        if column is None and operator == "=":
+            return selected
+        if column is None or (operator != "=" and not len(column.numbered)):
+            hint = f"compare its text: {field}=value"
+            raise UsageError(f"the field {field!r} has no numbers to compare by {operator}", hint=hint)
+        wanted = column.equal(values, globs) if operator == "=" else column.compared(operator, values)
+        selected[column.records[wanted[column.values]]] = True
+        return selected
+
+    def having(self, field: str, value: str) -> Flags:
+        """Which records have a value letter by letter, (n,) bool. Raises: UsageError for an unknown field."""
+        column = self._find(field)
+        selected = np.zeros(self._length, np.bool_)
+        if column is not None:
+            place = self.vocabulary.place(column.span, value)
+            if place < column.span.stop and self.vocabulary[place] == value:
+                selected[column.records[column.values == place - column.span.start]] = True
+        return selected
+
+    def column(self, field: str) -> Column | None:
+        """A field by any of its names; None where no record has it, or may have it."""
+        try:
+            return self._find(field)
+        except UsageError:
+            return None
+
+    def groups(self, field: str) -> tuple[Terms, list[str]]:
+        """The groups that a field puts records in: (n,) int32 the place of each record's first value among the names,
+        -1 where it has none, and the names. Raises: UsageError for an unknown field."""
+        column = self._find(field)
+        places = np.full(self._length, -1, np.int32)
+        if column is None:
+            return places, []
+        places[column.records[::-1]] = column.values[::-1]  # of several values, the first is written last
+        return places, [column.text(value) for value in range(len(column))]
+
+    def values(self, field: str, record: int) -> list[str]:
+        """The values of a record as written, in their order there. Raises: UsageError for an unknown field."""
+        column = self._find(field)
+        return [] if column is None else column.values_of(record)
+
+    def counts(self, field: str) -> dict[str, int]:
+        """How many records have each value, most frequent first. Raises: UsageError for an unknown field."""
+        column = self._find(field)
+        return {} if column is None else column.counts()
+
+    @property
+    def omitted(self) -> dict[str, int]:
+        """By field, the number of records of which it holds not all: long texts, long lists, objects in lists."""
+        if OMITTED not in self.names:
+            return {}
+        column = self._column(self.names.index(OMITTED))
+        totals = np.bincount(column.values, minlength=len(column)).tolist()
+        return {column.text(value): total for value, total in enumerate(totals)}
+
+    def place(self, field: str, value: str) -> tuple[int, bool]:
+        """Where a value stands, or would stand, in the vocabulary, and whether it does."""
+        number = bisect_left(self.names, field)
+        known = number < len(self.names) and self.names[number] == field
+        starts = self.arrays["value_starts"]
+        span = range(int(starts[number]), int(starts[number + known]))
+        place = self.vocabulary.place(span, value)
+        return place, place < span.stop and self.vocabulary[place] == value
+
+    def _find(self, field: str) -> Column | None:
+        """The column of a field by any of its names, the last part of its path among them where only one field ends
+        so; None for one that records may have and none of these has.
+
+        Raises:
+            UsageError: no record has, or may have, such a field.
+        """
+        name = known_as(field)
+        inner = name.removeprefix("metadata.")
+        if name not in self._numbers and name in FIELDS:
+            return None
+        for candidate in (name, inner) if known_as(inner) not in FIELDS else (name,):
+            if candidate in self._numbers:
+                return self._column(self._numbers[candidate])
+        folded = name.casefold()
+        alike = [known for known in self._numbers if known.casefold() == folded]
+        alike = alike or [known for known in self._numbers if known.casefold().endswith(f".{folded}")]
+        if len(alike) != 1:
+            raise self._unknown(field)
+        return self._column(self._numbers[alike[0]])
+
+    def _unknown(self, field: str) -> UsageError:
+        from difflib import get_close_matches
+
+        names = self.fields
+        near = get_close_matches(known_as(field), names, n=1, cutoff=0.5)
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        listed = f"fields: {', '.join(names[:_LISTED])}{more}"
+        hint = printable(f"did you mean `{near[0]}`? {listed}" if near else listed)
+        return UsageError(f"no record has a field {field!r}", hint=hint)
+
+    def _column(self, number: int) -> Column:
+        arrays = self.arrays
+        start, end = arrays["value_starts"][number : number + 2].tolist()
+        postings = slice(*arrays["posting_starts"][number : number + 2].tolist())
+        numbers = slice(*arrays["number_starts"][number : number + 2].tolist())
+        column = Column(
+            name=self.names[number],
+            vocabulary=self.vocabulary,
+            span=range(start, end),
+            numbered=arrays["numbered"][numbers] - start,
+            numbers=arrays["numbers"][numbers],
+            records=arrays["records"][postings],
+            values=arrays["values"][postings] - start,
+        )
+        if not column.sound(self._length):
+            raise IndexCorrupt(f"the column {column.name!r} of columns.pkl is damaged", hint=_HINT)
+        return column
+
+
+def columns_of(generation: Generation) -> Columns:
+    """Return what the records of a generation can be filtered by.
+
+    Raises:
+        IndexCorrupt: the file is damaged.
+        UsageError: the index was built before there were filters.
+    """
+    return generation.once(_open)
+
+
+def _open(generation: Generation) -> Columns:
+    if FILE not in generation.manifest.files:
+        raise UsageError("this index has no columns to filter by", hint="bring it up to date: retrieve sync")
+    columns = Columns(pickles.load(generation.folder / FILE))
+    if len(columns) != len(generation.records):
+        raise IndexCorrupt(f"{FILE} has {len(columns)} rows for {len(generation.records)} records", hint=_HINT)
+    generation.expect(FILE, len(columns))
+    return columns
+
+
+def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether the arrays have the types and lengths that belong together; what they hold is looked at by column."""
+    fields = len(arrays["name_ends"]) - 1
+    return (
+        all(arrays[name].dtype.str == dtype and arrays[name].ndim == 1 for name, dtype in DTYPES.items())
+        and all(len(arrays[name]) == fields + 1 for name in ("value_starts", "number_starts", "posting_starts"))
+        and _rises(arrays["name_ends"], len(arrays["names"]))
+        and _rises(arrays["value_starts"], len(arrays["ends"]) - 1)
+        and _rises(arrays["number_starts"], len(arrays["numbered"]))
+        and _rises(arrays["posting_starts"], len(arrays["records"]))
+        and int(arrays["ends"][0]) == 0
+        and int(arrays["ends"][-1]) == len(arrays["text"])
+        and len(arrays["records"]) == len(arrays["values"])
+        and len(arrays["numbered"]) == len(arrays["numbers"])
+    )
+
+
+def _rises(ends: Rows, last: int) -> bool:
+    return bool(ends[0] == 0 and ends[-1] == last and (ends[1:] >= ends[:-1]).all())

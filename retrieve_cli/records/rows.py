@@ -1,0 +1,54 @@
+"""What is kept of a record and of a chunk: their rows of `records.jsonl` and `chunks.jsonl`."""
+
+from __future__ import annotations
+
+from retrieve_cli.contracts import Chunk, Json, Record
+from retrieve_cli.storage.manifest import sha1
+
+_DESCRIPTION = 4000
+"""Characters of a description kept for display; the whole of it is in the chunks."""
+
+
+def content_digest(record: Record) -> bytes:
+    """SHA-1 of what a record says, wherever it stands."""
+    return bytes.fromhex(sha1([_content(record), record.text, [field.text for field in record.fields]]))
+
+
+def _content(record: Record) -> dict[str, Json]:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "description": record.description,
+        "url": record.url,
+        "license": record.license,
+        "keywords": list(record.keywords),
+        "group": record.group,
+        "supporting_data": dict(record.supporting_data),
+        "metadata": dict(record.metadata),
+        "fields": {field.name: field.weight for field in record.fields},
+        "kind": record.kind,
+    }
+
+
+def record_row(record: Record) -> dict[str, Json]:
+    """Return a record as it is kept; its whole text is in its chunks."""
+    place = {"source": record.source, "line": record.line, "sha1": content_digest(record).hex()}
+    return {**_content(record), "description": record.description[:_DESCRIPTION], **place}
+
+
+def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
+    """Return a chunk as it is kept."""
+    return {
+        "id": chunk.id,
+        "doc_id": chunk.doc_id,
+        "index": chunk.index,
+        "text": chunk.text,
+        "section": chunk.section,
+        "header": chunk.header,
+        "source": record.source,
+        "start": chunk.start,
+        "end": chunk.end,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "tokens": chunk.tokens,
+    }

@@ -1,0 +1,66 @@
+"""BM25 by the rank_bm25 package: a second engine behind the same promise, for comparison.
+
+Every query scores every row, and every opening builds the engine anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts import Json, Unit
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.retrievers.bm25 import Postings, TermIndex, stored_columns, vocabulary_of
+from retrieve_cli.storage import pickles
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
+
+
+class RankBm25Writer(Postings):
+    """Fills and writes `bm25.pkl`: a term stands as often as its weighted frequency, rounded, says."""
+
+    def __init__(self, *, analyzer: Analyzer, unit: Unit, k1: float, b: float) -> None:
+        super().__init__(analyzer)
+        self._head = {"backend": "rank_bm25", "unit": unit, "analyzer": dict(analyzer.card), "k1": k1, "b": b}
+
+    def write(self, path: Path) -> int:
+        """Writes the terms of all rows; returns the number of rows."""
+        columns = self.columns()
+        pickles.dump({**self._head, **stored_columns(columns)}, path)
+        return len(columns["lengths"])
+
+
+class RankBm25Index(TermIndex):
+    """rank_bm25's BM25Okapi over the stored terms; built anew at each opening, as that package has it."""
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `RankBm25Writer` wrote. Raises: IndexCorrupt where parts are missing or disagree."""
+        from rank_bm25 import BM25Okapi
+
+        try:
+            self.unit: Unit = stored["unit"]
+            card = stored["analyzer"]
+            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self._length: int = stored["length"]
+            rows: list[list[str]] = [[] for _ in range(self._length)]
+            vocabulary = vocabulary_of(stored)
+            terms = np.repeat(np.arange(len(vocabulary)), np.diff(stored["starts"]))
+            for row, term, count in zip(stored["rows"], terms, np.rint(stored["frequencies"]), strict=True):
+                rows[row].extend([vocabulary[term]] * int(count))
+            self._engine: Any = BM25Okapi(rows, k1=stored["k1"], b=stored["b"]) if any(rows) else None
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _scores(self, query: str) -> Vectors:
+        if self._engine is None:  # the package divides by the number of terms
+            return np.zeros(self._length, np.float32)
+        with np.errstate(invalid="ignore"):  # and, with b = 1, nothing by nothing in a row without terms
+            return np.nan_to_num(np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32))

@@ -1,0 +1,148 @@
+"""Learned sparse vectors as an inverted file: for each term the rows that have it, and with which weight.
+
+A score is the inner product of the query's weights and the row's. Terms are ids of a model's vocabulary, so that a
+query needs no look-up in a dictionary: it adds up a few slices of a memory-mapped file, exactly. A posting takes eight
+bytes: 92 MiB for 100,000 rows of 120 terms.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Json, TermWeights, Unit
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.retrievers.selection import ScoringIndex
+from retrieve_cli.storage import pickles
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows, Terms, Vectors
+
+_HINT = "retrieve inspect verify"
+
+
+class SparseWriter:
+    """Fills and writes `splade.pkl`, one row at a time: a new one (`add`) or one of an older index (`keep`)."""
+
+    def __init__(self, *, unit: Unit) -> None:
+        self._unit = unit
+        self._old: Mapping[str, Json] = {
+            "length": 0,
+            "starts": np.zeros(1, np.int64),
+            "rows": np.empty(0, np.int32),
+            "impacts": np.empty(0, np.float32),
+        }
+        self._terms = array("i")
+        self._weights = array("f")
+        self._sizes = array("q")
+        self._origins = array("q")
+        """By row, the row of the older index it is taken from, or -1."""
+
+    def reuse(self, stored: Mapping[str, Json]) -> None:
+        """Takes what a writer of this module stored as the older index, whose encoder was the same."""
+        self._old = stored
+
+    def keep(self, row: int) -> None:
+        """Appends a row of the older index."""
+        self._origins.append(row)
+
+    def add(self, weights: TermWeights) -> None:
+        """Appends a row."""
+        self._terms.frombytes(weights.terms.astype(np.int32, copy=False).tobytes())
+        self._weights.frombytes(weights.weights.astype(np.float32, copy=False).tobytes())
+        self._sizes.append(len(weights.terms))
+        self._origins.append(-1)
+
+    def stored(self) -> dict[str, Json]:
+        """What the file holds: by term in order, the `starts` (v + 1) of its `rows` and `impacts` (p).
+
+        The same rows give the same arrays, whichever of them were kept.
+        """
+        origins = np.array(self._origins, np.int64)
+        fresh = np.flatnonzero(origins < 0)
+        old_terms, old_rows, old_impacts = self._kept(origins)
+        terms = np.concatenate([old_terms, np.array(self._terms, np.int64)])
+        rows = np.concatenate([old_rows, np.repeat(fresh, np.array(self._sizes, np.int64))])
+        impacts = np.concatenate([old_impacts, np.array(self._weights, np.float32)])
+        order = np.argsort(terms * len(origins) + rows)  # no two are equal, so that any sort gives the same
+        vocabulary = int(terms.max()) + 1 if len(terms) else 0
+        return {
+            "unit": self._unit,
+            "length": len(origins),
+            "starts": np.append(0, np.cumsum(np.bincount(terms, minlength=vocabulary))).astype(np.int64),
+            "rows": rows[order].astype(np.int32),
+            "impacts": impacts[order],
+        }
+
+    def _kept(self, origins: Rows) -> tuple[Rows, Rows, Vectors]:
+        """The postings taken from the older index: term, row here and weight of each, once for every row it became."""
+        kept = np.flatnonzero(origins >= 0)
+        kept = kept[np.argsort(origins[kept], kind="stable")]  # what became of an older row lies together
+        times = np.bincount(origins[kept], minlength=self._old["length"])
+        first = np.cumsum(times) - times
+        copies = times[self._old["rows"]]
+        posting = np.repeat(np.arange(len(copies)), copies)
+        number = np.arange(len(posting)) - np.repeat(np.cumsum(copies) - copies, copies)
+        terms = np.repeat(np.arange(len(self._old["starts"]) - 1), np.diff(self._old["starts"]))
+        return terms[posting], kept[first[self._old["rows"][posting]] + number], self._old["impacts"][posting]
+
+    def write(self, path: Path) -> int:
+        """Writes it; returns the number of rows."""
+        stored = self.stored()
+        pickles.dump(stored, path)
+        return int(stored["length"])
+
+
+class SparseIndex(ScoringIndex):
+    """`splade.pkl`, opened. A `contracts.Index` whose queries are `TermWeights`."""
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `SparseWriter` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+        try:
+            self.unit: Unit = stored["unit"]
+            self._length: int = stored["length"]
+            self._starts: Rows = stored["starts"]
+            self._rows: NDArray[np.int32] = stored["rows"]
+            self._impacts: Vectors = stored["impacts"]
+            fit = len(self._rows) == len(self._impacts) == self._starts[-1] and self._starts[0] == 0
+            sound = fit and self._length >= 0 and bool((np.diff(self._starts) >= 0).all())
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise IndexCorrupt(f"splade.pkl is incomplete ({error!r})", hint=_HINT) from error
+        if not sound:
+            raise IndexCorrupt("the arrays of splade.pkl do not fit each other", hint=_HINT)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def shared(self, query: TermWeights, row: int) -> TermWeights:
+        """The terms that the query has in common with a row, and what each adds to the row's score."""
+        terms, parts = [], []
+        for term, weight, column in self._columns(query):
+            place = column.start + int(np.searchsorted(self._rows[column], row))
+            if place < column.stop and self._rows[place] == row:
+                terms.append(term)
+                parts.append(weight * self._impacts[place])
+        return TermWeights(np.array(terms, np.int32), np.array(parts, np.float32))
+
+    def _scores(self, query: TermWeights) -> Vectors:
+        """The query's score for every row, (n,) float32, 0 where none of its terms occurs."""
+        scores = np.zeros(self._length, np.float32)
+        try:
+            for _, weight, column in self._columns(query):
+                # Faster than `scores[rows] += ...`, which gathers first what it then adds to.
+                np.add.at(scores, self._rows[column], self._impacts[column] * weight)
+        except IndexError as error:
+            raise IndexCorrupt(f"splade.pkl names a row that is not there ({error})", hint=_HINT) from error
+        return scores
+
+    def _columns(self, query: TermWeights) -> Iterator[tuple[int, np.float32, slice]]:
+        """The query's terms with their weights, and where the postings of each lie."""
+        terms: Terms = query.terms[query.terms < len(self._starts) - 1]
+        for term, weight in zip(terms.tolist(), query.weights, strict=False):
+            yield term, weight, slice(int(self._starts[term]), int(self._starts[term + 1]))

@@ -1,0 +1,1 @@
+"""Requests to answers over the current generation."""

@@ -1,0 +1,65 @@
+"""How sure an answer is: the calibration that holds for its scores, and what is left out for being less sure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrieve_cli.contracts import Json, Ranking
+from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluation.calibration import AGAIN, Calibration, read
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """A calibration, and the least confidence that is asked for."""
+
+    calibration: Calibration
+    least: float | None
+
+    @classmethod
+    def of(cls, path: Path, card: Mapping[str, Json], least: float | None, say: Callable[[str], None]) -> Trust | None:
+        """The calibration in a file that was made on scores of this card; None where there is none.
+
+        A file that cannot be read is said, and is no trouble to who asks for no confidence.
+
+        Raises:
+            UsageError: there is none and a confidence is asked for, or it is none; the file is damaged.
+        """
+        try:
+            known = read(path)
+        except UsageError as error:
+            if least is not None:
+                raise
+            say(f"no confidence: {error.message} ({error.hint})")
+            known = []
+        found = next((each for each in known if each.card == card), None)
+        if found is not None:
+            if least is not None:
+                found.at(least)
+            return cls(found, least)
+        if least is not None:
+            raise UsageError("these scores are not calibrated: there is no confidence to ask for", hint=AGAIN)
+        return None
+
+    def sure(self, ranking: Ranking) -> tuple[Ranking, list[float]]:
+        """The hits that are sure enough, and how sure each of them is."""
+        found = self.calibration.confidence([hit.score for hit in ranking.hits]).tolist()
+        kept = [(hit, sure) for hit, sure in zip(ranking.hits, found, strict=True) if sure >= (self.least or 0.0)]
+        return Ranking(ranking.query, tuple(hit for hit, _ in kept), ranking.trace), [sure for _, sure in kept]
+
+    def source(self, left_out: int) -> dict[str, Json]:
+        """Where the confidence comes from, how good it is, and what asking for it costs."""
+        calibration = self.calibration
+        told: dict[str, Json] = {
+            "method": calibration.method,
+            "queries": calibration.queries,
+            "generation": calibration.generation,
+            "calibration_error": calibration.calibration_error,
+        }
+        if self.least is not None:
+            accepted, rejected = calibration.at(self.least)
+            told |= {"min_confidence": self.least, "left_out": left_out}
+            told |= {"false_accept_rate": accepted, "false_reject_rate": rejected}
+        return told

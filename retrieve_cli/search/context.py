@@ -1,0 +1,128 @@
+"""What stands around a hit: chunks before and after it, read as one text under the hit's own score and place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from retrieve_cli.contracts import Json, Result, Span
+from retrieve_cli.storage.tables import Table
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+
+_LONGEST_GAP = 1000
+"""Line breaks, and blanks, that are put between two chunks at most: a file may have them by the megabyte."""
+
+
+def in_context(
+    results: Sequence[Result], chunks: Table, starts: Rows, *, window: int, table_window: int
+) -> tuple[Result, ...]:
+    """The results, each with its neighbours: `window` chunks of its record before and after it.
+
+    `table_window` takes the place of `window` where the hit is of a table. Hits whose windows touch or overlap are one
+    result, that of the best of them; a window of 0 is a hit alone, which touches nothing. `chunks` and `starts` are
+    the generation's; each result costs one read of `chunks`, and none where it stays alone.
+
+    Raises:
+        IndexCorrupt: a neighbour cannot be read.
+    """
+    stretches = []
+    for rank, result in enumerate(results):
+        around = table_window if window != table_window and of_table(result.chunk) else window
+        stretches.append(_stretch(result, starts, rank=rank, around=around))
+    merged = sorted(_merged(stretches), key=lambda stretch: stretch.ranks[0])
+    return tuple(_widened(stretch, results, chunks) for stretch in merged)
+
+
+def of_table(chunk: Mapping[str, Json]) -> bool:
+    """Whether a chunk is of a table: it repeats the header of one that was cut, or is rows for the most part."""
+    text, header = str(chunk["text"]), str(chunk["header"])
+    if "|" not in text:
+        return False
+    # A header may itself be cut short, its delimiter row first; no other line that is repeated has such marks.
+    repeated = header.rstrip("\n").rpartition("\n")[2]
+    if "|" in repeated and "|" in text.partition("\n")[0]:
+        return True
+    from retrieve_cli.chunking.blocks import scan
+
+    return 2 * sum(block.end - block.start for block in scan(text) if block.kind == "table") > len(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Rows of one record that are read together, and the ranks from 0 of the hits among them, best first."""
+
+    record: int
+    first: int
+    end: int
+    ranks: tuple[int, ...]
+
+    def meets(self, before: _Stretch) -> bool:
+        """Whether it and one that does not begin behind it are to be one."""
+        if self.record != before.record or self.first > before.end:
+            return False
+        alone = 1 in (self.end - self.first, before.end - before.first)
+        return self.first < before.end or not alone
+
+
+def _stretch(result: Result, starts: Rows, *, rank: int, around: int) -> _Stretch:
+    """The rows around a hit, and those that it has already."""
+    begin, stop = int(starts[result.hit.record]), int(starts[result.hit.record + 1])
+    first, end = max(begin, result.hit.row - around), min(stop, result.hit.row + around + 1)
+    if (known := result.context) is not None:
+        first, end = min(first, begin + known.first), max(end, begin + known.last + 1)
+    return _Stretch(result.hit.record, first, end, (rank,))
+
+
+def _merged(stretches: Iterable[_Stretch]) -> list[_Stretch]:
+    """The stretches in the order of their rows, those that meet as one."""
+    done: list[_Stretch] = []
+    # The longest first of those that begin together: what comes behind then meets the last one or none.
+    for stretch in sorted(stretches, key=lambda each: (each.first, -each.end)):
+        if done and stretch.meets(done[-1]):
+            ranks = tuple(sorted((*done[-1].ranks, *stretch.ranks)))
+            done[-1] = replace(done[-1], end=max(done[-1].end, stretch.end), ranks=ranks)
+        else:
+            done.append(stretch)
+    return done
+
+
+def _widened(stretch: _Stretch, results: Sequence[Result], chunks: Table) -> Result:
+    """The best hit of a stretch, with the whole of it for context."""
+    best, *others = (results[rank] for rank in stretch.ranks)
+    alone = stretch.end - stretch.first == 1
+    span = Span.of(best.chunk) if alone else joined(chunks.rows(stretch.first, stretch.end))
+    merged = [*_merged_into(best), *(name for other in others for name in (other.hit.id, *_merged_into(other)))]
+    return replace(best, context=replace(span, merged=tuple(merged)))
+
+
+def _merged_into(result: Result) -> tuple[str, ...]:
+    return result.context.merged if result.context is not None else ()
+
+
+def joined(rows: Sequence[Mapping[str, Json]]) -> Span:
+    """Consecutive rows of `chunks.jsonl` as one text: what they share is there once, what parts them is filled in.
+
+    What parts them is in no chunk: its length and line breaks are known, and CR LF where any of the chunks has one.
+    """
+    span = Span.of(rows[0])
+    parts, end, line = [span.text], span.end, span.end_line
+    line_break = "\r\n" if any("\r\n" in row["text"] for row in rows) else "\n"
+    for row in rows[1:]:
+        parts.append(_gap(row["start"] - end, lines=row["start_line"] - line, line_break=line_break))
+        parts.append(row["text"][max(0, end - row["start"]) :])
+        end, line = max(end, row["end"]), max(line, row["end_line"])
+    return replace(span, last=rows[-1]["index"], text="".join(parts), end=end, end_line=line)
+
+
+def _gap(length: int, *, lines: int, line_break: str) -> str:
+    """White space of so many characters and lines: blanks behind a text are commoner than in front of the next.
+
+    Chunks are trimmed, so nothing else parts them; a catalog's record has all its text on one line.
+    """
+    if length < lines * len(line_break):
+        line_break = "\n"
+    lines = max(0, min(lines, length, _LONGEST_GAP))
+    return " " * min(length - lines * len(line_break), _LONGEST_GAP) + line_break * lines

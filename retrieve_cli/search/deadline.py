@@ -1,0 +1,150 @@
+"""A budget of time for an answer: which costly steps it has no room for, by what they cost before.
+
+Steps are left out in one order until the rest fits: reading hits again first, then the SPLADE leg, then the dense leg.
+BM25 always answers. What a step costs is what it cost on this machine: the first time in a process, when its model
+has yet to be loaded, and after that. Before anything was measured, a guess stands in.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import Unavailable
+from retrieve_cli.storage import durable
+
+_GUESS = {
+    "search": (0.01, 0.005),
+    "results": (0.03, 0.001),
+    "dense": (0.15, 0.01),
+    "splade": (1.0, 0.1),
+    "maxsim": (0.1, 0.02),
+    "cross_encoder": (4.0, 1.0),
+    "remote": (0.5, 0.5),
+    "llm": (5.0, 5.0),
+}
+"""Seconds of a step that was never measured: the first time in a process, and after that for each query."""
+_ALWAYS = ("search", "results")
+"""Steps of every answer: asking the legs, and reading what they found."""
+_LONGEST = 3600.0
+
+
+class Costs:
+    """What steps cost on this machine, in seconds; kept in a file, which may be lost or unwritable."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, list[float]] | None = None
+        self._warm: set[str] = set()
+
+    def expected(self, step: str, queries: int) -> float:
+        """Seconds that a step will take over a batch of `queries`."""
+        first, next_ = self._costs.get(step) or _GUESS[step]
+        return next_ * queries if step in self._warm else first + next_ * (queries - 1)
+
+    def saw(self, step: str, seconds: float, queries: int) -> None:
+        """Learns from a run of a step: a slower one at once, a faster one half-way."""
+        first, next_ = self._costs.get(step) or _GUESS[step]
+        if step in self._warm:
+            next_ = _learned(next_, seconds / queries) if step in self._costs else seconds / queries
+        else:
+            alone = max(seconds - next_ * (queries - 1), 0.0)
+            first = _learned(first, alone) if step in self._costs else alone
+            next_ = min(next_, first)
+        self._warm.add(step)
+        self._costs[step] = [first, next_]
+
+    def save(self) -> None:
+        """Keeps what was learned for the next process; where that cannot be written, nobody misses it."""
+        with suppress(OSError):
+            durable.replace(self._path, json.dumps(self._costs))
+
+    @property
+    def _costs(self) -> dict[str, list[float]]:
+        if self._known is None:
+            self._known = _read(self._path)
+        return self._known
+
+
+def _learned(known: float, seen: float) -> float:
+    return max(seen, (known + seen) / 2)
+
+
+def _read(path: Path) -> dict[str, list[float]]:
+    """What a file of costs says; nothing where it is not one."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+        return {step: [_seconds(cost) for cost in value[step]] for step in _GUESS if len(value.get(step, ())) == 2}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return {}
+
+
+def _seconds(value: Json) -> float:
+    if not 0 <= value < _LONGEST:
+        raise ValueError(f"{value} seconds")
+    return float(value)
+
+
+class Deadline:
+    """The time that one batch of queries has, from when its index began to open."""
+
+    def __init__(self, ms: float | None, *, queries: int, spent: float, costs: Costs) -> None:
+        """`ms` is for each query, None for as long as it takes; `spent` are seconds that went already."""
+        self._ms = ms
+        self._queries = max(queries, 1)
+        self._costs = costs
+        self._ends = None if ms is None else time.perf_counter() - spent + ms * queries / 1000.0
+
+    @property
+    def left(self) -> float | None:
+        """Seconds; None where there is no deadline."""
+        return None if self._ends is None else max(self._ends - time.perf_counter(), 0.0)
+
+    def left_out(self, steps: Sequence[str], *, needed: Sequence[str]) -> dict[str, Unavailable]:
+        """Of `steps`, in the order in which they are to be given up, those that there is no time for, and why.
+
+        `needed` are the steps that run in any case.
+        """
+        if (left := self.left) is None:
+            return {}
+        costs = {step: self._costs.expected(step, self._queries) for step in (*steps, *needed, *_ALWAYS)}
+        skipped: dict[str, Unavailable] = {}
+        for step in steps:
+            if sum(costs.values()) <= left:
+                break
+            del costs[step]
+            skipped[step] = self._why(step)
+        return skipped
+
+    def no_room_for(self, step: str) -> Unavailable | None:
+        """Why there is no time left for a step; None where there is."""
+        left = self.left
+        return None if left is None or self._expected(step, "results") <= left else self._why(step)
+
+    def _expected(self, *steps: str) -> float:
+        return sum(self._costs.expected(step, self._queries) for step in steps)
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Runs a step and learns what it cost."""
+        begun = time.perf_counter()
+        yield
+        self._costs.saw(step, time.perf_counter() - begun, self._queries)
+
+    def told(self, asked: Sequence[str], done: Sequence[str], *, took_ms: float) -> Mapping[str, Json] | None:
+        """What was asked and what was done, and whether the time was kept, for the answer; None without a deadline.
+
+        What the steps cost is kept for the next process."""
+        if self._ms is None:
+            return None
+        self._costs.save()
+        return {"ms": self._ms, "met": took_ms <= self._ms, "asked": list(asked), "done": list(done)}
+
+    def _why(self, step: str) -> Unavailable:
+        took = 1000.0 * self._expected(step) / self._queries
+        message = f"a deadline of {self._ms:g} ms has no room for it, which takes about {took:.0f} ms"
+        return Unavailable(message, hint="raise --deadline-ms")

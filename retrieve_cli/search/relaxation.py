@@ -1,0 +1,77 @@
+"""Questions that found too little are asked again in fewer words; the text that found the most answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from retrieve_cli.config.settings import BroadeningSettings
+from retrieve_cli.contracts import Attempt, Query, Question, Ranking
+from retrieve_cli.queries.fewer_words import broader
+
+if TYPE_CHECKING:
+    from retrieve_cli.retrievers.analyzer import Analyzer
+
+
+def broadened(
+    questions: Sequence[Question],
+    rankings: Sequence[Ranking],
+    settings: BroadeningSettings,
+    *,
+    analyzer: Analyzer,
+    rank: Callable[[Sequence[Query]], Sequence[Ranking]],
+    most: int,
+) -> tuple[list[Ranking], list[tuple[Attempt, ...]]]:
+    """The ranking of each question by the text that found the most, the first of equals; and its attempts, if any.
+
+    `rankings` are what their own texts found; those that are still too short are asked again as one batch by `rank`.
+    No more than `most` results are to be had.
+    """
+    best = list(rankings)
+    attempts = [[Attempt(ranking.query.text, len(ranking.hits))] for ranking in rankings]
+    texts = [
+        _texts(question, analyzer, most=settings.max_retries)
+        if len(ranking.hits) < _enough(question, settings.min_results, most)
+        else []
+        for question, ranking in zip(questions, rankings, strict=True)
+    ]
+    for retry in range(settings.max_retries):
+        short = [
+            at
+            for at, question in enumerate(questions)
+            if retry < len(texts[at]) and len(best[at].hits) < _enough(question, settings.min_results, most)
+        ]
+        if not short:
+            break
+        queries = [shortened(questions[at], texts[at][retry]) for at in short]
+        for at, found in zip(short, rank(queries), strict=True):
+            attempts[at].append(Attempt(found.query.text, len(found.hits)))
+            if len(found.hits) > len(best[at].hits):
+                best[at] = found
+    return best, [tuple(tried) if len(tried) > 1 else () for tried in attempts]
+
+
+def _enough(question: Question, least: int, most: int) -> int:
+    """How many results are enough: never more than were asked for, or may be found."""
+    allowed = question.query.records
+    return min(least, most if allowed is None else min(most, int(allowed.sum())))
+
+
+def _texts(question: Question, analyzer: Analyzer, *, most: int) -> list[str]:
+    """What is asked after the question's own text: fewer of its words."""
+    words = [question.clean[start:end] for start, end, _ in analyzer.spans(question.clean)]
+    return broader(words, most=most)
+
+
+def shortened(question: Question, text: str) -> Query:
+    """The query of a question in fewer words; the tokens of its files stay."""
+    return replace(question.query, text=" ".join([text, *question.formats]), also=())
+
+
+def answered(question: Question, attempts: Sequence[Attempt]) -> Query:
+    """The query whose ranking is the answer, after these attempts: the first of those that found the most."""
+    best = max(attempts, key=lambda attempt: attempt.results, default=None)
+    if best is None or best is attempts[0]:
+        return question.query
+    return shortened(question, best.text.removesuffix(" ".join(["", *question.formats])))

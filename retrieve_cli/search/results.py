@@ -1,0 +1,167 @@
+"""Rankings to results: what the store has of each hit, what a look at its source says, what stands around it, and how
+much of that a budget has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrieve_cli.assemble import sources
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Encoder, Hit, Json, Query, Ranking, Result, Spent
+from retrieve_cli.search.confidence import Trust
+from retrieve_cli.storage.generation import Generation
+
+if TYPE_CHECKING:
+    from retrieve_cli.assemble.pipelines import Indexes
+    from retrieve_cli.graph.graph import Graph
+    from retrieve_cli.search.budget import Counter
+    from retrieve_cli.sources.freshness import Watched
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of one ranking."""
+
+    found: tuple[Result, ...]
+    """All that is sure enough."""
+    results: tuple[Result, ...]
+    """The same in its context, as far as the budget goes."""
+    spent: Spent | None
+    """Where there is a budget."""
+    confidence: Mapping[str, Json] | None
+    """What the confidence of the results was measured on, where there is one."""
+
+
+class ResultReader:
+    """Reads hits out of a generation."""
+
+    def __init__(
+        self,
+        generation: Generation,
+        indexes: Indexes,
+        settings: Settings,
+        *,
+        fetched: Path,
+        encoder: Callable[[], Encoder],
+        graph: Callable[[], Graph | None],
+    ) -> None:
+        """`fetched` is where copies of distant sources are kept; `encoder`, that of the index, counts tokens."""
+        self._generation = generation
+        self._indexes = indexes
+        self._settings = settings
+        self._fetched = fetched
+        self._encoder = encoder
+        self._graph = graph
+
+    def read(self, rankings: Sequence[Ranking], *, legs: Sequence[str], trust: Trust | None) -> list[Shown]:
+        """What is shown of each ranking; where the scores are calibrated, only what is sure enough.
+
+        Raises:
+            IndexCorrupt: a row that was found cannot be read.
+            Unavailable: what is to count tokens is not on this machine.
+        """
+        watched = self._watched()
+        return [self._shown(ranking, legs, watched, trust) for ranking in rankings]
+
+    def _shown(
+        self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]], trust: Trust | None
+    ) -> Shown:
+        found = self._bundled(self._results(ranking, legs, watched, trust))
+        results, spent = self._within_budget(self._in_context(found), found)
+        left_out = len(ranking.hits) - len(found)
+        return Shown(found, results, spent, trust.source(left_out) if trust else None)
+
+    def _results(
+        self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]], trust: Trust | None
+    ) -> tuple[Result, ...]:
+        ranking, sure = trust.sure(ranking) if trust else (ranking, [None] * len(ranking.hits))
+        hits = ranking.hits
+        if tuple(legs) == ("bm25",) and self._indexes.bm25.unit == "record":
+            hits = tuple(self._with_best_chunk(hit, ranking.query) for hit in hits)
+        records, chunks = self._generation.records, self._generation.chunks
+        found = (
+            Result(hit, records[hit.record], chunks[hit.row], confidence=confidence)
+            for hit, confidence in zip(hits, sure, strict=True)
+        )
+        return tuple(self._looked_at(result, watched) for result in found)
+
+    def _bundled(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
+        """The results with what they require, where that is asked for and there are edges."""
+        if not self._settings.expansion.bundle or (graph := self._graph()) is None:
+            return results
+        from retrieve_cli.assemble.graph import bundle
+
+        return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record)) for each in results)
+
+    def _with_best_chunk(self, hit: Hit, query: Query) -> Hit:
+        """BM25 over records knows no chunks: the one with most different words of the query stands for the record."""
+        first, end = (int(row) for row in self._generation.starts[hit.record : hit.record + 2])
+        if end - first == 1:
+            return hit
+        analyzer = self._indexes.analyzer
+        terms = set(analyzer.terms(query.text))
+        texts = (str(self._generation.chunks[row]["text"]) for row in range(first, end))
+        shared = [len(terms.intersection(analyzer.terms(text))) for text in texts]
+        row = first + shared.index(max(shared))
+        return replace(hit, row=row, id=self._generation.chunk_id(row))
+
+    def _in_context(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
+        """The results with what stands around them, where that is asked for."""
+        context = self._settings.context
+        table_window = context.window if context.table_window is None else context.table_window
+        if not (context.window or table_window):
+            return results
+        from retrieve_cli.search.context import in_context
+
+        chunks, starts = self._generation.chunks, self._generation.starts
+        return in_context(results, chunks, starts, window=context.window, table_window=table_window)
+
+    def _within_budget(
+        self, results: tuple[Result, ...], found: tuple[Result, ...]
+    ) -> tuple[tuple[Result, ...], Spent | None]:
+        """The results that the budget has room for, and what they take of it; `found` were they without context."""
+        budget = self._settings.budget
+        if budget.max_chunks is None and budget.max_tokens is None:
+            return results, None
+        from retrieve_cli.search.budget import spend
+
+        limits = {"max_chunks": budget.max_chunks, "max_tokens": budget.max_tokens}
+        return spend(results, found, **limits, counter=lambda: self._counter)
+
+    @cached_property
+    def _counter(self) -> Counter:
+        """What counts the tokens of a budget."""
+        from retrieve_cli.search.budget import counter
+
+        tokenizer = self._settings.budget.tokenizer
+        return counter("encoder" if tokenizer is None else str(tokenizer), self._encoder)
+
+    def _looked_at(self, result: Result, watched: Sequence[tuple[int, Watched]]) -> Result:
+        """The result with what a look at its source says."""
+        row = result.hit.record
+        for end, source in watched:
+            if row < end:
+                origin = self._generation.origins[row].tobytes()
+                return replace(result, freshness=source.freshness(result.record, origin))
+        return result
+
+    def _watched(self) -> list[tuple[int, Watched]]:
+        """The sources, each with the row behind its last record."""
+        watched = sources.watched_of(self._generation.manifest, fetched=self._fetched)
+        ends = accumulate(records for records, _ in watched)
+        return [(end, source) for end, (_, source) in zip(ends, watched, strict=True)]
+
+
+def staleness(results: Sequence[Sequence[Result]]) -> str | None:
+    """A sentence on the hits whose sources have changed; None where none has."""
+    states = [result.freshness for found in results for result in found]
+    if not (changed := len(states) - states.count("fresh")):
+        return None
+    gone = states.count("deleted")
+    what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
+    return f"the sources of {what} have changed since the build: retrieve sync"

@@ -1,0 +1,1 @@
+"""Generations on disk, `current`, the lock, caches, pickles and durable files."""

@@ -1,0 +1,172 @@
+"""What the files of a generation hold: records and chunks by row, how they lie in each other, how they are called.
+
+records.jsonl   one line a record: what a hit shows of it
+chunks.jsonl    one line a chunk: its text, span, section
+offsets.pkl     where each line starts, each record's first chunk; by record its id, the SHA-1 of its content and of
+                what it was read from, its line there; by chunk the SHA-1 of the text that was embedded
+columns.pkl     what records can be filtered by: the values of their fields, and who has them
+graph.pkl       edges between records and what they share, where there are any
+dense.faiss     one row a chunk
+bm25.pkl        one row a record or a chunk
+splade.pkl      one row a chunk, where there is such a leg
+tokens.pkl      the token vectors of each chunk, where a reranker compares words
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.tables import Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.lock import Hold
+
+T = TypeVar("T")
+
+RECORDS, CHUNKS, OFFSETS, DENSE, BM25 = "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"
+TOKENS, SPLADE, GRAPH = "tokens.pkl", "splade.pkl", "graph.pkl"
+
+_RECORD_KEYS = frozenset(
+    "id name description url license keywords group supporting_data metadata fields kind source line sha1".split()
+)
+CHUNK_KEYS = frozenset("id doc_id index text section header source start end start_line end_line tokens".split())
+_LONGEST_INDEX = 12
+"""Digits of a chunk's number."""
+
+
+DIGEST = 20
+"""Bytes of a SHA-1."""
+
+
+class Generation:
+    """The tables of a generation, mapped into memory."""
+
+    def __init__(self, folder: Path, manifest: Manifest, hold: Hold | None = None) -> None:
+        """`hold` keeps the folder from being removed as long as this object lives.
+
+        Raises:
+            IndexCorrupt: a table is damaged, or the tables disagree.
+        """
+        self.folder = folder
+        self.manifest = manifest
+        self._hold = hold
+        self._made: dict[object, Any] = {}
+        self._making = RLock()
+        offsets = pickles.load(folder / OFFSETS)
+        try:
+            self.records = Table(folder / RECORDS, offsets["records"], keys=_RECORD_KEYS)
+            self.chunks = Table(folder / CHUNKS, offsets["chunks"], keys=CHUNK_KEYS)
+            self.starts: Rows = offsets["starts"]
+            self._ids: bytes = offsets["ids"].tobytes()
+            self._id_ends: Rows = offsets["id_ends"]
+            self.lines: Rows = offsets["lines"]
+            self.contents: NDArray[np.uint8] = offsets["contents"]
+            self.origins: NDArray[np.uint8] = offsets["origins"]
+            self.texts: NDArray[np.uint8] = offsets["texts"]
+            by_record = (self.lines.shape, self.contents.shape, self.origins.shape)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise IndexCorrupt(
+                f"{folder / OFFSETS} is incomplete ({error!r})", hint="retrieve inspect verify"
+            ) from error
+        records, chunks = len(self.records), len(self.chunks)
+        if (
+            by_record != ((records,), (records, DIGEST), (records, DIGEST))
+            or self.texts.shape != (chunks, DIGEST)
+            or len(self.starts) != records + 1
+            or len(self._id_ends) != records + 1
+            or not _rises(self.starts, chunks, 1)
+            or not _rises(self._id_ends, len(self._ids), 0)
+            or not _rises(offsets["records"], int(offsets["records"][-1]), 1)
+            or not _rises(offsets["chunks"], int(offsets["chunks"][-1]), 1)
+        ):
+            raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
+
+    def expect(self, name: str, rows: int) -> None:
+        """Holds a file's rows to what the manifest says. Raises: IndexCorrupt where it says otherwise or nothing."""
+        entry = self.manifest.files.get(name)
+        if entry is None or entry.rows != rows:
+            said = "nothing" if entry is None else entry.rows
+            raise IndexCorrupt(f"{name} has {rows} rows; the manifest says {said}", hint="build again: retrieve build")
+
+    def record_id(self, record: int) -> str:
+        return self._ids[self._id_ends[record] : self._id_ends[record + 1]].decode()
+
+    def chunk_id(self, row: int) -> str:
+        """The id of a chunk row, without reading the chunk."""
+        import numpy as np
+
+        record = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return f"{self.record_id(record)}#{row - int(self.starts[record])}"
+
+    def contents_by_id(self) -> dict[str, bytes]:
+        """SHA-1 of the content of every record."""
+        return {self.record_id(row): digest.tobytes() for row, digest in enumerate(self.contents)}
+
+    def once(self, make: Callable[[Generation], T]) -> T:
+        """Return `make(self)`, called once for a generation, whichever threads ask for it."""
+        if make not in self._made:
+            with self._making:
+                if make not in self._made:
+                    self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
+
+    @cached_property
+    def rows_by_origin(self) -> dict[bytes, int]:
+        """The row of each record by the SHA-1 of what it was read from."""
+        return {origin.tobytes(): row for row, origin in enumerate(self.origins)}
+
+    def find_record(self, record_id: str) -> int:
+        """The row of a record.
+
+        Raises:
+            UsageError: no record has that id; names the nearest one.
+        """
+        row = self._rows.get(record_id)
+        if row is None:
+            from difflib import get_close_matches
+
+            near = get_close_matches(record_id, self._rows, n=1, cutoff=0.4)
+            hint = f"did you mean `{near[0]}`?" if near else "list them: retrieve inspect records"
+            raise UsageError(f"there is no record {record_id!r} in the index", hint=hint)
+        return row
+
+    def find_chunk(self, chunk_id: str) -> int:
+        """The row of a chunk.
+
+        Raises:
+            UsageError: no chunk has that id.
+        """
+        record_id, _, index = chunk_id.rpartition("#")
+        if not record_id or not (index.isascii() and index.isdecimal()) or len(index) > _LONGEST_INDEX:
+            raise UsageError(
+                f"{chunk_id!r} is no chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
+            )
+        record = self.find_record(record_id)
+        first, end = int(self.starts[record]), int(self.starts[record + 1])
+        if int(index) >= end - first:
+            raise UsageError(
+                f"{record_id!r} has {end - first} chunks, from #0 on", hint=f"retrieve inspect record {record_id}"
+            )
+        return first + int(index)
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {self.record_id(row): row for row in range(len(self.records))}
+
+
+def _rises(ends: Rows, last: int, least: int) -> bool:
+    """Whether `ends` go from 0 to `last` in steps of at least `least`."""
+    steps = ends[1:] - ends[:-1]
+    return bool(ends[0] == 0 and ends[-1] == last and (not len(steps) or steps.min() >= least))

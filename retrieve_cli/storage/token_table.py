@@ -1,0 +1,151 @@
+"""The token vectors of all chunks, two bits a number, for a reranker that compares words: `tokens.pkl`.
+
+A number is kept as one of four levels, those that lose least of a normal distribution (Max 1960), and a vector is given
+length 1 again when it is read: 96 bytes a token of 384 numbers. On seven collections reranking by them differs from
+reranking by whole numbers by 0.0003 nDCG@10; by signs alone, half the size, it loses 0.002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Json, TokenVectors
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage import pickles
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows, Terms, Vectors
+
+    Codes = NDArray[np.uint8]
+
+_THRESHOLD = 0.9816
+_LEVELS = np.array([-1.510, -0.4528, 0.4528, 1.510], np.float32)
+"""Of a normal distribution of deviation 1."""
+_PER_BYTE = 4
+CARD: Mapping[str, Json] = {"bits": 2, "version": 1}
+"""How they are kept; part of the recipe."""
+_TABLE = _LEVELS[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3]
+"""(256, 4) the numbers that a byte stands for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedTokens:
+    """The tokens of a text, two bits a number."""
+
+    ids: Terms
+    """(t,) int32."""
+    codes: Codes
+    """(t, width) uint8, four numbers a byte."""
+
+
+def width_of(dim: int) -> int:
+    """Bytes of a packed vector."""
+    return -(-dim // _PER_BYTE)
+
+
+def pack(tokens: TokenVectors) -> PackedTokens:
+    """The vectors at unit length, two bits a number."""
+    vectors = tokens.vectors
+    rows, dim = vectors.shape
+    # Of a vector of length 1 the numbers deviate by 1 / sqrt(dim).
+    scale = np.linalg.norm(vectors, axis=1, keepdims=True) / np.sqrt(np.float32(dim))
+    level = np.zeros((rows, width_of(dim) * _PER_BYTE), np.uint8)
+    edge = _THRESHOLD * scale
+    level[:, :dim] = (vectors > -edge).astype(np.uint8) + (vectors > 0) + (vectors > edge)
+    parts = level.reshape(rows, width_of(dim), _PER_BYTE)
+    codes = (parts << np.array([0, 2, 4, 6], np.uint8)).sum(axis=2, dtype=np.uint8)
+    return PackedTokens(tokens.ids.astype(np.int32), codes)
+
+
+def unpack(codes: Codes, dim: int) -> Vectors:
+    """(t, dim) float32 rows of L2 norm 1."""
+    vectors = _TABLE[codes].reshape(len(codes), width_of(dim) * _PER_BYTE)[:, :dim]
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    found: Vectors = vectors / np.maximum(norms, np.float32(1e-12))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """The tokens of several chunks one behind the other, and how many each of them has."""
+
+    tokens: PackedTokens
+    sizes: Rows
+
+
+def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
+    """Writes the tokens of all chunks in order; returns the number of chunks."""
+    found = list(stretches)
+    sizes = np.concatenate([np.empty(0, np.int64), *(each.sizes for each in found)])
+    ids = [np.empty(0, np.int32), *(each.tokens.ids for each in found)]
+    codes = [np.empty((0, width_of(dim)), np.uint8), *(each.tokens.codes for each in found)]
+    all_ids = np.concatenate(ids)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    stored = {
+        "dim": dim,
+        "ids": all_ids,
+        "codes": np.concatenate(codes),
+        "starts": starts,
+        "frequencies": _frequencies(all_ids, starts),
+    }
+    pickles.dump(stored, path)
+    return len(sizes)
+
+
+def _frequencies(ids: Terms, starts: Rows) -> NDArray[np.int32]:
+    """By token id, the number of chunks that have it."""
+    if not len(ids):
+        return np.zeros(1, np.int32)
+    size = int(ids.max()) + 1
+    chunk = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    pairs = np.sort(chunk * size + ids)
+    first = np.concatenate([[True], pairs[1:] != pairs[:-1]])
+    return np.bincount(pairs[first] % size, minlength=size).astype(np.int32)
+
+
+class TokenTable:
+    """`tokens.pkl`, opened: the tokens of any chunk, and how rare each of them is."""
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `write` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+        try:
+            self.dim: int = stored["dim"]
+            self._ids: Terms = stored["ids"]
+            self._codes: Codes = stored["codes"]
+            self._starts: Rows = stored["starts"]
+            self._frequencies: NDArray[np.int32] = stored["frequencies"]
+            fit = len(self._ids) == len(self._codes) == int(self._starts[-1])
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise IndexCorrupt(f"tokens.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
+        if not fit or self._codes.ndim != 2 or self._codes.shape[1] != width_of(self.dim):
+            raise IndexCorrupt("the arrays of tokens.pkl do not fit each other", hint="retrieve inspect verify")
+
+    def __len__(self) -> int:
+        """Number of chunks."""
+        return len(self._starts) - 1
+
+    def stretch(self, first: int, end: int) -> Stretch:
+        """The tokens of the chunks from row `first` to `end`, as they are stored."""
+        start, stop = int(self._starts[first]), int(self._starts[end])
+        sizes = np.diff(self._starts[first : end + 1])
+        return Stretch(PackedTokens(self._ids[start:stop], self._codes[start:stop]), sizes)
+
+    def tokens(self, rows: Sequence[int]) -> tuple[Terms, Vectors, Rows]:
+        """Of some chunks: ids (t,), unit vectors (t, dim), and where each chunk ends among them."""
+        spans = [(int(self._starts[row]), int(self._starts[row + 1])) for row in rows]
+        ids = np.concatenate([self._ids[first:end] for first, end in spans])
+        codes = np.concatenate([self._codes[first:end] for first, end in spans])
+        return ids, unpack(codes, self.dim), np.cumsum([end - first for first, end in spans])
+
+    def idf(self, ids: Terms) -> Vectors:
+        """ln(1 + (n - df + 0.5) / (df + 0.5)) of each id, df being the number of chunks that have it."""
+        known = np.minimum(ids, len(self._frequencies) - 1)
+        df = np.where(ids < len(self._frequencies), self._frequencies[known], 0).astype(np.float64)
+        return np.log1p((len(self) - df + 0.5) / (df + 0.5)).astype(np.float32)

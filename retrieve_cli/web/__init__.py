@@ -1,0 +1,1 @@
+"""The only room that imports an HTTP client: transport, retries, redaction, credentials, address rules."""
