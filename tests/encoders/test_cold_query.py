@@ -16,7 +16,7 @@ RunPython = Callable[..., str]
 QUERY = """
 import json, sys
 from pathlib import Path
-from retrieve_cli.encoders.folder import read_folder
+from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.onnx import OnnxEncoder
 place = locate("default")

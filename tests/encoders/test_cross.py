@@ -504,7 +504,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from retrieve_cli.encoders.cross.scorer import CrossScorer
-from retrieve_cli.encoders.cross.folder import read_cross_folder
+from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
 scorer = CrossScorer(read_cross_folder(Path(sys.argv[1])), cache_dir=Path(sys.argv[2]), device="cpu")
 assert not {"onnxruntime", "tokenizers", "onnx", "torch"} & set(sys.modules), "making one is cheap"
 print(*scorer.score("segment lungs", ["the word list", "word " * 100]))

@@ -273,7 +273,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from retrieve_cli.encoders.splade.encoder import SpladeEncoder
-from retrieve_cli.encoders.splade.folder import read_splade
+from retrieve_cli.encoders.splade.splade_folder import read_splade
 encoder = SpladeEncoder(read_splade(Path(sys.argv[1])), cache_dir=Path(sys.argv[2]), device="cpu")
 terms = [len(found.terms) for found in encoder.encode_queries(["lung", "word " * 80])]
 print(terms, encoder.card["kind"], *sorted({"torch", "transformers", "onnx", "onnxruntime"} & {*sys.modules}))
