@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,15 @@ SourceKind = Literal["catalog", "docs"]
 
 Unit = Literal["record", "chunk"]
 """What one row of an index stands for, or what one hit of a ranking is."""
+
+Card = Mapping[str, Json]
+"""What changes the answers of one part; hashed into the recipe as canonical JSON."""
+
+Kind = Literal["retrieve", "fuse", "merge", "rerank", "expand", "cut"]
+"""What a stage does with rankings."""
+
+Q_contra = TypeVar("Q_contra", contravariant=True)
+"""What an index is asked with: a text, a vector, term weights."""
 
 
 # ---------------------------------------------------------------------------------------------- the way in
@@ -184,6 +193,16 @@ class Tokenizer(Protocol):
         """Number of tokens of the whole text, without special tokens."""
 
 
+class Analyzer(Protocol):
+    """Text to the terms that lexical retrievers compare."""
+
+    def terms(self, text: str) -> list[str]:
+        """Return the terms of a text in order, repeats included."""
+
+    def spans(self, text: str) -> Iterable[tuple[int, int, Sequence[str]]]:
+        """Yield where each word stands in a text, and its terms."""
+
+
 class Chunker(Protocol):
     """Cuts a record into chunks that cover its body in order; none exceeds the encoder's `max_tokens`."""
 
@@ -198,7 +217,8 @@ class Chunker(Protocol):
 class ModelCard:
     """All that decides where a text lands in vector space. Hashed into the recipe; device and batch size stay out."""
 
-    family: Literal["hashed", "transformer", "remote"]
+    family: str
+    """hashed, transformer, remote, or the name of a plug-in."""
     name: str
     revision: str
     """SHA-1 of the weights, or of the parameters where there are none."""
@@ -303,11 +323,13 @@ class Request:
     """The only records that may be found, where there are any."""
     tenant: str | None = None
     """Whose records may be found."""
+    retrievers: tuple[str, ...] = ()
+    """The only retrievers that answer it, if it names any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question as the legs are asked it (`text`) under the id it is reported by."""
+    """A question as the retrievers are asked it (`text`), under the id it is reported by."""
 
     text: str
     id: str = "0"
@@ -319,7 +341,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a request comes to: the query that the legs are asked, and what of it came from where."""
+    """What a request comes to: the query that the retrievers are asked, and what of it came from where."""
 
     request: Request
     query: Query
@@ -342,7 +364,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """What one leg found for one query: its best rows, best first, and how its scores are spread over all rows."""
+    """What one retriever found for one query: its best rows, best first, and the spread of its scores over all rows."""
 
     rows: Rows
     """(m,) int64 rows of the index, or groups of rows where the search was grouped."""
@@ -357,8 +379,8 @@ class Candidates:
     """How many of them a filter lets through; all of them where there is none."""
 
 
-class Index(Protocol):
-    """One engine's artifact: finds the best rows for a query and scores any row it is asked about."""
+class Index(Protocol[Q_contra]):
+    """The artifact of one retriever: finds the best rows for a query and scores any row it is asked about."""
 
     @property
     def unit(self) -> Unit:
@@ -369,7 +391,7 @@ class Index(Protocol):
 
     def search(
         self,
-        queries: Sequence[Any],
+        queries: Sequence[Q_contra],
         *,
         depth: int,
         starts: Rows | None = None,
@@ -382,17 +404,18 @@ class Index(Protocol):
         however many better ones are not allowed.
         """
 
-    def score(self, query: Any, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+    def score(self, query: Q_contra, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The query's score for each of `rows` (or groups), exactly, whether or not a search would find them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Why a hit stands where it stands, by one leg's account."""
+    """Why a hit stands where it stands, by one retriever's account, or that of a stage which rescored it."""
 
-    leg: str
+    source: str
+    """The retriever or stage: `dense`, `graph`, `mmr`, `text 1`."""
     rank: int | None
-    """Rank in the leg's own list from 1; None where the leg did not list it and was asked for its score."""
+    """Rank in the retriever's own list from 1; None where it was scored outside that list."""
     score: float
     normalized: float
     weight: float
@@ -454,146 +477,17 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Consecutive chunks of one record, read as one text: a hit and what stands around it."""
+class Plugin:
+    """A part that a package adds through an entry point of the group `retrieve.plugins`, under the entry's name.
 
-    doc_id: str
-    first: int
-    last: int
-    """Index within the record of the first and the last chunk."""
-    text: str
-    """The record's text from `start` to `end`; of what lies between two chunks, all of it white space, only the
-    extent is known and not the kind."""
-    start: int
-    end: int
-    start_line: int
-    end_line: int
-    merged: tuple[str, ...] = ()
-    """Chunk ids of the later hits that lie in it and are no results of their own any more, best first."""
+    It is chosen by that name: `encoder.kind`, `chunking.strategy`, `kind` of a source, `rerank.backend`.
+    """
 
-    @classmethod
-    def of(cls, chunk: Mapping[str, Json]) -> Span:
-        """A row of `chunks.jsonl` alone."""
-        places = {key: chunk[key] for key in ("doc_id", "text", "start", "end", "start_line", "end_line")}
-        return cls(first=chunk["index"], last=chunk["index"], **places)
-
-    def __len__(self) -> int:
-        """How many chunks it has."""
-        return self.last - self.first + 1
-
-    @property
-    def chunk_ids(self) -> tuple[str, ...]:
-        return tuple(f"{self.doc_id}#{index}" for index in range(self.first, self.last + 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A record that another one requires."""
-
-    id: str
-    name: str
-    text: str
-    """Its first chunk."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """What a result requires, directly or not."""
-
-    needs: tuple[Need, ...]
-    """Each after all that it needs itself."""
-    cycles: tuple[tuple[str, ...], ...] = ()
-    """Ids of records that need one another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a budget was spent on, and what it had no room for."""
-
-    chunks: int
-    """Chunks that are handed on, those around a hit included."""
-    tokens: int | None = None
-    """Sum over the texts that are handed on, each counted by itself; None where tokens are not limited."""
-    max_chunks: int | None = None
-    max_tokens: int | None = None
-    tokenizer: str | None = None
-    """What counted the tokens."""
-    cut: tuple[tuple[str, str], ...] = ()
-    """Chunk ids of hits that are left out, or shown without what stands around them, and why; in rank order."""
-
-    def as_json(self) -> dict[str, Json]:
-        """The budget as the output tells it."""
-        kept = {name: getattr(self, name) for name in ("max_chunks", "chunks", "max_tokens", "tokens", "tokenizer")}
-        return {**kept, "cut": [{"id": name, "why": why} for name, why in self.cut]}
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A hit with what the store has of it: its rows of `records.jsonl` and `chunks.jsonl`."""
-
-    hit: Hit
-    record: Mapping[str, Json]
-    chunk: Mapping[str, Json]
-    freshness: Freshness = "fresh"
-    confidence: float | None = None
-    """Probability that it is relevant, where the scores were calibrated."""
-    bundle: Bundle | None = None
-    """Where it was asked for and the index has edges."""
-    context: Span | None = None
-    """The hit with its neighbours, where they were asked for; its score and place are the hit's own."""
-
-    @property
-    def text(self) -> str:
-        """What is handed on of it, and what a budget counts."""
-        return str(self.chunk["text"]) if self.context is None else self.context.text
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A text that a question was asked in, and how many results were good enough."""
-
-    text: str
-    results: int
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """All there is to say about one question."""
-
-    question: Question
-    results: tuple[Result, ...]
-    unit: Unit
-    """Whether a result stands for a record (by its best chunk) or for a chunk."""
-    strategies_used: tuple[str, ...]
-    strategies_skipped: Mapping[str, str]
-    """Why a leg that was asked for took no part."""
-    fusion_method: str
-    pipeline: str
-    generation: str
-    timings_ms: Mapping[str, float]
-    """`open` once for the batch; `encode`, `search`, `rerank` and `total` a query, averaged over the batch."""
-    matches: Callable[[str], list[tuple[int, int]]]
-    """Spans of the words of a text that share a term with the query."""
-    reranked: bool = False
-    confidence: Mapping[str, Json] | None = None
-    """What the results' confidence was measured on, and what was left out for having too little."""
-    deadline: Mapping[str, Json] | None = None
-    """Where there was one: its `ms`, whether it was `met`, the steps `asked` for and those that were `done`."""
-    attempts: tuple[Attempt, ...] = ()
-    """Where the first one found too little: all of them. The results are those of the one that found the most."""
-    trace: Mapping[str, Json] = field(default_factory=dict)
-    """What the stages have to say besides the hits: filters, gate, texts, thresholds, diversity."""
-    spent: Spent | None = None
-    """Where there was a budget."""
-    stages: tuple[tuple[str, int], ...] = ()
-    """How many hits each stage handed on."""
-    run_id: str | None = None
-    """Where it was kept."""
-
-    @property
-    def query(self) -> Request:
-        """The question as it was asked."""
-        return self.question.request
+    kind: Literal["encoder", "chunker", "source", "reranker"]
+    make: Callable[..., Any]
+    """encoder: (settings) -> Encoder; chunker: (tokenizer, settings) -> Chunker; source: (entry, settings) -> Source;
+    reranker: (settings) -> PairScorer. `settings` are all settings, whose `plugins` hold what a plug-in is configured
+    with."""
 
 
 class PairScorer(Protocol):
@@ -612,6 +506,13 @@ class PairScorer(Protocol):
 
 
 class Stage(Protocol):
-    """Rankings to rankings: one for each, in the same order. `str(stage)` is the expression that made it."""
+    """Rankings to rankings: one for each, in the same order. A value; `str(stage)` is the expression that made it."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def rescores(self) -> bool:
+        """Whether a score means something new after it."""
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]: ...

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrieve_cli.assemble import extensions
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Encoder, Json, ModelCard
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.contracts import Encoder, ModelCard
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.devices import Device
+
+
+_KINDS = ("auto", "onnx", "torch")
 
 
 def encoder_to_build(settings: Settings) -> Encoder:
@@ -30,21 +33,24 @@ def encoder_to_build(settings: Settings) -> Encoder:
         return _hashed(chosen.dim)
     if chosen.kind == "remote":
         return _remote(settings)
+    if chosen.kind not in _KINDS:
+        return _plugged_in(chosen.kind, settings)
     return _transformer(settings, chosen.model, chosen.query_prefix, chosen.passage_prefix, device=chosen.device)
 
 
-def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
-    """The encoder that an index was built with, by its card in the recipe; the configuration says where models lie.
+def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
+    """The encoder that an index was built with, by its card; the configuration says where models lie.
 
     Raises:
         Unavailable: the model is not on this machine.
         IndexCorrupt: models of that name are there, and none is the one that the index was built with.
     """
-    card = query_card(recipe)
     if card.family == "hashed":
         return _hashed(card.dim)
     if card.family == "remote":
         return _remote(settings, card)
+    if card.family != "transformer":
+        return _plugged_in(card.family, settings, card)
     # A GPU takes seconds to wake; one short text is done on the CPU before that. It is used where it is asked for.
     device: Device = "cuda" if settings.encoder.device == "cuda" else "cpu"
     found: list[str] = []
@@ -66,20 +72,17 @@ def encoder_to_query(settings: Settings, recipe: Mapping[str, Json]) -> Encoder:
     )
 
 
-def query_card(recipe: Mapping[str, Json]) -> ModelCard:
-    """The card of the encoder that an index was built with.
-
-    Raises:
-        IndexCorrupt: the recipe has none, or not a whole one.
-    """
-    try:
-        card = ModelCard(**recipe["encoder"])
-        if not isinstance(card.dim, int) or card.family not in ("hashed", "transformer", "remote"):
-            raise TypeError(f"dim {card.dim!r}, family {card.family!r}")
-    except (KeyError, TypeError) as error:
-        hint = "build again: retrieve build"
-        raise IndexCorrupt(f"the recipe has no whole encoder card ({error})", hint=hint) from error
-    return card
+def _plugged_in(name: str, settings: Settings, expected: ModelCard | None = None) -> Encoder:
+    """A plug-in's encoder; if an index was built with one, held to that one's card."""
+    encoder: Encoder = extensions.make("encoder", name, settings)
+    if encoder.card.family != name:
+        raise UsageError(
+            f"the card of the encoder {name!r} has the family {encoder.card.family!r}", hint="fix the plug-in"
+        )
+    if expected is not None and encoder.card != expected:
+        hint = "build the index again: retrieve build"
+        raise IndexCorrupt(f"the index was built with another encoder {name!r}", hint=hint)
+    return encoder
 
 
 def _hashed(dim: int) -> Encoder:

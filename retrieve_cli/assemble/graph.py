@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.settings import ExpansionSettings, Settings
-from retrieve_cli.contracts import Bundle, Json, Need
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import GRAPH, Generation
@@ -70,6 +70,15 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, int] |
     return graph.edges, len(graph.dangling)
 
 
+def graph_of(generation: Generation) -> Graph | None:
+    """Return the graph of a generation, opened once; None if it has no edges.
+
+    Raises:
+        IndexCorrupt: the file is damaged.
+    """
+    return generation.once(open_graph)
+
+
 def open_graph(generation: Generation) -> Graph | None:
     """The graph of a generation; None where it has no edges.
 
@@ -116,20 +125,3 @@ def _ranked(
     scores = {row: chosen.decay * float(shares[row] / shares[order[0]]) for row in order}
     start = label(max(seeds, key=lambda seed: seed[1])[0])
     return [Found(row, score, f"{start} —pagerank→ {label(row)} ({score:.2f})") for row, score in scores.items()]
-
-
-def bundle(graph: Graph, generation: Generation, record: int) -> Bundle:
-    """What a record requires, in an order that can be run."""
-    from retrieve_cli.graph.prerequisites import prerequisites
-
-    found = prerequisites(graph, [record])
-    firsts = generation.starts[list(found.order)].tolist()
-    needs = (
-        Need(
-            id=generation.record_id(row),
-            name=str(generation.records[row]["name"]),
-            text=str(generation.chunks[first]["text"]),
-        )
-        for row, first in zip(found.order, firsts, strict=True)
-    )
-    return Bundle(tuple(needs), tuple(tuple(map(generation.record_id, circle)) for circle in found.cycles))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from retrieve_cli.assemble import extensions
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.assemble.servers import client
@@ -36,6 +37,8 @@ def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: C
         return None
     if backend in ("auto", "maxsim"):
         return _late_interaction(generation, unit, encoder)
+    if backend not in ("cross_encoder", "remote", "llm"):
+        return _Pairs(extensions.make("reranker", backend, settings), generation)
     return _Pairs(pair_scorer(settings), generation)
 
 

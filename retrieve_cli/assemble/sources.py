@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrieve_cli.assemble import extensions
 from retrieve_cli.config.loading import source_setting
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
@@ -47,7 +48,7 @@ def watched_of(manifest: Manifest, *, fetched: Path) -> list[tuple[int, Watched]
     from retrieve_cli.sources.freshness import WatchedCatalog, WatchedFolder
 
     try:
-        paths = manifest.recipe["sources"].get("catalog", {}).get("spellings", {}).get("id", [])
+        paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
         found: list[tuple[int, Watched]] = []
         for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
             origin = built["origin"]
@@ -72,6 +73,9 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
         from retrieve_cli.sources.docs_folder import FolderSource
 
         return FolderSource(_path(entry), name_weight=settings.docs.name_weight, **names)
+    if entry.kind not in ("catalog", "http", "sparql"):
+        added: Source = extensions.make("source", entry.kind, entry, settings)
+        return added
     from retrieve_cli.sources.fields import FieldMap
 
     field_map = FieldMap.of({key: (field.to, field.weight) for key, field in settings.catalog.fields.items()})

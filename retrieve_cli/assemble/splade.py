@@ -1,25 +1,14 @@
-"""The SPLADE leg: its encoder at build and at query time, and its index."""
+"""The sparse encoder of learned term weights, at build and at query time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Json, SparseEncoder, TermWeights
-from retrieve_cli.errors import Unavailable
-from retrieve_cli.storage.ragged_cache import Layout
-
-if TYPE_CHECKING:
-    from retrieve_cli.storage.ragged_cache import RaggedCache
-    from retrieve_cli.storage.tables import Table
-
-LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
-"""Of the cache of passages' weights."""
-_BATCH = 1024
-"""Texts that are handed to the encoder at a time, and what a killed build loses at most."""
+from retrieve_cli.contracts import Card, SparseEncoder
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.retrievers.retriever import TERMS
+from retrieve_cli.storage.recipe import Recipe
 
 
 def encoder_to_build(settings: Settings) -> SparseEncoder | None:
@@ -32,18 +21,31 @@ def encoder_to_build(settings: Settings) -> SparseEncoder | None:
     return _encoder(settings, settings.splade.model) if settings.splade.model else None
 
 
-def encoder_to_query(settings: Settings, card: Mapping[str, Json]) -> SparseEncoder:
+def encoder_to_query(settings: Settings, recipe: Recipe) -> SparseEncoder:
     """The encoder that an index was built with, by its card in the recipe.
 
     Raises:
         Unavailable: it is not on this machine, or another one is in its place.
     """
+    _, card = term_card(recipe)
     for model in dict.fromkeys(filter(None, (settings.splade.model, str(card["name"])))):
         found = _encoder(settings, model)
         if found.card["revision"] == card["revision"]:
             return found
     hint = "build again: retrieve build; or put that model back"
     raise Unavailable(f"the index was built with another revision of {card['name']}", hint=hint)
+
+
+def term_card(recipe: Recipe) -> tuple[str, Card]:
+    """Return the name and card of the retriever that is asked with term weights.
+
+    Raises:
+        IndexCorrupt: the index has none.
+    """
+    for name, card in recipe.retrievers.items():
+        if registry.retriever(name).form is TERMS:
+            return name, card
+    raise IndexCorrupt("the index has no retriever of term weights", hint="build again: retrieve build")
 
 
 def _encoder(settings: Settings, model: str) -> SparseEncoder:
@@ -62,59 +64,3 @@ def _encoder(settings: Settings, model: str) -> SparseEncoder:
         top_terms=chosen.top_terms,
         query_top_terms=chosen.query_top_terms,
     )
-
-
-def write(
-    encoder: SparseEncoder,
-    keys: Sequence[bytes],
-    chunks: Table,
-    path: Path,
-    *,
-    cache: RaggedCache,
-    old: Mapping[str, Json] | None,
-    rows: Mapping[bytes, int],
-    say: Callable[[str], None],
-) -> int:
-    """Writes the index over chunks, each with the SHA-1 of its text among `keys`; returns their number.
-
-    A text that the older index `old` has in one of `rows` is taken over, one that the cache has is not encoded again.
-    """
-    from retrieve_cli.retrievers.splade import SparseWriter
-
-    known = rows if old is not None else {}
-    encoded = _encode_missing(encoder, keys, chunks, known=known, cache=cache)
-    say(f"splade: {encoded} of {len(set(keys))} texts encoded, the others were known")
-    writer = SparseWriter(unit="chunk")
-    if old is not None:
-        writer.reuse(old)
-    for key in keys:
-        if (row := known.get(key)) is not None:
-            writer.keep(row)
-        else:
-            writer.add(TermWeights(*cache[key]))
-    return writer.write(path)
-
-
-def _encode_missing(
-    encoder: SparseEncoder,
-    keys: Sequence[bytes],
-    chunks: Table,
-    *,
-    known: Mapping[bytes, int],
-    cache: RaggedCache,
-) -> int:
-    """Sees to it that every text is known or in the cache; returns how many were encoded.
-
-    Texts are handed on in their order, each of them once: a build that goes on after it was killed fills the same
-    batches as one that was not, and a weight may differ in its last bits with the texts it shares a batch with.
-    """
-    done, waiting = 0, dict[bytes, int]()
-    for row, key in enumerate(keys):
-        if key not in known and key not in waiting and key not in cache:
-            waiting[key] = row
-        if waiting and (len(waiting) == _BATCH or row == len(keys) - 1):
-            batch = [chunks[place] for place in waiting.values()]
-            found = encoder.encode_passages([f"{chunk['header']}{chunk['text']}" for chunk in batch])
-            cache.append(list(waiting), [(each.terms, each.weights) for each in found])
-            done, waiting = done + len(found), {}
-    return done

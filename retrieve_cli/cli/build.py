@@ -53,7 +53,8 @@ def build(
     parts = parts_for(sources, settings)
     limits = Limits(max_fail=settings.build.max_fail, keep=settings.store.keep)
     with progress_for(shared.talk, sys.stderr) as progress:
-        progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")
+        if parts.encoder is not None:
+            progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")
         report = run(sources, parts, shared.store, limits=limits, progress=progress)
     finish(report, shared)
 

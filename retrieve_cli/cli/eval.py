@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import MODES, Shared, shared
 from retrieve_cli.cli.scaffold import scaffold
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
@@ -49,7 +49,7 @@ def evaluate(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", metavar="hybrid|dense|bm25|splade", help="Which legs answer.  [default: hybrid]"),
+        typer.Option("--mode", metavar=MODES, help="Which retrievers answer: all, or one.  [default: hybrid]"),
     ] = None,
     run_out: Annotated[Path | None, _path("--run-out", "Write the run as TREC has it.")] = None,
     per_query_out: Annotated[
@@ -235,7 +235,7 @@ def _write(tuned: Tuned, shared: Shared) -> None:
         return
     text = path.read_bytes().decode() if path.exists() else ""
     durable.put(path, editing.changed(text, tuned.changes, where=str(path)))
-    later = "; what changes the index takes effect at the next sync" if "bm25" in tuned.changes else ""
+    later = "; what changes the index takes effect at the next sync" if tuned.changes_index else ""
     shared.talk.say(f"{path} is changed{later}")
 
 

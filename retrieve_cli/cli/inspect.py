@@ -153,8 +153,8 @@ def why(
         doc_ids=requests.exact(doc_ids, "--doc-id"),
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
     )
-    found = trace(searcher, request, id_)
-    for notice in dict.fromkeys(searcher.notices):
+    found, notices = trace(searcher, request, id_)
+    for notice in notices:
         shared.talk.say(f"note: {notice}")
     _show(found, shared)
 
@@ -230,11 +230,11 @@ def _lines(path: Path) -> list[bytes]:
 
 def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[str, Any]:
     """What `look` sees in the live generation; damage that it meets is named."""
-    from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.generation import open_generation
 
     shared.settings()  # a configuration that is wrong is said, though these commands need none of it
-    with shared.store.reading():
-        return look(Generation(*shared.store.open()))
+    with open_generation(shared.store) as generation:
+        return look(generation)
 
 
 def _show(value: dict[str, Any], shared: Shared) -> None:

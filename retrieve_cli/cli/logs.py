@@ -6,8 +6,9 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 
-from retrieve_cli.contracts import Answer, Json
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
+from retrieve_cli.search.answer import Answer
 
 
 def log_answers(answers: Sequence[Answer], *, as_json: bool) -> None:
@@ -19,7 +20,7 @@ def log_answers(answers: Sequence[Answer], *, as_json: bool) -> None:
 
 def _event(answer: Answer) -> dict[str, Json]:
     """What happened on the way to an answer, in numbers."""
-    similar = [each.score for result in answer.results for each in result.hit.evidence if each.leg == "dense"]
+    similar = [each.score for result in answer.results for each in result.hit.evidence if each.source in answer.similar]
     moved = sum(
         result.hit.reranked is not None and result.hit.reranked.before != rank
         for rank, result in enumerate(answer.results, 1)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from retrieve_cli.config.plugins import modes
 from retrieve_cli.errors import printable
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.storage.store import Store
+
+
+MODES = "|".join(modes())
+"""What --mode takes."""
 
 
 class Color(StrEnum):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import MODES, Shared, shared
 from retrieve_cli.cli.sync import sync_first
 from retrieve_cli.errors import Exit, printable
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Answer
+    from retrieve_cli.search.answer import Answer
     from retrieve_cli.search.searcher import Searcher
 
 _KEYS = {
@@ -42,7 +42,10 @@ def query(
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="How many results.  [default: 10]")] = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", metavar="hybrid|dense|bm25|splade", help="Which legs answer.  [default: hybrid]"),
+        typer.Option("--mode", metavar=MODES, help="Which retrievers answer: all, or one.  [default: hybrid]"),
+    ] = None,
+    retrievers: Annotated[
+        str | None, typer.Option("--retrievers", metavar="A,B", help="Only these retrievers answer.")
     ] = None,
     filters: Annotated[
         list[str] | None,
@@ -142,17 +145,18 @@ def query(
     if settings.sources.auto_sync:
         sync_first(shared, settings)
     searcher = Searcher(shared.store, settings)
-    answers = searcher.answer(
-        found,
+    options = searcher.options(
         k=k,
+        retrievers=tuple(retrievers.split(",")) if retrievers else None,
         unit="chunk" if chunks else "record",
         rerank=rerank,
         min_confidence=min_confidence,
     )
+    answers = searcher.answer(found, options)
     shared.talk.detail(f"generation {searcher.generation.manifest.id}, {len(searcher.generation.chunks)} chunks")
     if save_run:
         answers = _kept(answers, shared, settings)
-    for notice in dict.fromkeys(searcher.notices):
+    for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
         shared.talk.say(f"note: {notice}")
     _print(answers, shared, ids=ids, explain=explain, timing=timing, batch=batch)
     if explain_empty:

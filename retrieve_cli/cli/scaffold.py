@@ -15,8 +15,8 @@ from retrieve_cli.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Answer
     from retrieve_cli.experiments.session import Judged
+    from retrieve_cli.search.answer import Answer
 
 KINDS = ("descriptions", "titles", "headings", "session")
 _MANY = 50
@@ -83,10 +83,9 @@ def _drawn(
     """Writes queries drawn from the live index; their kind, how many, and by reason how many texts became none."""
     from retrieve_cli.assemble.pipelines import open_indexes
     from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter, write
-    from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.generation import open_generation
 
-    with shared.store.reading():
-        generation = Generation(*shared.store.open())
+    with open_generation(shared.store) as generation:
         analyzer = open_indexes(generation, settings).analyzer
         chosen = next((each for each in MAKERS if each == kind), None) or default_kind(generation)
         made = starter(generation, analyzer, chosen, n=n, seed=seed)
@@ -115,7 +114,7 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
     try:
         while (most is None or len(judged) < most) and (text := dialogue.hear("query")):
             answer = searcher.answer([Request(text)])[0]
-            _say_notices(searcher.notices, dialogue)
+            _say_notices(answer.notices, dialogue)
             dialogue.show(answer)
             grades = dialogue.judgment(judged, [str(result.record["id"]) for result in answer.results])
             if grades is None:
@@ -132,10 +131,9 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
     return "session", len(judged), dict(skipped)
 
 
-def _say_notices(notices: list[str], dialogue: _Dialogue) -> None:
-    for notice in dict.fromkeys(notices):
+def _say_notices(notices: Sequence[str], dialogue: _Dialogue) -> None:
+    for notice in notices:
         dialogue.say(f"note: {notice}")
-    notices.clear()
 
 
 class _Dialogue:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.config.settings import LARGEST, FieldSetting, Settings, SourceSetting
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
@@ -31,13 +32,18 @@ _MOVED = {
 """Keys of earlier versions, and what they are called now."""
 _ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
 """What services for generation call keys of ours."""
+_WEIGHT = "_weight"
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
 _NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("endpoint", "query")}
 """Keys without which an entry of its kind names nothing."""
 
 
-def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Settings from a file (`./config.yaml` where there is one and none is named), the environment and the defaults.
+def load(
+    path: Path | None, environment: Mapping[str, str] = os.environ, *, say: Callable[[str], None] = lambda _: None
+) -> Settings:
+    """Settings from a file (`./config.yaml` if there is one and none is named), the environment and the defaults.
+
+    `say` receives a note on every key that has a new name.
 
     Raises:
         UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
@@ -46,12 +52,12 @@ def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Sett
         path = DEFAULT_FILE
     settings = Settings()
     if path is not None:
-        settings = _overlay(settings, _read(path), where=str(path), folder=path.parent)
+        settings = _overlay(settings, _read(path), where=str(path), folder=path.parent, say=say)
     variables = {name: text for name, text in environment.items() if name.startswith(_PREFIX) and "__" in name}
     for name, text in sorted(variables.items()):
         section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
         overrides = {section: {key: read_yaml(text, name)}}
-        settings = _overlay(settings, overrides, where=f"environment variable {name}", folder=Path())
+        settings = _overlay(settings, overrides, where=f"environment variable {name}", folder=Path(), say=say)
     return settings
 
 
@@ -93,7 +99,14 @@ def read_yaml(text: str, where: str) -> Json:
         raise UsageError(f"{where} is not valid YAML: {' '.join(str(error).split())}", hint="mend it there") from error
 
 
-def _overlay(settings: Settings, value: Mapping[str, Json], *, where: str, folder: Path) -> Settings:
+def _overlay(
+    settings: Settings,
+    value: Mapping[str, Json],
+    *,
+    where: str,
+    folder: Path,
+    say: Callable[[str], None] = lambda _: None,
+) -> Settings:
     """`settings` with the sections and keys of `value` in place of its own."""
     sections = {section.name: getattr(settings, section.name) for section in fields(settings)}
     for name, keys in value.items():
@@ -106,6 +119,10 @@ def _overlay(settings: Settings, value: Mapping[str, Json], *, where: str, folde
             raise UsageError(
                 f"section `{name}` in {where} is no mapping of keys to values", hint=f"write `{name}:` and keys below"
             )
+        if name == "plugins":
+            sections[name] = {**sections[name], **_plugins(named, where)}
+            continue
+        named = _renamed(name, named, say)
         sections[name] = _section(sections[name], named, f"{name}.", where, folder)
     return replace(settings, **sections)
 
@@ -121,7 +138,11 @@ def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, fo
         name = _ALSO_KNOWN_AS.get(f"{prefix}{key}", key)
         if name not in hints:
             raise unknown(f"key `{prefix}{key}` in {where}", str(key), hints)
-        changed[name] = _value(hints[name], value, bounds[name], f"`{prefix}{key}` in {where}", folder)
+        place = f"`{prefix}{key}` in {where}"
+        if name == "weights":
+            changed[name] = {**section.weights, **_weights(value, bounds[name], place)}
+            continue
+        changed[name] = _value(hints[name], value, bounds[name], place, folder)
     return replace(section, **changed)
 
 
@@ -139,7 +160,10 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
     if origin is Literal:
         return _choice(value, get_args(kind), key)
     if origin in (Mapping, Sequence):
-        return _several(kind, value, key, folder)
+        found = _several(kind, value, key, folder)
+        return [_named(each, bounds["choices"](), key) for each in found] if "choices" in bounds else found
+    if "choices" in bounds:
+        return _named(value, bounds["choices"](), key)
     if kind is Path and isinstance(value, str):
         return Path(value) if value in bounds.get("names", ()) else _path(value, folder, key)
     return _plain(kind, value, bounds, key)
@@ -167,6 +191,52 @@ def _choice(value: Json, choices: Sequence[str], key: str) -> Json:
     if value not in choices:
         raise unknown(f"value {value!r} of {key}", str(value), choices)
     return value
+
+
+def _named(value: Json, choices: Sequence[str], key: str) -> Json:
+    """One of the choices, or the name of a plug-in."""
+    if isinstance(value, str) and value not in choices and value in installed():
+        return value
+    return _choice(value, choices, key)
+
+
+def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, float]:
+    """`fusion.weights`: `retriever: weight`."""
+    if not isinstance(value, dict):
+        hint = "write a weight for each: {" + ", ".join(f"{name}: 0.5" for name in bounds["choices"]()) + "}"
+        raise UsageError(f"{key} must be a mapping of retrievers to weights", hint=hint)
+    return {
+        str(_named(name, bounds["choices"](), key)): _plain(float, weight, bounds, f"{key} ({name})")
+        for name, weight in value.items()
+    }
+
+
+def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:
+    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`."""
+    if section != "fusion":
+        return keys
+    found: dict[str, Json] = {}
+    for key, value in keys.items():
+        name = str(key).removesuffix(_WEIGHT)
+        if name == key or name not in retriever_names():
+            found[key] = value
+            continue
+        say(f"note: {section}.{key} is now {section}.weights: {{{name}: {value}}}")
+        weights = found.get("weights", {})
+        found["weights"] = {**weights, name: value} if isinstance(weights, dict) else weights
+    return found
+
+
+def _plugins(value: Mapping[str, Json], where: str) -> dict[str, Mapping[str, Json]]:
+    """`plugins`: by name what a plug-in is configured with, which only it understands."""
+    for name, keys in value.items():
+        if name not in installed():
+            raise unknown(f"plug-in `{name}` in {where}", str(name), installed())
+        if not isinstance(keys, dict):
+            raise UsageError(
+                f"`plugins.{name}` in {where} must be a mapping", hint=f"for example: {name}: {{enabled: false}}"
+            )
+    return {str(name): keys for name, keys in value.items()}
 
 
 def _plain(kind: Any, value: Any, bounds: Mapping[str, Any], key: str) -> Json:
@@ -222,11 +292,11 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
         UsageError: a key is unknown or missing.
     """
     kinds = tuple(_NEEDED)
-    if not isinstance(entry, dict) or entry.get("kind") not in kinds:
+    if not isinstance(entry, dict) or (entry.get("kind") not in kinds and entry.get("kind") not in installed()):
         given = entry.get("kind") if isinstance(entry, dict) else entry
         raise unknown(f"kind {given!r} of {where}", str(given), kinds)
     setting: SourceSetting = _section(SourceSetting(entry["kind"]), entry, "", where, folder)
-    for key in _NEEDED[setting.kind]:
+    for key in _NEEDED.get(setting.kind, ()):
         if not getattr(setting, key):
             raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")
     name = setting.name or _place(setting) or setting.kind

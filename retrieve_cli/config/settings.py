@@ -11,12 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from retrieve_cli.config import plugins
+from retrieve_cli.contracts import Json
+
 LARGEST = 1_000_000.0
 """No key takes a larger number: beyond it lies a typing error, not a wish."""
 
 
 def _bounded(default: float | None, low: float, high: float = LARGEST) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
+
+
+def _named(default: str, *choices: str) -> Any:
+    """A key that takes one of these, or the name of a plug-in."""
+    return field(default=default, metadata={"choices": lambda: choices})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,8 @@ class FieldSetting:
 class SourceSetting:
     """One entry of `sources.list`: where records come from. Which keys it takes depends on its kind."""
 
-    kind: Literal["catalog", "docs", "http", "sparql"]
+    kind: str
+    """catalog, docs, http, sparql, or a plug-in."""
     name: str = ""
     path: Path | None = None
     url: str | None = None
@@ -83,7 +92,7 @@ class BuildSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChunkingSettings:
-    strategy: Literal["auto", "section", "imrad", "window"] = "auto"
+    strategy: str = _named("auto", "auto", "section", "imrad", "window")
     size: int | None = _bounded(None, 8)
     overlap: int = _bounded(0, 0)
     coherence: bool = False
@@ -99,7 +108,7 @@ class ModelsSettings:
 
 @dataclass(frozen=True, slots=True)
 class EncoderSettings:
-    kind: Literal["auto", "onnx", "torch", "hashed", "remote"] = "auto"
+    kind: str = _named("auto", "auto", "onnx", "torch", "hashed", "remote")
     model: str = "all-MiniLM-L6-v2"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     query_prefix: str | None = None
@@ -130,6 +139,7 @@ class Bm25Settings:
 
 @dataclass(frozen=True, slots=True)
 class DenseSettings:
+    enabled: bool = True
     index: Literal["flat", "hnsw"] = "flat"
     hnsw_m: int = _bounded(32, 2, 512)
     hnsw_ef_construction: int = _bounded(200, 1, 10_000)
@@ -139,7 +149,8 @@ class DenseSettings:
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
     engine: Literal["advanced", "naive"] = "advanced"
-    mode: Literal["hybrid", "dense", "bm25", "splade"] = "hybrid"
+    mode: str = field(default=plugins.HYBRID, metadata={"choices": plugins.modes})
+    retrievers: Sequence[str] = field(default_factory=list, metadata={"choices": plugins.retriever_names})
     k: int = _bounded(10, 1, float("inf"))
     depth: int = _bounded(200, 1, float("inf"))
     similarity_top_k: int | None = _bounded(None, 1, float("inf"))
@@ -154,7 +165,7 @@ class SearchSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class BroadeningSettings:
+class RelaxationSettings:
     min_results: int = _bounded(5, 0)
     max_retries: int = _bounded(2, 0, 2)
 
@@ -224,9 +235,9 @@ class FusionSettings:
     method: Literal["weighted", "rrf"] = "weighted"
     normalization: Literal["zscore", "zscore_candidates", "minmax"] = "zscore"
     rrf_k: float = _bounded(60, 0)
-    dense_weight: float = _bounded(0.65, 0)
-    bm25_weight: float = _bounded(0.35, 0)
-    splade_weight: float = _bounded(0.35, 0)
+    weights: Mapping[str, float] = field(
+        default_factory=dict, metadata={"low": 0, "high": LARGEST, "choices": plugins.retriever_names}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +253,7 @@ class SpladeSettings:
 
 @dataclass(frozen=True, slots=True)
 class RerankSettings:
-    backend: Literal["auto", "none", "maxsim", "cross_encoder", "remote", "llm"] = "auto"
+    backend: str = _named("auto", "auto", "none", "maxsim", "cross_encoder", "remote", "llm")
     policy: Literal["optional", "required"] = "optional"
     depth: int = _bounded(50, 1, 10_000)
     keep: int | None = _bounded(None, 1)
@@ -284,7 +295,9 @@ class Settings:
     expansion: ExpansionSettings = field(default_factory=ExpansionSettings)
     gating: GatingSettings = field(default_factory=GatingSettings)
     diversity: DiversitySettings = field(default_factory=DiversitySettings)
-    broadening: BroadeningSettings = field(default_factory=BroadeningSettings)
+    broadening: RelaxationSettings = field(default_factory=RelaxationSettings)
     context: ContextSettings = field(default_factory=ContextSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""

@@ -6,12 +6,11 @@ import os
 import shutil
 from pathlib import Path
 
-from retrieve_cli.assemble.encoders import query_card
 from retrieve_cli.doctor.subject import Check, Subject, shell, size, some
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.inspect import views
 from retrieve_cli.storage import lock
-from retrieve_cli.storage.generation import RECORDS, Generation
+from retrieve_cli.storage.generation import RECORDS, open_generation
 from retrieve_cli.storage.vector_cache import VectorCache, as_keys
 
 _LEAST = 64 << 20
@@ -144,8 +143,11 @@ def cache(subject: Subject) -> Check:
     if subject.manifest is None or not files:
         return Check("cache", "ok", message)
     try:
-        texts = Generation(*subject.store.open()).texts
-        lacking = len(VectorCache(folder, query_card(subject.manifest.recipe)).lacks(as_keys(texts)))
+        with open_generation(subject.store) as generation:
+            texts = generation.texts
+        if subject.manifest.recipe.encoder is None:
+            return Check("cache", "ok", f"{message}; the index has no vectors")
+        lacking = len(VectorCache(folder, subject.manifest.recipe.encoder_card).lacks(as_keys(texts)))
     except RetrieveError:
         return Check("cache", "ok", f"{message}; without a sound index nobody knows what of it is needed")
     if lacking:

@@ -32,7 +32,7 @@ def model(subject: Subject) -> Check:
             return _missing(subject, error)
         return Check("model", "ok", f"{card.name} at revision {card.revision[:12]}, as configured")
     try:
-        card = encoders.encoder_to_query(settings, subject.manifest.recipe).card
+        card = encoders.encoder_to_query(settings, subject.manifest.recipe.encoder_card).card
     except Unavailable as error:
         return _missing(subject, error)
     except IndexCorrupt as error:
@@ -122,8 +122,7 @@ def _source_kinds(subject: Subject) -> set[str]:
 
 def _built(subject: Subject, part: str) -> Mapping[str, Json]:
     """What the live index was built with."""
-    found = subject.manifest.recipe.get(part) if subject.manifest else None
-    return found if isinstance(found, Mapping) else {}
+    return subject.manifest.recipe.retrievers.get(part, {}) if subject.manifest else {}
 
 
 _PACKAGES = (

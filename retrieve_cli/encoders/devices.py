@@ -11,7 +11,6 @@ from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable, UsageError
 
 Device = Literal["auto", "cpu", "cuda"]
-Kind = Literal["auto", "onnx", "torch", "hashed"]
 
 _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 """What NVIDIA's driver leaves behind; the last is its door under WSL."""
@@ -29,7 +28,7 @@ class Choice:
         return self.reason
 
 
-def choose(device: Device = "auto", kind: Kind = "auto") -> Choice:
+def choose(device: Device = "auto", kind: str = "auto") -> Choice:
     """The encoder for a device: torch on a GPU, onnxruntime on a CPU, unless one of them was asked for.
 
     Raises:
@@ -77,13 +76,13 @@ def gpu_name() -> str:
     return str(require("torch").cuda.get_device_name(0))
 
 
-def _on_cpu(kind: Kind, reason: str) -> Choice:
+def _on_cpu(kind: str, reason: str) -> Choice:
     if kind == "torch":
         return Choice("torch", "cpu", f"cpu: torch ({reason})")
     return Choice("onnx", "cpu", f"cpu: onnxruntime ({reason})")
 
 
-def _cpu_only(kind: Kind) -> UsageError:
+def _cpu_only(kind: str) -> UsageError:
     return UsageError(
         f"`encoder.kind: {kind}` runs on the CPU only.", hint="set `encoder.kind: torch`, or `encoder.device: cpu`"
     )

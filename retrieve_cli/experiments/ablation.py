@@ -1,90 +1,156 @@
-"""What each stage of the answer is worth: every active one switched off in turn, its gain against its milliseconds."""
+"""What each stage of the answer is worth: a list of pipelines, each without one active part, its gain against its
+milliseconds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from math import isfinite
 
-from retrieve_cli.assemble import variants
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.assemble import registry
+from retrieve_cli.contracts import Stage
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
-from retrieve_cli.experiments.arms import Answers, with_settings
+from retrieve_cli.experiments.arms import Answers
 from retrieve_cli.experiments.evaluate import Evaluation
-from retrieve_cli.storage.generation import GRAPH, SPLADE, TOKENS, Generation
+from retrieve_cli.stages.fuse import Fuse
+from retrieve_cli.stages.fusion import Normalization
+from retrieve_cli.stages.pipeline import Edit, Pipeline, Wrapping
+from retrieve_cli.stages.retrieve import Retrieve
+
+First = Retrieve | Fuse
+"""The stage that asks the retrievers."""
 
 
 def ablations(base: Answers) -> list[Answers]:
-    """The same index with each stage that takes part switched off in turn, each named after what it does without.
+    """Return the same index with each part of its pipeline switched off in turn, named after what it does without.
 
     Raises:
         UsageError: there is none that could be.
     """
-    settings = base.settings
-    reranked = settings.rerank.backend != "none" and (
-        settings.rerank.backend != "auto" or TOKENS in base.searcher.generation.manifest.files
-    )
-    files = base.searcher.generation.manifest.files
-    asked = settings.expansion.enabled
-    expands = GRAPH in files and (settings.search.mode == "hybrid" if asked is None else asked)
-    changes = _changes(settings, reranked=reranked, splade=SPLADE in files, expands=expands)
-    found = [with_settings(name, change, base) for name, change in changes.items()]
-    if settings.search.mode != "dense" and _weighs_fields(base.searcher.generation):
-        unweighted = variants.without_field_weights(base.searcher.generation)
-        found.append(base.under("without field weights", settings, unweighted))
+    pipeline = base.searcher.pipeline(base.searcher.options())
+    found = [base.edited(name, edit) for name, edit in edits(pipeline)]
+    for each in pipeline.retrieves.retrievals:
+        index = registry.retriever(each.name).plain(base.searcher.generation)
+        if index is not None:
+            found.append(base.under("without field weights", base.settings, {each.name: index}))
     if not found:
-        raise UsageError(f"nothing of --mode {settings.search.mode} can be switched off", hint="leave --mode out")
+        mode = base.settings.search.mode
+        raise UsageError(f"nothing of --mode {mode} can be switched off", hint="leave --mode out")
     return found
 
 
-def _changes(settings: Settings, *, reranked: bool, splade: bool, expands: bool) -> dict[str, str]:
-    """Names, and the change of settings (`section.key=value,...`) that switches a stage off."""
-    found = _further(settings, expands=expands)
-    if settings.search.mode != "hybrid":
-        return found
-    if reranked:
-        found["without the reranker"] = "rerank.backend=none"
-    if splade:
-        found["without the splade leg"] = "fusion.splade_weight=0"
-    found |= {"without the dense leg": "search.mode=bm25", "without the bm25 leg": "search.mode=dense"}
-    fusion = settings.fusion
-    if fusion.method == "weighted":
-        found["ranks instead of scores"] = "fusion.method=rrf"
-        if fusion.dense_weight != fusion.bm25_weight:
-            found["equal weights"] = "fusion.dense_weight=0.5,fusion.bm25_weight=0.5"
-        if fusion.normalization == "zscore":
-            found["z-scores over candidates"] = "fusion.normalization=zscore_candidates"
-        if fusion.normalization != "minmax":
-            found["min-max instead of z-scores"] = "fusion.normalization=minmax"
-    if settings.search.depth > 1:
-        found["half of the depth"] = f"search.depth={settings.search.depth // 2}"
-    return found
+def edits(pipeline: Pipeline) -> Iterator[tuple[str, Edit]]:
+    """Yield a change of the pipeline for each part that is active, and what it is called."""
+    for name, kept in _CUTS.items():
+        if any(kept(stage) != stage for stage in pipeline.stages):
+            yield name, _every(kept)
+    if isinstance(pipeline.stages[0], Wrapping) and not hasattr(pipeline.stages[0], "per_text"):
+        yield "without the gate", lambda each: Pipeline((_ungated(each.stages[0]), *each.stages[1:]))
+    first = pipeline.retrieves
+    if not isinstance(first, Fuse):
+        return
+    if any(stage.kind == "rerank" for stage in pipeline.stages):
+        yield "without the reranker", lambda each: each.without("rerank")
+    for name in [each.name for each in first.retrievals][::-1]:
+        yield f"without the {name} leg", _retrieving(partial(_without, name=name))
+    yield from ((name, _retrieving(edit)) for name, edit in _fusions(first))
+    if (depth := max(each.depth for each in first.retrievals)) > 1:
+        yield "half of the depth", _retrieving(lambda fuse: _shallower(fuse, depth // 2))
 
 
-def _further(settings: Settings, *, expands: bool) -> dict[str, str]:
-    """The same of stages that are off until they are configured, or until there are edges."""
-    search, diversity = settings.search, settings.diversity
-    stages = {
-        "without expansion": (expands, "expansion.enabled=false"),
-        "without the gate": (settings.gating.enabled, "gating.enabled=false"),
-        "without relevance against novelty": (diversity.mmr is not None, "diversity.mmr=null"),
-        "without a cap per group": (diversity.per_group is not None, "diversity.per_group=null"),
-        "without a least score": (search.min_score is not None, "search.min_score=null"),
-        "without a least similarity": (
-            (search.grade, search.max_distance) != (None, None),
-            "search.grade=null,search.max_distance=null",
-        ),
-    }
-    return {name: change for name, (active, change) in stages.items() if active}
+def _fusions(first: Fuse) -> Iterator[tuple[str, Callable[[Fuse], First]]]:
+    """Other fusions of the same candidates."""
+    fusion = first.fusion
+    if fusion.method != "weighted":
+        return
+    yield "ranks instead of scores", lambda fuse: replace(fuse, fusion=replace(fuse.fusion, method="rrf"))
+    equal = {each.name: 0.5 for each in first.retrievals}
+    if len({fusion.weight(name) for name in equal}) > 1:
+        yield "equal weights", lambda fuse: replace(fuse, fusion=replace(fuse.fusion, weights=equal))
+    if fusion.normalization == "zscore":
+        yield "z-scores over candidates", lambda fuse: _normalized(fuse, "zscore_candidates")
+    if fusion.normalization != "minmax":
+        yield "min-max instead of z-scores", lambda fuse: _normalized(fuse, "minmax")
 
 
-def _weighs_fields(generation: Generation) -> bool:
-    """Whether BM25 counts the words of one field more than those of another."""
-    recipe = generation.manifest.recipe
-    cards = recipe["sources"].values()
-    weights = {weight for card in cards for _, weight in card.get("weights", ()) if weight > 0}
-    weights |= {card["name_weight"] for card in cards if "name_weight" in card}
-    return recipe["bm25"]["backend"] == "impacts" and bool(weights - {1.0})
+def _normalized(fuse: Fuse, normalization: Normalization) -> Fuse:
+    return replace(fuse, fusion=replace(fuse.fusion, normalization=normalization))
+
+
+def _without(fuse: Fuse, name: str) -> First:
+    """The fusion without one retriever; the only other one ranks alone."""
+    rest = tuple(each for each in fuse.retrievals if each.name != name)
+    return Retrieve(rest[0], keep=fuse.keep) if len(rest) == 1 else replace(fuse, retrievals=rest)
+
+
+def _shallower(fuse: Fuse, depth: int) -> Fuse:
+    return replace(fuse, retrievals=tuple(each.at_depth(max(depth, fuse.keep)) for each in fuse.retrievals))
+
+
+def _retrieving(edit: Callable[[Fuse], First]) -> Edit:
+    """The change of a pipeline whose retrievers are fused in another way."""
+    return lambda pipeline: pipeline.retrieving(lambda first: edit(first) if isinstance(first, Fuse) else first)
+
+
+def _ungated(stage: Stage) -> Stage:
+    return stage.inner if isinstance(stage, Wrapping) else stage
+
+
+def _every(kept: Callable[[Stage], Stage | None]) -> Edit:
+    """The change of a pipeline that goes through its stages; None drops one."""
+
+    def edit(pipeline: Pipeline) -> Pipeline:
+        stages = (kept(stage) for stage in pipeline.stages)
+        return Pipeline(tuple(stage for stage in stages if stage is not None))
+
+    return edit
+
+
+def _no_expansion(stage: Stage) -> Stage | None:
+    return None if stage.kind == "expand" else stage
+
+
+def _no_novelty(stage: Stage) -> Stage | None:
+    return None if hasattr(stage, "trade_off") else stage
+
+
+def _no_group_cap(stage: Stage) -> Stage | None:
+    from retrieve_cli.stages.diversity import Limit
+
+    if not isinstance(stage, Limit):
+        return stage
+    caps = tuple(cap for cap in stage.caps if cap.name != "per_group")
+    return replace(stage, caps=caps) if caps else None
+
+
+def _no_least_score(stage: Stage) -> Stage | None:
+    from retrieve_cli.stages.threshold import Threshold
+
+    if not isinstance(stage, Threshold):
+        return stage
+    rest = replace(stage, min_score=None)
+    return rest if (rest.grade, rest.max_distance) != (None, None) else None
+
+
+def _no_least_similarity(stage: Stage) -> Stage | None:
+    from retrieve_cli.stages.threshold import Threshold
+
+    if not isinstance(stage, Threshold):
+        return stage
+    rest = replace(stage, grade=None, max_distance=None)
+    return rest if rest.min_score is not None else None
+
+
+_CUTS: Mapping[str, Callable[[Stage], Stage | None]] = {
+    "without expansion": _no_expansion,
+    "without relevance against novelty": _no_novelty,
+    "without a cap per group": _no_group_cap,
+    "without a least score": _no_least_score,
+    "without a least similarity": _no_least_similarity,
+}
+"""Stages that are off until they are configured, or until there are edges."""
 
 
 def recommendation(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from retrieve_cli.assemble import variants
+from retrieve_cli.assemble import registry
 from retrieve_cli.config.loading import load, override, read_yaml
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Json
@@ -19,6 +19,7 @@ from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.experiments.evaluate import Evaluation, evaluate, judge
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fusion import reciprocal_rank
+from retrieve_cli.stages.pipeline import Edit
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ _KEYS_OF_ANSWERS = frozenset(
         *(f"encoder.{key}" for key in ("device", "batch_size")),
     }
 )
-_FORMULA = frozenset(f"bm25.{key}" for key in variants.FORMULA)
-"""Keys that change the index, but an index in memory will do."""
 
 
 class Arm(Protocol):
@@ -67,6 +66,8 @@ class Answers:
 
     name: str
     searcher: Searcher
+    edit: Edit | None = None
+    """A change of the pipeline that answers."""
 
     @classmethod
     def of(cls, name: str, store: Store, settings: Settings) -> Answers:
@@ -79,11 +80,15 @@ class Answers:
         return self.searcher.settings
 
     def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation:
-        return evaluate(self.searcher, topics, measures, mode=self.settings.search.mode)
+        return evaluate(self.searcher, topics, measures, edit=self.edit)
 
-    def under(self, name: str, settings: Settings, bm25: Index | None = None) -> Answers:
-        """The same index under other settings, or with another BM25."""
-        return Answers(name, self.searcher.under(settings, bm25))
+    def under(self, name: str, settings: Settings, indexes: Mapping[str, Index[Any]] | None = None) -> Answers:
+        """Return the same under other settings, or with others in the place of some of its indexes."""
+        return Answers(name, self.searcher.under(settings, indexes))
+
+    def edited(self, name: str, edit: Edit) -> Answers:
+        """Return the same index answering by a changed pipeline."""
+        return Answers(name, self.searcher, edit)
 
     def with_changes(self, name: str, changes: Mapping[str, Json], settings: Settings) -> Answers:
         """The same index under `settings`; `changes` are the keys that differ, all of which must be of answers.
@@ -93,14 +98,19 @@ class Answers:
         """
         for key in changes:
             section = key.partition(".")[0]
-            if section not in _OF_ANSWERS | _OF_NEITHER and key not in _KEYS_OF_ANSWERS | _FORMULA:
+            varies = section in self.searcher.indexes and registry.retriever(section).varies(key.partition(".")[2])
+            if section not in _OF_ANSWERS | _OF_NEITHER and key not in _KEYS_OF_ANSWERS and not varies:
                 hint = f"build another index with it and name its folder: --with ARTIFACTS ({key} differs)"
                 raise UsageError(f"`{key}` of {name} changes the index, which this command only asks", hint=hint)
-        formula = {key.partition(".")[2]: value for key, value in changes.items() if key in _FORMULA}
-        if not formula:
-            return self.under(name, settings)
-        wanted = variants.formula_of(self.searcher.generation, **formula)
-        return self.under(name, settings, variants.reweighted(self.searcher.indexes, wanted))
+        recipe, indexes = self.searcher.generation.manifest.recipe, {}
+        for retriever in self.searcher.indexes:
+            prefix = f"{retriever}."
+            varied = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
+            varied = {key: value for key, value in varied.items() if registry.retriever(retriever).varies(key)}
+            if varied:
+                index, card = self.searcher.indexes[retriever], recipe.retrievers[retriever]
+                indexes[retriever] = registry.retriever(retriever).varied(index, card, varied)
+        return self.under(name, settings, indexes)
 
 
 @dataclass(frozen=True, slots=True)

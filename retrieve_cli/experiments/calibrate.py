@@ -27,10 +27,11 @@ def calibrate(searcher: Searcher, settings: Settings, topics: Sequence[Topic]) -
     """
     judged = {topic.id: topic for topic in topics if topic.grades}
     queries = queries_of(searcher, judged.values(), [])
-    ranked = searcher.rank(queries, k=max(settings.search.k, _FEWEST), mode=settings.search.mode)
+    ranked = searcher.rank(queries, searcher.options(k=max(settings.search.k, _FEWEST)))
     if ranked.skipped:
         leg, why = next(iter(ranked.skipped.items()))
-        raise Unavailable(f"the {leg} leg did not run ({why})", hint=f"calibrate without it: --mode {ranked.legs[0]}")
+        hint = f"calibrate without it: --mode {ranked.retrievers[0]}"
+        raise Unavailable(f"the {leg} leg did not run ({why})", hint=hint)
     hits = [
         (hit.score, judged[ranking.query.id].grades.get(searcher.generation.record_id(hit.record), 0) > 0, ranking)
         for ranking in ranked.rankings

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from retrieve_cli.assemble import variants
+from retrieve_cli.assemble import registry
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Json
-from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.contracts import Card, Json
 from retrieve_cli.stages.fusion import Method, Normalization
 
 DEPTHS = (50, 100, 200, 500)
-FORMULAS = tuple(product((0.6, 0.9, 1.2, 1.5, 2.0), (0.2, 0.4, 0.6, 0.75, 0.9)))
-"""k1 and b."""
 READ = (20, 50, 100)
-"""Hits that are read again."""
+"""Hits that are reranked."""
 _INTERPOLATIONS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 _NORMALIZATIONS: tuple[Normalization, ...] = ("zscore", "zscore_candidates", "minmax")
 _RRF_K = (10.0, 30.0, 60.0, 100.0)
 
+Formula = tuple[tuple[str, float], ...]
+"""Keys of a retriever's section that change its scores and not its rows, and their values."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """How many hits are read again, and how much that says."""
+    """How many hits are reranked, and how much that says."""
 
     depth: int
     interpolate: float
-
-    @classmethod
-    def of(cls, settings: Settings) -> Reranking:
-        """What is configured."""
-        return cls(settings.rerank.depth, settings.rerank.interpolate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,47 +37,57 @@ class Choice:
 
     method: Method
     normalization: Normalization
-    dense_weight: float
-    bm25_weight: float
+    weights: tuple[tuple[str, float], ...]
+    """By retriever."""
     rrf_k: float
     depth: int
-    k1: float
-    b: float
+    formulas: tuple[tuple[str, Formula], ...] = ()
+    """By retriever that has one."""
     rerank: Reranking | None = None
-    """None where the legs' fusion is the answer."""
+    """None if the fusion is the answer."""
 
     @classmethod
-    def of(cls, searcher: Searcher, settings: Settings) -> Choice:
-        """What is configured, and built, before any reranking."""
-        formula, fusion = variants.formula_of(searcher.generation), settings.fusion
+    def of(cls, settings: Settings, cards: Mapping[str, Card], *, reranked: bool) -> Choice:
+        """Return what is configured, and built; `cards` are those of the retrievers that answer."""
+        fusion = settings.fusion
         return cls(
-            fusion.method, fusion.normalization, fusion.dense_weight, fusion.bm25_weight, fusion.rrf_k,
-            settings.search.depth, formula.k1, formula.b,
-        )  # fmt: skip
+            method=fusion.method,
+            normalization=fusion.normalization,
+            weights=tuple(registry.weights(list(cards), fusion.weights).items()),
+            rrf_k=fusion.rrf_k,
+            depth=settings.search.depth,
+            formulas=tuple((name, formula) for name, card in cards.items() if (formula := formula_of(name, card))),
+            rerank=Reranking(settings.rerank.depth, settings.rerank.interpolate) if reranked else None,
+        )
 
     @property
     def settings(self) -> dict[str, dict[str, Json]]:
-        """By section and key; keys that say nothing under this method are left out."""
-        weighted = {key: getattr(self, key) for key in ("normalization", "dense_weight", "bm25_weight")}
-        fusion = {"rrf_k": self.rrf_k} if self.method == "rrf" else weighted
-        bm25 = {"k1": self.k1, "b": self.b}
-        found = {"fusion": {"method": self.method, **fusion}, "search": {"depth": self.depth}, "bm25": bm25}
+        """By section and key; keys that say nothing under this method are not there."""
+        weighted = {"normalization": self.normalization, "weights": dict(self.weights)}
+        fusion: dict[str, Json] = {"rrf_k": self.rrf_k} if self.method == "rrf" else weighted
+        formulas: dict[str, dict[str, Json]] = {name: dict(formula) for name, formula in self.formulas}
+        found: dict[str, dict[str, Json]] = {
+            "fusion": {"method": self.method, **fusion},
+            "search": {"depth": self.depth},
+            **formulas,
+        }
         if self.rerank is not None:
             found["rerank"] = {"depth": self.rerank.depth, "interpolate": self.rerank.interpolate}
         return found
+
+    @property
+    def of_answers(self) -> dict[str, dict[str, Json]]:
+        """The same without what changes an index."""
+        formulas = dict(self.formulas)
+        return {section: keys for section, keys in self.settings.items() if section not in formulas}
 
     @property
     def fused(self) -> Choice:
         """The same without reranking."""
         return replace(self, rerank=None)
 
-    @property
-    def unweighted(self) -> tuple[Method, Normalization, float]:
-        """What decides how much a leg says of a candidate, before it is weighed."""
-        return (self.method, self.normalization if self.method == "weighted" else "zscore", self.rrf_k)
-
     def changes(self, other: Choice) -> dict[str, dict[str, Json]]:
-        """What of these settings `other` has differently or does not name."""
+        """Return what of these settings `other` has differently or does not name."""
         theirs = other.settings
         changed = {
             section: {key: value for key, value in keys.items() if theirs.get(section, {}).get(key) != value}
@@ -90,22 +95,43 @@ class Choice:
         }
         return {section: keys for section, keys in changed.items() if keys}
 
+    def with_formula(self, name: str, formula: Formula) -> Choice:
+        """Return the same with another formula of a retriever."""
+        return replace(self, formulas=tuple((each, formula if each == name else own) for each, own in self.formulas))
+
     def fusions(self) -> Iterator[Choice]:
-        """The same with every other fusion."""
-        for normalization, weight in product(_NORMALIZATIONS, _WEIGHTS):
-            rest = round(1.0 - weight, 2)
-            yield replace(self, method="weighted", normalization=normalization, dense_weight=weight, bm25_weight=rest)
+        """Yield the same with every other fusion: each retriever's weight in turn, the others in proportion."""
+        names = [name for name, _ in self.weights][::-1]
+        turns = names[:1] if len(names) <= 2 else names
+        for normalization, name, weight in product(_NORMALIZATIONS, turns, _WEIGHTS):
+            others = {each: own for each, own in self.weights if each != name}
+            share = (1.0 - weight) / (sum(others.values()) or 1.0)
+            chosen = {**{each: round(own * share, 2) for each, own in others.items()}, name: weight}
+            weights = tuple((each, chosen[each]) for each, _ in self.weights)
+            yield replace(self, method="weighted", normalization=normalization, weights=weights)
         for rrf_k in _RRF_K:
             yield replace(self, method="rrf", rrf_k=rrf_k)
 
     def depths(self, least: int) -> Iterator[Choice]:
-        """The same with every other depth, from the least that the legs are ever asked for."""
+        """Yield the same with every other depth, from the least that retrievers are ever asked for."""
         return (replace(self, depth=depth) for depth in DEPTHS if depth >= least)
 
-    def rerankings(self, depths: tuple[int, ...]) -> Iterator[Choice]:
-        """The same with every other reranking, of its own depth or one of these."""
+    def rerankings(self, depths: Sequence[int]) -> Iterator[Choice]:
+        """Yield the same with every other reranking, of its own depth or one of these."""
         if self.rerank is None:
             return
         interpolations = sorted({*_INTERPOLATIONS, self.rerank.interpolate})
         for depth, interpolate in product(sorted({*depths, self.rerank.depth}), interpolations):
             yield replace(self, rerank=Reranking(depth, interpolate))
+
+
+def formula_of(name: str, card: Card) -> Formula:
+    """Return the formula that a retriever was built with; empty if it has none to change."""
+    keys = registry.retriever(name).tunable
+    return tuple((key, float(card[key])) for key in keys) if all(key in card for key in keys) else ()
+
+
+def formulas(name: str) -> list[Formula]:
+    """Return every formula of a retriever that is tried."""
+    grid = registry.retriever(name).tunable
+    return [tuple(zip(grid, values, strict=True)) for values in product(*grid.values())] if grid else []

@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, Query, Ranking, Request
+from retrieve_cli.contracts import Json, Query, Ranking, Request, Unit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Values, depth, per_query, ranked
 from retrieve_cli.evaluation.statistics import Interval, interval
-from retrieve_cli.search.searcher import Mode, Searcher
+from retrieve_cli.search.searcher import Ranked, Searcher
+from retrieve_cli.stages.pipeline import Edit
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -87,12 +88,14 @@ def judge(run: Run, topics: Sequence[Topic], measures: Sequence[Measure], *, pip
     return _evaluation(run, topics, measures, pipeline=pipeline, notes=notes)
 
 
-def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Measure], *, mode: Mode) -> Evaluation:
-    """The searcher's answers to all topics.
+def evaluate(
+    searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Measure], *, edit: Edit | None = None
+) -> Evaluation:
+    """Evaluate the searcher's answers to all topics; `edit` changes the pipeline that answers.
 
     Raises:
         UsageError: no judged id is in the index.
-        Unavailable: a leg that `mode` asks for cannot run.
+        Unavailable: a retriever or reranker that is asked for cannot run.
     """
     notes = check_ids(searcher, topics)
     queries = queries_of(searcher, topics, notes)
@@ -101,7 +104,7 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
         notes.append(
             f"the legs are asked for {k} candidates, not {searcher.settings.search.depth}: measures look so far"
         )
-    answered = searcher.rank(queries, k=k, mode=mode)
+    answered = _rank(searcher, queries, edit, k=k)
     if answered.skipped:
         leg, why = next(iter(answered.skipped.items()))
         raise Unavailable(f"{leg} did not run ({why}): what is left is not what was to be measured",
@@ -113,23 +116,28 @@ def evaluate(searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Mea
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
     quoting = [topic for topic in topics if topic.quote is not None]
     if quoting:
-        quoted, unfound = _quotes(searcher, quoting, measures, mode=mode)
+        quoted, unfound = _quotes(searcher, quoting, measures, edit)
         further |= quoted
         notes += [f"the quote of query {name!r} is in no chunk: it can only be missed" for name in unfound]
-    found = _evaluation(run, topics, measures, pipeline=answered.pipeline, notes=notes, further=further)
-    samples = samples_ms(searcher, queries[:_TIMED], k=min(k, 10), mode=mode)
+    found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
+    samples = samples_ms(searcher, queries[:_TIMED], edit, k=min(k, 10))
     return Evaluation(
         per_query=found.per_query,
         intervals=found.intervals,
         queries=len(topics),
         unanswered=found.unanswered,
         run=run,
-        pipeline=answered.pipeline,
+        pipeline=str(answered.pipeline),
         generation=searcher.generation.manifest.id,
         latency_ms=latency(samples),
         samples_ms=samples,
         notes=found.notes,
     )
+
+
+def _rank(searcher: Searcher, queries: Sequence[Query], edit: Edit | None, *, k: int, unit: Unit = "record") -> Ranked:
+    """The rankings of queries, however long they take."""
+    return searcher.rank(queries, replace(searcher.options(k=k, unit=unit), deadline_ms=None), edit)
 
 
 def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:
@@ -156,12 +164,14 @@ def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
     return [f"{len(absent)} of {len(relevant)} relevant ids are not in the index and can only be missed ({shown}, …)"]
 
 
-def samples_ms(searcher: Searcher, queries: Sequence[Query], *, k: int, mode: Mode) -> dict[str, list[float]]:
+def samples_ms(
+    searcher: Searcher, queries: Sequence[Query], edit: Edit | None = None, *, k: int
+) -> dict[str, list[float]]:
     """Milliseconds of single queries in a warm process, by stage."""
     found: dict[str, list[float]] = {"encode": [], "search": [], "rerank": [], "total": []}
     for query in queries:
         begun = time.perf_counter()
-        answered = searcher.rank([query], k=k, mode=mode)
+        answered = _rank(searcher, [query], edit, k=k)
         seconds = {
             "encode": answered.encode,
             "search": answered.search,
@@ -231,7 +241,7 @@ def _evaluation(
 
 
 def _quotes(
-    searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Measure], *, mode: Mode
+    searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Measure], edit: Edit | None
 ) -> tuple[Values, list[str]]:
     """The measures over chunks, of which those are relevant that hold the quote, and the queries whose quote none has.
 
@@ -245,7 +255,7 @@ def _quotes(
             if quote in text:
                 grades[name][searcher.generation.chunk_id(row)] = 1
     queries = queries_of(searcher, topics, [])
-    answered = searcher.rank(queries, k=depth(measures), mode=mode, unit="chunk")
+    answered = _rank(searcher, queries, edit, k=depth(measures), unit="chunk")
     run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in answered.rankings}
     values = {f"chunk {name}": each for name, each in per_query(measures, grades, run).items()}
     return values, [name for name, found in grades.items() if not found]

@@ -1,16 +1,17 @@
 """Settings of the fusion, the depth, BM25's formula and the reranker, searched on judged queries and held to others.
 
-The legs are asked once, as deep as any setting asks them, and each hit is read again once; every other setting is
-computed from what was found. BM25's formula is chosen by what that leg finds alone, then fusion and depth one after
-the other by what the legs come to, then how many of the first hits are read again and how much that says; a change is
-only taken where it is worth something. What all that gains is measured by cross-validation: each fold of queries is
-answered as chosen on the other folds, so that a gain which is nothing but luck with these queries does not show.
+Tuning runs each retriever and the reranker once, and then the real pipeline over what they found. A retriever's formula
+is chosen by what it finds alone, then fusion and depth one after the other by what the pipeline answers, then how many
+of the first hits are reranked and how much that says; a change is only taken if it is worth something. What all that
+gains is measured by cross-validation: each fold of queries is answered as chosen on the other folds, so that a gain
+which is nothing but luck with these queries does not show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,10 +23,9 @@ from retrieve_cli.evaluation.differences import SIGNIFICANT
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import depth
 from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
-from retrieve_cli.experiments.choices import FORMULAS, Choice
-from retrieve_cli.experiments.recombination import Recombination
+from retrieve_cli.experiments.choices import Choice, Formula, formulas
+from retrieve_cli.experiments.table import Table
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.storage.generation import GRAPH
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -62,9 +62,7 @@ class Tuned:
     chosen: Sequence[Choice] = field(default_factory=tuple)
     """By fold."""
     reranker: str | None = None
-    """What reads the first hits again, where something does."""
-    besides: Sequence[str] = ()
-    """What answers are made of besides, and no value of it was tried: it has no part in the figures here."""
+    """What reranks the first hits, if something does."""
 
     @property
     def recommended(self) -> bool:
@@ -76,10 +74,14 @@ class Tuned:
         return self.best.changes(self.now)
 
     @property
+    def changes_index(self) -> bool:
+        """Whether a change takes effect only when the index is built again."""
+        return bool(self.changes.keys() & dict(self.best.formulas).keys())
+
+    @property
     def what(self) -> str:
         """What was tuned."""
-        what = "the fused legs" + (f", read again by {self.reranker}" if self.reranker else ", before any reranking")
-        return what + (f", without {' and '.join(self.besides)}" if self.besides else "")
+        return "the whole pipeline" + (f", reranked by {self.reranker}" if self.reranker else ", without reranking")
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -114,9 +116,9 @@ def tune(
     if len(judged) < _LEAST:
         hint = "judge more of them: a choice made on so few says nothing of others"
         raise UsageError(f"--tune needs {_LEAST} queries with judged records; there are {len(judged)}", hint=hint)
-    if settings.search.mode != "hybrid":
+    if not searcher.options().hybrid:
         raise UsageError("--tune weighs the legs of a hybrid search", hint="leave --mode out")
-    table = Recombination(searcher, settings, judged, measure, k=k or depth([measure]))
+    table = Table(searcher, settings, judged, measure, k=k or depth([measure]))
     now, everyone = table.now, np.arange(len(judged))
     best = _Search(table, everyone).best(now)
     folds = _folds([topic.id for topic in judged])
@@ -138,20 +140,7 @@ def tune(
         p=randomisation(gains),
         chosen=chosen,
         reranker=table.reranker,
-        besides=_besides(searcher, settings),
     )
-
-
-def _besides(searcher: Searcher, settings: Settings) -> list[str]:
-    """What takes part in answers of this index and is not recombined."""
-    diversity = settings.diversity
-    parts = {
-        "the splade leg": searcher.indexes.splade is not None,
-        "what edges bring in": settings.expansion.enabled is not False and GRAPH in searcher.generation.manifest.files,
-        "the gate": settings.gating.enabled,
-        "diversity": (diversity.per_source, diversity.per_group, diversity.mmr) != (None, None, None),
-    }
-    return [name for name, active in parts.items() if active]
 
 
 def _folds(names: Sequence[str], *, seed: int = 0) -> list[Places]:
@@ -164,7 +153,7 @@ def _folds(names: Sequence[str], *, seed: int = 0) -> list[Places]:
 class _Search:
     """Looks for the best choice on some of the queries."""
 
-    table: Recombination
+    table: Table
     places: Places
     """Of the queries."""
 
@@ -178,12 +167,15 @@ class _Search:
         return other if self._gains(other, kept) else kept
 
     def _best_fused(self, start: Choice) -> Choice:
+        """The best fusion, with the formula of each retriever that is best for it alone if that is worth the change."""
         found = self._descend(start)
-        formula = max(FORMULAS, key=lambda each: self._mean_of_words(*each))
-        if self._mean_of_words(*formula) <= self._mean_of_words(start.k1, start.b) + _WORTH:
-            return found
-        other = self._descend(replace(start, k1=formula[0], b=formula[1]))
-        return other if self._gains(other, found) else found
+        for name, built in start.formulas:
+            formula = max(formulas(name), key=partial(self._alone, name))
+            if self._alone(name, formula) <= self._alone(name, built) + _WORTH:
+                continue
+            other = self._descend(start.with_formula(name, formula))
+            found = other if self._gains(other, found) else found
+        return found
 
     def _descend(self, start: Choice) -> Choice:
         """Fusion and depth in turn, until nothing is worth a change."""
@@ -217,5 +209,5 @@ class _Search:
     def _mean(self, choice: Choice) -> float:
         return float(self.table.values(choice)[self.places].mean())
 
-    def _mean_of_words(self, k1: float, b: float) -> float:
-        return float(self.table.of_words(k1, b)[self.places].mean())
+    def _alone(self, name: str, formula: Formula) -> float:
+        return float(self.table.alone(name, formula)[self.places].mean())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +19,25 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from retrieve_cli import __version__
 from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.parts import Parts
-from retrieve_cli.contracts import Item, Json, Record, Refused, Source, SparseEncoder
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.contracts import Item, Json, Record, Refused, Source
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
 from retrieve_cli.ingest.changes import Changes
-from retrieve_cli.ingest.embedding import Embedding
-from retrieve_cli.ingest.generation_writer import GenerationWriter, chunk_table, written_columns
+from retrieve_cli.ingest.embedding import (
+    TERM_LAYOUT,
+    Embedding,
+    Encoding,
+    TermEncoding,
+    VectorEncoding,
+    WrittenPassages,
+)
+from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
+from retrieve_cli.retrievers.retriever import TERMS
 from retrieve_cli.storage import ragged_cache, token_cache, token_table, vector_cache
-from retrieve_cli.storage.generation import BM25, DENSE, GRAPH, SPLADE, TOKENS, Generation
+from retrieve_cli.storage.generation import GRAPH, TOKENS, Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, SourceEntry, trace
 from retrieve_cli.storage.ragged_cache import RaggedCache
+from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.token_cache import TokenCache
 from retrieve_cli.storage.vector_cache import VectorCache, as_keys
@@ -119,7 +129,7 @@ class Limits:
                     hint="nothing was published; if that is right: retrieve sync --max-shrink 1",
                 )
 
-    def bear(self, refused: int, records: int) -> bool:
+    def tolerates(self, refused: int, records: int) -> bool:
         """Whether so many refused items are still few enough to publish the records."""
         return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused)) + _ROUNDING
 
@@ -140,8 +150,8 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limi
 def contents_before(store: Store) -> dict[str, bytes]:
     """SHA-1 of the content of every live record by its id; nothing where there is no index that can be read."""
     try:
-        with store.reading():  # what is damaged and shows only now is the index's fault as well
-            return Generation(*store.open()).contents_by_id()
+        with open_generation(store) as generation:
+            return generation.contents_by_id()
     except RetrieveError:
         return {}
 
@@ -171,7 +181,7 @@ def apply(
         store.write_quarantine(refused)
         changes = Changes.between(before, intake.contents())
         status: Status = "failed"
-        if limits.bear(len(refused), records):
+        if limits.tolerates(len(refused), records):
             manifest = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=intake.write())
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             published = store.publish(scratch, manifest, built)
@@ -183,7 +193,7 @@ def apply(
         generation=live,
         records=records,
         chunks=intake.chunks,
-        embedded=intake.embedding.done,
+        embedded=intake.embedded,
         changes=changes,
         quarantined=len(refused),
         refused=refused,
@@ -207,13 +217,36 @@ def tidy(store: Store, keep: int, progress: Progress) -> None:
         progress.say(f"what is old could not be removed: {error}")
 
 
-def _prune_caches(folder: Path, needed: Sequence[tuple[Mapping[str, Json], Keys]], progress: Progress) -> None:
-    """Removes what is cached for none of the generations; `needed` has the recipe and the texts of each."""
-    vector_cache.prune(folder, [(recipe["encoder"], keys) for recipe, keys in needed])
-    with_tokens = [(token_cache.card_of(recipe["encoder"]), keys) for recipe, keys in needed if "tokens" in recipe]
+def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress: Progress) -> None:
+    """Remove what is cached for none of the generations; `needed` has the recipe and the texts of each."""
+    with_vectors = [(recipe.encoder, keys) for recipe, keys in needed if recipe.encoder is not None]
+    vector_cache.prune(folder, with_vectors)
+    with_tokens = [
+        (token_cache.card_of(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
+    ]
     ragged_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
-    with_splade = [(recipe["splade"], keys) for recipe, keys in needed if "splade" in recipe]
-    ragged_cache.prune(folder, splade.LAYOUT, with_splade, say=progress.say)
+    with_terms = [
+        (card, keys)
+        for recipe, keys in needed
+        for name, card in recipe.retrievers.items()
+        if retriever(name).form is TERMS
+    ]
+    ragged_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
+
+
+def _vectors(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:
+    if parts.encoder is None:
+        return None
+    card = parts.encoder.card
+    tokens = TokenCache(cache, card, say=say) if parts.keeps_tokens else None
+    return VectorEncoding(parts.encoder, VectorCache(cache, card), tokens)
+
+
+def _terms(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncoding | None:
+    if parts.sparse is None:
+        return None
+    name, card = splade.term_card(parts.recipe)
+    return TermEncoding(parts.sparse, name, card, RaggedCache(cache, card, TERM_LAYOUT, say=say))
 
 
 class Intake:
@@ -224,21 +257,21 @@ class Intake:
     ) -> None:
         self._scratch = scratch
         self._parts = parts
-        self._caches = cache
-        self._cache = VectorCache(cache, parts.encoder.card)
-        self._tokens = TokenCache(cache, parts.encoder.card, say=progress.say) if parts.keeps_tokens else None
         self._reuse = reuse
         self._progress = progress
-        for sentence in parts.left_out:
+        for sentence in parts.skipped:
             progress.say(sentence)
+        self._vectors = _vectors(parts, cache, progress.say)
+        self._terms = _terms(parts, cache, progress.say)
+        encodings: list[Encoding] = [each for each in (self._vectors, self._terms) if each is not None]
         self._tables = GenerationWriter(scratch)
         self._seen: dict[str, str] = {}
-        self.embedding = Embedding(self._cache, parts.encoder, self._tokens)
+        self._embedding = Embedding(encodings)
         self.refused: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
         if reuse:
-            reuse.begin(parts, self._cache, self._tokens)
+            reuse.begin(parts.writers, encodings)
 
     @property
     def records(self) -> int:
@@ -248,19 +281,24 @@ class Intake:
     def chunks(self) -> int:
         return len(self._tables.texts)
 
+    @property
+    def embedded(self) -> int:
+        """Texts that went through the encoder."""
+        return self._vectors.done if self._vectors else 0
+
     def contents(self) -> dict[str, bytes]:
         """SHA-1 of the content of every record by its id."""
         return self._tables.contents()
 
     def take_all(self, sources: Sequence[Source]) -> None:
-        """Reads all sources to their end; every text then has its vector in the cache.
+        """Reads all sources to their end; every text is then encoded.
 
         Raises:
             UsageError: there is nothing in them.
         """
         for source in sources:
             self._take(source)
-        self.embedding.flush()
+        self._embedding.flush()
         if not self.records and not self.refused:
             names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
             raise UsageError(f"{names} has no records", hint="nothing was built; name a source that has some")
@@ -277,39 +315,37 @@ class Intake:
                 self.refused.append(item)
             else:
                 self._progress.say(f"{item.source}: {item.message}")
-            self._progress.step(self.records, self.embedding.done)
+            self._progress.step(self.records, self.embedded)
         counts = (self.records - first, len(self.refused) - refused)
         self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
         self.origins.append({"origin": dict(source.origin), "digest": read.hexdigest(), "stamp": stamp})
 
     def write(self) -> dict[str, int]:
-        """Writes the indexes and offsets; returns the rows of each file."""
-        if truncated := self._parts.encoder.truncated:
-            self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
-        if damaged := self._cache.damaged:
-            self._progress.say(f"{damaged} vectors of the cache are damaged: their texts were encoded again")
+        """Write the indexes and offsets; return the rows of each file."""
+        self._warn()
         rows = self._tables.finish()
-        keys = as_keys(self._tables.texts)
-        dim = self._parts.encoder.card.dim
-        blocks = self._cache.gather(keys)
-        rows[DENSE] = self._parts.write_dense(blocks, self._scratch / DENSE, rows=len(keys), dim=dim)
-        rows[BM25] = self._parts.text_index.write(self._scratch / BM25)
-        if self._tokens is not None:
-            rows[TOKENS] = token_table.write(self._tokens.gather(self._tables.texts), self._scratch / TOKENS, dim=dim)
+        texts = self._tables.texts
+        passages = WrittenPassages(texts, self._vectors, self._terms.weights if self._terms else None)
+        for name, writer in self._parts.writers.items():
+            file = retriever(name).file
+            rows[file] = writer.write(self._scratch / file, passages)
+        if self._vectors is not None and self._vectors.tokens is not None:
+            dim = self._vectors.encoder.card.dim
+            rows[TOKENS] = token_table.write(self._vectors.stretches(texts), self._scratch / TOKENS, dim=dim)
         if (edges := self._parts.write_graph(written_columns(self._scratch), self._scratch / GRAPH)) is not None:
             rows[GRAPH], dangling = edges
             if dangling:
                 self._progress.say(f"{dangling} names of related records lead nowhere: retrieve inspect graph")
-        if self._parts.sparse is not None:
-            rows[SPLADE] = self._write_splade(self._parts.sparse)
         return rows
 
-    def _write_splade(self, encoder: SparseEncoder) -> int:
-        recipe, say = self._parts.recipe, self._progress.say
-        old, rows = self._reuse.splade(recipe) if self._reuse else (None, {})
-        cache = RaggedCache(self._caches, recipe["splade"], splade.LAYOUT, say=say)
-        keys, chunks, path = self._tables.texts, chunk_table(self._scratch), self._scratch / SPLADE
-        return splade.write(encoder, keys, chunks, path, cache=cache, old=old, rows=rows, say=say)
+    def _warn(self) -> None:
+        """Say what the encoders lost, and what was damaged."""
+        if self._vectors is not None and (truncated := self._vectors.encoder.truncated):
+            self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
+        if self._vectors is not None and (damaged := self._vectors.cache.damaged):
+            self._progress.say(f"{damaged} vectors of the cache are damaged: their texts were encoded again")
+        if self._terms is not None:
+            self._progress.say(self._terms.summary(len(set(self._tables.texts))))
 
     def close(self) -> None:
         """Closes the files, finished or not."""
@@ -320,7 +356,7 @@ class Intake:
         if self._reuse and row is not None and (name := self._reuse.name(row)) not in self._seen:
             self._seen[name] = f"{item.source}:{item.line}"
             self._tables.keep(self._reuse.generation, row, line=item.line)
-            self._reuse.keep(row, self._parts.text_index, self.embedding.add)
+            self._reuse.keep(row, self._parts.writers.values(), self._embedding.add)
             return
         for piece in item.read():
             if isinstance(piece, Record):
@@ -340,10 +376,10 @@ class Intake:
             return
         self._seen[record.id] = f"{item.source}:{item.line}"
         keys = self._tables.append(record, chunks, item.digest)
-        for fields in self._parts.text_rows(record, chunks):
-            self._parts.text_index.add(fields)
+        for writer in self._parts.writers.values():
+            writer.add(record, chunks)
         for key, chunk in zip(keys, chunks, strict=True):
-            self.embedding.add(key, chunk.embedded)
+            self._embedding.add(key, chunk.embedded)
 
     def _refuse(self, record: Record, reason: str) -> None:
         self.refused.append(Refused(record.source, record.line, reason, record.text[:200]))

@@ -72,7 +72,7 @@ class GenerationWriter:
         """Writes a record of an older generation again, which now stands in another line perhaps."""
         shift = line - int(old.lines[row])
         self._records.copy(_moved(old.records, row, shift, _RECORD_LINES))
-        if old.manifest.recipe.get("columns") == COLUMNS_CARD:
+        if old.manifest.recipe.columns == COLUMNS_CARD:
             self._columns.keep(columns_of(old), row)
         else:
             self._columns.append(old.records[row])

@@ -1,69 +1,41 @@
-"""What of the live generation a sync may take over: rows of records whose source and recipe are as they were."""
+"""What of the current generation a sync may keep: rows of records whose source and recipe are as they were."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import numpy as np
-
-from retrieve_cli.assemble.parts import Parts, TextIndex
-from retrieve_cli.assemble.pipelines import stored_vectors
+from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Item, Json, Source
-from retrieve_cli.storage import pickles
-from retrieve_cli.storage.generation import BM25, DENSE, SPLADE, TOKENS, Generation
-from retrieve_cli.storage.manifest import faults
-from retrieve_cli.storage.token_cache import TokenCache
-from retrieve_cli.storage.token_table import CARD, TokenTable
-from retrieve_cli.storage.vector_cache import VectorCache, as_keys
-
-_BLOCK = 16_384
+from retrieve_cli.ingest.embedding import Encoding
+from retrieve_cli.retrievers.retriever import IndexWriter
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.storage.vector_cache import as_keys
 
 
 class Reuse:
     """A generation whose files are sound, as the older state of the one being written."""
 
-    def __init__(self, generation: Generation, recipe: Mapping[str, Json]) -> None:
+    def __init__(self, generation: Generation, recipe: Recipe) -> None:
         """`recipe` is that of the generation being written."""
         self.generation = generation
+        self._recipe = recipe
         self.kinds = reusable(generation.manifest.recipe, recipe)
         """Kinds of sources whose rows are still right."""
-        self._unit = recipe["bm25"]["unit"]
         self._lacking: frozenset[int] = frozenset()
 
-    def begin(self, parts: Parts, cache: VectorCache, tokens: TokenCache | None) -> None:
-        """Opens what rows are taken from, and sees to it that the caches have their vectors and tokens."""
+    def begin(self, writers: Mapping[str, IndexWriter], encodings: Sequence[Encoding]) -> None:
+        """Let the writers, by retriever, take rows from here, and the encodings what is known of the texts."""
         if not self.kinds:
             return
-        parts.text_index.reuse(pickles.load(self.generation.folder / BM25))
+        before = self.generation.manifest.recipe.retrievers
+        for name, writer in writers.items():
+            if name in before and retriever(name).keeps(before[name], self._recipe.retrievers[name]):
+                writer.reuse(self.generation)
         keys = as_keys(self.generation.texts)
-        lacking = cache.lacks(keys)
-        if len(lacking) and not faults(self.generation.folder, self.generation.manifest, [DENSE]):
-            missing = lacking[np.unique(keys[lacking], return_index=True)[1]]
-            for start in range(0, len(missing), _BLOCK):
-                rows = missing[start : start + _BLOCK]
-                digests = [self.generation.texts[row].tobytes() for row in rows]
-                cache.append(digests, stored_vectors(self.generation, rows))
-            lacking = cache.lacks(keys)
-        self._lacking = frozenset(lacking.tolist())
-        if tokens is not None:
-            self._lacking |= self._give_tokens(tokens)
-
-    def splade(self, recipe: Mapping[str, Json]) -> tuple[Mapping[str, Json] | None, dict[bytes, int]]:
-        """The older SPLADE index, where its weights are still right, and the row of each text in it."""
-        before = self.generation.manifest
-        if before.recipe.get("splade") != recipe["splade"]:
-            return None, {}
-        rows = {digest.tobytes(): row for row, digest in enumerate(self.generation.texts)}
-        return pickles.load(self.generation.folder / SPLADE), rows
-
-    def _give_tokens(self, cache: TokenCache) -> frozenset[int]:
-        """Lends the cache the tokens that are here, where they are packed alike; the rows of those that are nowhere."""
-        keys = [digest.tobytes() for digest in self.generation.texts]
-        if self.generation.manifest.recipe.get("tokens") == CARD:
-            rows = {key: row for row, key in enumerate(keys)}
-            cache.lend(TokenTable(pickles.load(self.generation.folder / TOKENS)), rows)
-            return frozenset()
-        return frozenset(row for row, key in enumerate(keys) if key not in cache)
+        for encoding in encodings:
+            encoding.lend(self.generation)
+        self._lacking = frozenset[int]().union(*(encoding.lacks(keys) for encoding in encodings))
 
     def row(self, source: Source, item: Item) -> int | None:
         """The row of the record that was read from an item like this."""
@@ -73,28 +45,31 @@ class Reuse:
         """The id of that record."""
         return self.generation.record_id(row)
 
-    def keep(self, row: int, text_index: TextIndex, embed: Callable[[bytes, str], None]) -> None:
-        """Takes over a record's rows of the text index; embeds its chunks where their vectors are lost."""
-        first, end = int(self.generation.starts[row]), int(self.generation.starts[row + 1])
-        for old in (row,) if self._unit == "record" else range(first, end):
-            text_index.keep(old)
+    def keep(self, row: int, writers: Iterable[IndexWriter], embed: Callable[[bytes, str], None]) -> None:
+        """Keep a record's rows in every artifact; its chunks are encoded if what was made of them is lost."""
+        for writer in writers:
+            writer.keep(row)
+        first, end = self.generation.starts[row : row + 2].tolist()
         for chunk in self._lacking.intersection(range(first, end)) if self._lacking else ():
             stored = self.generation.chunks[chunk]
             embed(self.generation.texts[chunk].tobytes(), f"{stored['header']}{stored['text']}")
 
 
-def reusable(before: Mapping[str, Json], after: Mapping[str, Json]) -> frozenset[str]:
-    """The kinds of sources whose records would come out the same: same fields, same chunks, same tokens, same terms."""
+def reusable(before: Recipe, after: Recipe) -> frozenset[str]:
+    """Return the kinds of sources whose records would come out the same: same fields, same chunks, same rows."""
 
-    def same(*path: str) -> bool:
-        old: Json = before
-        new: Json = after
-        for key in path:
-            old, new = old.get(key), new.get(key)
-            if old is None or new is None:
-                return False
-        return bool(old == new)
+    def same(old: Json, new: Json) -> bool:
+        return old is not None and bool(old == new)
 
-    if not (same("encoder") and same("bm25", "unit") and same("bm25", "analyzer")):
+    if before.encoder != after.encoder:
         return frozenset()
-    return frozenset(kind for kind in after["sources"] if same("sources", kind) and same("chunking", kind))
+    for name, card in after.retrievers.items():
+        old = before.retrievers.get(name)
+        if not retriever(name).by_text and (old is None or not retriever(name).keeps(old, card)):
+            return frozenset()
+    kinds = after.sources.keys() & before.sources.keys() & before.chunking.keys()
+    return frozenset(
+        kind
+        for kind in kinds
+        if same(before.sources[kind], after.sources[kind]) and same(before.chunking[kind], after.chunking[kind])
+    )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from retrieve_cli.assemble.parts import Parts
+from retrieve_cli.assemble.registry import ordered
 from retrieve_cli.assemble.sources import entries_of
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source
@@ -25,6 +26,7 @@ from retrieve_cli.ingest.reuse import Reuse
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.manifest import Manifest, sha1, trace
+from retrieve_cli.storage.recipe import NAMED
 from retrieve_cli.storage.store import Store
 
 
@@ -51,10 +53,9 @@ class Plan:
             "encoder": "every text is cut and embedded anew: the encoder is another one",
             "sources": "records are read anew: sources or fields are others",
             "chunking": "records are cut anew; a text that comes out the same keeps its vector",
-            "bm25": "BM25 is computed anew",
-            "dense": "the dense index is written anew, from the vectors that are there",
         }
-        return [sentence for part, sentence in sentences.items() if part in changed]
+        known = [sentence for part, sentence in sentences.items() if part in changed]
+        return known + [f"the {name} index is written again" for name in ordered(changed - NAMED)]
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -126,7 +127,7 @@ class Sync:
             counts = {source.name: source.records for source in live.manifest.sources}
             return Plan(live.manifest.id, Changes(kept=len(live.records)), {}, counts, refused, needed=False)
         after, records, refused = self._read(live)
-        recipe = recipe_changes(live.manifest.recipe, self._parts.recipe) if live else {}
+        recipe = recipe_changes(live.manifest.recipe.to_json(), self._parts.recipe.to_json()) if live else {}
         return Plan(self._store.live(), Changes.between(self._before, after), recipe, records, refused, needed=True)
 
     def run(self) -> Report:
@@ -216,7 +217,7 @@ class Sync:
         """Whether recipe and items are those that the generation was built from."""
         self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
         named = [(str(source.origin["kind"]), source.name) for source in self._sources]
-        same = sha1(dict(manifest.recipe)) == sha1(dict(self._parts.recipe))
+        same = sha1(manifest.recipe.to_json()) == sha1(self._parts.recipe.to_json())
         same = same and named == [(source.kind, source.name) for source in manifest.sources]
         return same and _digests(manifest) == [_digest(source) for source in self._sources]
 
@@ -226,13 +227,13 @@ class Sync:
         An item that the live generation has is not read: what it holds is known, if its source's fields are the same.
         """
         known = live.rows_by_origin if live else {}
-        cards = live.manifest.recipe["sources"] if live else {}
+        cards = live.manifest.recipe.sources if live else {}
         contents: dict[str, bytes] = {}
         records: dict[str, int] = {}
         refused = 0
         for source in self._sources:
             first = len(contents)
-            same = sha1(cards.get(source.kind)) == sha1(self._parts.recipe["sources"][source.kind])
+            same = sha1(cards.get(source.kind)) == sha1(self._parts.recipe.sources[source.kind])
             for item in source.scan():
                 row = known.get(item.digest) if same and isinstance(item, Item) else None
                 if live and row is not None and (name := live.record_id(row)) not in contents:

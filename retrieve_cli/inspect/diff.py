@@ -8,7 +8,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.store import Store
 
 DEPTH = 10
@@ -27,7 +27,7 @@ def compare(
     after, contents_after = _opened(store, new)
     before, contents_before = _opened(store, old or store.before(after.manifest.id))
     changes = Changes.between(contents_before, contents_after)
-    recipe = recipe_changes(before.manifest.recipe, after.manifest.recipe)
+    recipe = recipe_changes(before.manifest.recipe.to_json(), after.manifest.recipe.to_json())
     found: dict[str, Json] = {
         "from": before.manifest.id,
         "to": after.manifest.id,
@@ -42,15 +42,13 @@ def compare(
 
 def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes]]:
     """A generation, and SHA-1 of the content of each of its records."""
-    opened = store.open(name)
-    with store.reading(opened[1].id):
-        generation = Generation(*opened)
+    with open_generation(store, name) as generation:
         return generation, generation.contents_by_id()
 
 
 def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:
     """How the first ten records of each query moved; queries whose list stayed as it was are only counted."""
-    old, new = (_ranked(Searcher(store, settings, name), queries, settings) for name in (before, after))
+    old, new = (_ranked(Searcher(store, settings, name), queries) for name in (before, after))
     moves = [_moved(query, *lists) for query, *lists in zip(queries, old, new, strict=True)]
     shared = [len(set(a) & set(b)) / max(len(a), len(b), 1) for a, b in zip(old, new, strict=True)]
     return {
@@ -61,9 +59,9 @@ def _answers(store: Store, settings: Settings, before: str, after: str, queries:
     }
 
 
-def _ranked(searcher: Searcher, queries: Sequence[Request], settings: Settings) -> list[list[str]]:
+def _ranked(searcher: Searcher, queries: Sequence[Request]) -> list[list[str]]:
     """The ids of the first records for each query."""
-    answers = searcher.answer(queries, k=DEPTH, mode=settings.search.mode)
+    answers = searcher.answer(queries, searcher.options(k=DEPTH))
     return [[str(result.record["id"]) for result in answer.results] for answer in answers]
 
 

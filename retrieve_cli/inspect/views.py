@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.assemble import encoders, pipelines
+from retrieve_cli.assemble import pipelines
 from retrieve_cli.assemble.graph import open_graph
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.records import columns
 from retrieve_cli.search.questions import allowed_by
-from retrieve_cli.storage.generation import CHUNKS, GRAPH, RECORDS, Generation
+from retrieve_cli.storage.generation import CHUNKS, GRAPH, RECORDS, Generation, open_generation
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
         "chunks": len(generation.chunks),
         "built": dict(manifest.built),
         "sources": [asdict(source) for source in manifest.sources],
-        "recipe": dict(manifest.recipe),
+        "recipe": manifest.recipe.to_json(),
         **_columns(generation),
         "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
         "files": {name: asdict(entry) for name, entry in manifest.files.items()},
@@ -80,7 +80,8 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
         UsageError: there is no such chunk.
     """
     row = generation.chunks[generation.find_chunk(chunk_id)]
-    prefix = encoders.query_card(generation.manifest.recipe).passage_prefix
+    recipe = generation.manifest.recipe
+    prefix = recipe.encoder_card.passage_prefix if recipe.encoder is not None else ""
     analyzer = pipelines.open_indexes(generation, settings).analyzer
     return {**row, "embedded": f"{prefix}{row['header']}{row['text']}", "terms": analyzer.terms(str(row["text"]))}
 
@@ -154,7 +155,8 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
     manifest, faults = store.verify()
     if not faults:
         try:
-            pipelines.open_indexes(Generation(*store.open()), settings)
+            with open_generation(store) as generation:
+                pipelines.open_indexes(generation, settings)
         except IndexCorrupt as error:
             faults["generation"] = error.message
     files = {name: faults.get(name, "sound") for name in manifest.files}

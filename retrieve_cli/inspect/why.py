@@ -9,40 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Answer, Hit, Json, Query, Ranking, Request, Unit
+from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.errors import UsageError
 from retrieve_cli.records.columns import columns_of
+from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
+from retrieve_cli.search.ranker import Ranked
 from retrieve_cli.search.relaxation import answered
+from retrieve_cli.search.searcher import Searcher
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from retrieve_cli.search.ranker import Mode, Ranked
+    from retrieve_cli.stages.pipeline import Step
     from retrieve_cli.storage.generation import Generation
 
 
-class Searching(Protocol):
-    """What is asked of a searcher, which stands a floor higher."""
-
-    generation: Generation
-
-    @property
-    def settings(self) -> Settings: ...
-
-    def answer(self, requests: Sequence[Request], *, k: int, unit: Unit) -> list[Answer]: ...
-
-    def rank(self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit, rerank: bool | None) -> Ranked: ...
-
-    def under(self, settings: Settings) -> Searching: ...
-
-
-def why(searcher: Searching, request: Request, name: str) -> dict[str, Json]:
-    """The way of a record (or chunk) through the stages that answer a request, however long they take.
+def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json], Sequence[str]]:
+    """Return the way of a record (or chunk) through the stages that answer a request, however long they take, and what
+    the user should know of it.
 
     Raises:
         UsageError, Unavailable: the request cannot be answered.
@@ -50,14 +38,13 @@ def why(searcher: Searching, request: Request, name: str) -> dict[str, Json]:
     try:
         at = _find(searcher.generation, name)
     except UsageError as error:
-        return {"id": name, "in_index": False, "verdict": f"{error.message}: {error.hint}"}
+        return {"id": name, "in_index": False, "verdict": f"{error.message}: {error.hint}"}, ()
     searcher = searcher.under(override(searcher.settings, {"search": {"deadline_ms": None}}, where="why"))
-    search = searcher.settings.search
-    k = (search.similarity_top_k if search.engine == "naive" else None) or search.k
-    (answer,) = searcher.answer([request], k=k, unit=at.unit)
+    options = searcher.options(unit=at.unit)
+    (answer,) = searcher.answer([request], options)
     question = answer.question
     query = answered(question, answer.attempts)
-    ranked = searcher.rank([query], k=k, mode=search.mode, unit=at.unit, rerank=None)
+    ranked = searcher.rank([query], options)
     may_be_found = query.records is None or bool(query.records[at.record])
     passes = RequestReader(searcher.generation).conditions(request)
     told = {
@@ -69,12 +56,12 @@ def why(searcher: Searching, request: Request, name: str) -> dict[str, Json]:
         "filters": {written: bool(mask[at.record]) for _, written, mask in passes},
         "excluded": searcher.generation.record_id(at.record) in question.excluded,
         "may_be_found": may_be_found,
-        **_unhindered(searcher, query if may_be_found else replace(query, records=None), at, ranked.depth),
-        "stages": [_stage(step.name, step.rankings[0], at) for step in ranked.steps],
+        **_unhindered(searcher, query if may_be_found else replace(query, records=None), at, options, ranked),
+        "stages": [_stage(step, at) for step in ranked.steps],
         "trace": dict(ranked.rankings[0].trace),
         "rank": next((rank for rank, result in enumerate(answer.results, 1) if at.is_at(result.hit)), None),
     }
-    return {**told, "verdict": "; ".join(_verdict(told, ranked, answer, at, searcher))}
+    return {**told, "verdict": "; ".join(_verdict(told, ranked, answer, at, searcher))}, answer.notices
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,37 +90,44 @@ def _find(generation: Generation, name: str) -> _Place:
         return _Place(int((generation.starts <= row).sum()) - 1, row, "chunk")
 
 
-def _stage(name: str, ranking: Ranking, at: _Place) -> dict[str, Json]:
+def _stage(step: Step, at: _Place) -> dict[str, Json]:
     """Where a stage has the record, of how many hits."""
+    ranking = step.rankings[0]
     rank = next((rank for rank, hit in enumerate(ranking.hits, 1) if at.is_at(hit)), None)
-    told: dict[str, Json] = {"stage": name, "rank": rank, "hits": len(ranking.hits)}
+    told: dict[str, Json] = {"stage": step.name, "rank": rank, "hits": len(ranking.hits)}
     if rank is not None:
         hit = ranking.hits[rank - 1]
         told["score"] = hit.score
-        if hit.reranked is not None and name.startswith(f"{hit.reranked.scorer}@"):
+        if hit.reranked is not None and step.stage.kind == "rerank":
             told |= {"rank_before": hit.reranked.before, "reranker_score": hit.reranked.score}
     return told
 
 
-def _unhindered(searcher: Searching, query: Query, at: _Place, depth: int) -> dict[str, Json]:
-    """What each leg and their fusion think of the record among all others that may be found."""
+def _depths(ranked: Ranked) -> dict[str, int]:
+    """By retriever, how many candidates it was asked for."""
+    return {each.name: each.depth for each in ranked.pipeline.retrieves.retrievals}
+
+
+def _unhindered(
+    searcher: Searcher, query: Query, at: _Place, options: SearchOptions, ranked: Ranked
+) -> dict[str, Json]:
+    """What each retriever and their fusion think of the record among all others that may be found."""
     rows = len(searcher.generation.records if at.unit == "record" else searcher.generation.chunks)
-    search = searcher.settings.search
     free = searcher.under(_without_cuts(searcher.settings, rows))
-    ranked = free.rank([replace(query, also=())], k=rows, mode=search.mode, unit=at.unit, rerank=False)
-    hits = ranked.rankings[0].hits
+    every = replace(options, k=rows, rerank=False, expand=False, route=False, min_score=None)
+    found = free.rank([replace(query, also=())], every)
+    hits = found.rankings[0].hits
     rank = next((rank for rank, hit in enumerate(hits, 1) if at.is_at(hit)), None)
     if rank is None:
-        return {"legs": {leg: {"rank": None, "listed": False} for leg in ranked.legs}, "fused": {"rank": None}}
-    hit = hits[rank - 1]
-    depths = {"dense": search.similarity_top_k or depth}
+        return {"legs": {name: {"rank": None, "listed": False} for name in found.retrievers}, "fused": {"rank": None}}
+    hit, depths = hits[rank - 1], _depths(ranked)
     legs = {
-        each.leg: {
+        each.source: {
             "rank": each.rank,
             "score": each.score,
             "normalized": each.normalized,
             "weight": each.weight,
-            "listed": each.rank is not None and each.rank <= depths.get(each.leg, depth),
+            "listed": each.rank is not None and each.rank <= depths[each.source],
         }
         for each in hit.evidence
     }
@@ -141,17 +135,15 @@ def _unhindered(searcher: Searching, query: Query, at: _Place, depth: int) -> di
 
 
 def _without_cuts(settings: Settings, rows: int) -> Settings:
-    """The settings with nothing but the legs and their fusion."""
+    """The settings with nothing but the retrievers and their fusion."""
     free: dict[str, Json] = {
-        "search": {"depth": rows, "similarity_top_k": None, "min_score": None, "grade": None, "max_distance": None},
+        "search": {"depth": rows, "similarity_top_k": None, "grade": None, "max_distance": None},
         "diversity": {"per_source": None, "per_group": None, "mmr": None},
-        "gating": {"enabled": False},
-        "expansion": {"enabled": False},
     }
     return override(settings, free, where="why")
 
 
-def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, searcher: Searching) -> Iterator[str]:
+def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, searcher: Searcher) -> Iterator[str]:
     """The place in the answer, or the first stage that has the record no more."""
     if told["rank"] is not None:
         yield f"it is result {told['rank']}"
@@ -181,7 +173,7 @@ def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
     return after if after < len(stages) else None
 
 
-def _not_found(told: dict[str, Json], ranked: Ranked, at: _Place, searcher: Searching) -> str:
+def _not_found(told: dict[str, Json], ranked: Ranked, at: _Place, searcher: Searcher) -> str:
     """Why the first stage does not have it."""
     settings = searcher.settings
     gate = told["trace"].get("gate")
@@ -198,7 +190,7 @@ def _not_found(told: dict[str, Json], ranked: Ranked, at: _Place, searcher: Sear
     ranks = (
         f"{name} has it at rank {leg['rank']}" if leg["rank"] else f"{name} does not find it" for name, leg in legs
     )
-    depths = {settings.search.similarity_top_k or ranked.depth if name == "dense" else ranked.depth for name, _ in legs}
+    depths = set(_depths(ranked).values())
     return f"no leg lists it among its {' or '.join(map(str, sorted(depths)))} candidates: {', '.join(ranks)}"
 
 
@@ -221,7 +213,7 @@ def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, 
     return f"the budget has no room for it: {about[0]}" if about else "it is shown with another hit of its record"
 
 
-def why_empty(searcher: Searching, answer: Answer) -> list[str]:
+def why_empty(searcher: Searcher, answer: Answer) -> list[str]:
     """Sentences on where the last hit of an answer without results went; a tenant is told of its own records only."""
     generation, request, found = searcher.generation, answer.query, answer.question.query.records
     conditions = RequestReader(generation).conditions(request)

@@ -9,8 +9,9 @@ from dataclasses import asdict
 
 import orjson
 
-from retrieve_cli.contracts import Answer, Bundle, Evidence, Json, Reranked, Result, Span
+from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import printable
+from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 
 SCHEMA_VERSION = 1
 RUN_TAG = "retrieve"
@@ -91,7 +92,7 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
         **({} if result.bundle is None else {"bundle": _bundle_json(result.bundle)}),
         **({} if result.hit.path is None else {"path": result.hit.path}),
         **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
-        "source_scores": {evidence.leg: _evidence_json(evidence) for evidence in result.hit.evidence},
+        "source_scores": {evidence.source: _evidence_json(evidence) for evidence in result.hit.evidence},
     }
 
 
@@ -122,7 +123,7 @@ def _rerank_json(moved: Reranked) -> dict[str, Json]:
 def why(result: Result) -> str:
     """The evidence in a few words, a line a leg: its rank and raw score; and where a reranker found it."""
     lines = [
-        f"{evidence.leg} {'#' + str(evidence.rank) if evidence.rank else 'asked'} ({evidence.score:.3g})"
+        f"{evidence.source} {'#' + str(evidence.rank) if evidence.rank else 'asked'} ({evidence.score:.3g})"
         for evidence in result.hit.evidence
     ]
     if (moved := result.hit.reranked) is not None:

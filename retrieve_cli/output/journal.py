@@ -19,9 +19,10 @@ from pathlib import Path
 
 from retrieve_cli import __version__
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Answer, Json
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, unwritable
 from retrieve_cli.output import formats
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.web.addresses import shown

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import Answer, Json, Result
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
 from retrieve_cli.output.formats import result_id, snippet, why
+from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +77,7 @@ def _explanation(answer: Answer) -> Iterator[str]:
         for evidence in result.hit.evidence:
             place = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
             part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"
-            yield f"   {evidence.leg}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
+            yield f"   {evidence.source}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
         if result.hit.path is not None:
             yield f"   {result.hit.path}"
         if (moved := result.hit.reranked) is not None:

@@ -10,24 +10,28 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from retrieve_cli.contracts import Field, Json, Unit
-from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Record, Unit
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.retrievers.analyzer import Analyzer as TermAnalyzer
+from retrieve_cli.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.retrievers.rank_bm25 import RankBm25Writer
+    from retrieve_cli.storage.generation import Generation
 
     Floats = NDArray[np.float64]
 
@@ -74,7 +78,7 @@ class Postings:
     A row is analysed anew (`add`) or taken over from the file of an older index (`keep`).
     """
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: TermAnalyzer) -> None:
         self._analyzer = analyzer
         self._old: Mapping[str, Json] = _NONE
         self._vocabulary: dict[str, int] = {}
@@ -205,7 +209,7 @@ def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
 class Bm25Writer(Postings):
     """Fills and writes `bm25.pkl`: rows of weighted fields in, impacts out."""
 
-    def __init__(self, *, analyzer: Analyzer, unit: Unit, formula: Formula) -> None:
+    def __init__(self, *, analyzer: TermAnalyzer, unit: Unit, formula: Formula) -> None:
         super().__init__(analyzer)
         self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
         self._formula = formula
@@ -225,10 +229,10 @@ class Bm25Writer(Postings):
 # ---------------------------------------------------------------------------------------------------- index
 
 
-class TermIndex(ScoringIndex):
+class TermIndex(ScoringIndex[str]):
     """What every engine of BM25 is besides: its queries are texts, which it reads in its own way."""
 
-    analyzer: Analyzer
+    analyzer: TermAnalyzer
 
 
 class Bm25Index(TermIndex):
@@ -246,7 +250,7 @@ class Bm25Index(TermIndex):
             self._rows: NDArray[np.int32] = stored["rows"]
             self._impacts: Vectors = stored["impacts"]
             card = stored["analyzer"]
-            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self.analyzer = TermAnalyzer(stemming=card["stemming"], stop_words=card["stop_words"])
             complete = len(self._rows) == len(self._impacts) == self._starts[-1]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
@@ -279,3 +283,129 @@ class Bm25Index(TermIndex):
                 return slice(int(self._starts[middle]), int(self._starts[middle + 1]))
             low, high = (middle + 1, high) if found < wanted else (low, middle)
         return None
+
+
+# ------------------------------------------------------------------------------------------------ retriever
+
+
+class _Writer:
+    """Fills the artifact with whole records or with chunks, by either engine."""
+
+    def __init__(self, rows: Bm25Writer | RankBm25Writer, unit: Unit) -> None:
+        self._rows = rows
+        self._unit = unit
+        self._starts: Rows = np.zeros(1, np.int64)
+
+    def reuse(self, older: Generation) -> None:
+        self._rows.reuse(pickles.load(older.folder / RETRIEVER.file))
+        self._starts = older.starts
+
+    def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
+        if self._unit == "record":
+            self._rows.add(record.fields)
+            return
+        # What is embedded names the record already, in its text or its header: only the rest of the weight is missing.
+        weight = next((field.weight for field in record.fields if field.name == "name"), 1.0)
+        name = Field("name", record.name, max(weight - 1.0, 0.0))
+        for chunk in chunks:
+            self._rows.add((name, Field("embedded", chunk.embedded)))
+
+    def keep(self, record: int) -> None:
+        first, end = self._starts[record : record + 2].tolist()
+        for row in (record,) if self._unit == "record" else range(first, end):
+            self._rows.keep(row)
+
+    def write(self, path: Path, passages: Passages) -> int:
+        return self._rows.write(path)
+
+
+class Bm25(Retriever[str]):
+    """Ranks by the words that a query and a text share."""
+
+    name = "bm25"
+    file = "bm25.pkl"
+    form = TEXT
+    tunable: ClassVar[Mapping[str, Sequence[float]]] = {
+        "k1": (0.6, 0.9, 1.2, 1.5, 2.0),
+        "b": (0.2, 0.4, 0.6, 0.75, 0.9),
+    }
+    _FORMULA = ("variant", "k1", "b")
+
+    def card(self, building: Building) -> Card:
+        chosen = building.settings.bm25
+        formula = Formula(chosen.variant, chosen.k1, chosen.b)
+        head = {
+            "backend": chosen.backend,
+            "unit": self._unit(building),
+            "analyzer": dict(self._analyzer(building).card),
+        }
+        card = {**head, **asdict(formula)}
+        if chosen.backend == "rank_bm25":
+            del card["variant"]  # that package has one
+        return card
+
+    def writer(self, building: Building) -> IndexWriter:
+        chosen, unit, analyzer = building.settings.bm25, self._unit(building), self._analyzer(building)
+        if chosen.backend == "rank_bm25":
+            from retrieve_cli.retrievers.rank_bm25 import RankBm25Writer
+
+            return _Writer(RankBm25Writer(analyzer=analyzer, unit=unit, k1=chosen.k1, b=chosen.b), unit)
+        formula = Formula(chosen.variant, chosen.k1, chosen.b)
+        return _Writer(Bm25Writer(analyzer=analyzer, unit=unit, formula=formula), unit)
+
+    def open(self, generation: Generation, settings: Settings) -> TermIndex:
+        stored = pickles.load(generation.folder / self.file)
+        backend = stored.get("backend") if isinstance(stored, dict) else None
+        if backend == "impacts":
+            return Bm25Index(stored)
+        if backend == "rank_bm25":
+            from retrieve_cli.retrievers.rank_bm25 import RankBm25Index
+
+            return RankBm25Index(stored)
+        raise IndexCorrupt(f"{self.file} is from an unknown engine {backend!r}", hint="build again: retrieve build")
+
+    def keeps(self, before: Card, after: Card) -> bool:
+        return all(before.get(key) == after[key] for key in ("unit", "analyzer"))
+
+    def analyzer(self, index: Index[str]) -> Analyzer | None:
+        return index.analyzer if isinstance(index, TermIndex) else None
+
+    def varies(self, key: str) -> bool:
+        return key in self._FORMULA
+
+    def varied(self, index: Index[str], card: Card, changes: Mapping[str, Json]) -> Index[str]:
+        if not changes.keys() <= set(self._FORMULA):
+            return super().varied(index, card, changes)
+        if not isinstance(index, Bm25Index):
+            hint = f"build with {self.name}.backend: impacts"
+            raise UsageError(f"the BM25 of this index, {card['backend']}, has a fixed formula", hint=hint)
+        return index.reweighted(Formula(**{**keys_of(card, self._FORMULA), **changes}))
+
+    def plain(self, generation: Generation) -> Index[str] | None:
+        recipe = generation.manifest.recipe
+        card = recipe.retrievers[self.name]
+        weights = {weight for each in recipe.sources.values() for _, weight in each.get("weights", ()) if weight > 0}
+        weights |= {each["name_weight"] for each in recipe.sources.values() if "name_weight" in each}
+        if card["backend"] != "impacts" or not weights - {1.0}:
+            return None
+        read = card["analyzer"]
+        analyzer = TermAnalyzer(stemming=read["stemming"], stop_words=read["stop_words"])
+        writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=Formula(**keys_of(card, self._FORMULA)))
+        texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
+        for text in texts:
+            writer.add([Field("text", text)])
+        return Bm25Index(writer.stored())
+
+    @staticmethod
+    def _unit(building: Building) -> Unit:
+        """What is scored: whole records of catalogs, chunks if documents are among them, or what is configured."""
+        if building.settings.bm25.unit != "auto":
+            return building.settings.bm25.unit
+        return "chunk" if "docs" in building.kinds else "record"
+
+    @staticmethod
+    def _analyzer(building: Building) -> TermAnalyzer:
+        return TermAnalyzer(stemming=building.settings.bm25.stemming, stop_words=building.settings.bm25.stop_words)
+
+
+RETRIEVER = Bm25()

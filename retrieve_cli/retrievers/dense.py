@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Json, Unit
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.contracts import Candidates, Card, Chunk, Json, Record, Unit
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+from retrieve_cli.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrievers.selection import best, candidates, grouped, masks, rows_of, spread
 
 if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.storage.generation import Generation
 
 _FLAT_HEADER = struct.Struct("<4siqqq?iQ")
 """faiss write_index of an IndexFlatIP: "IxFI", d, ntotal, two unused, is_trained, metric, number of floats."""
@@ -43,6 +46,9 @@ walk past many rows for each that may be listed."""
 _MARGIN = 2
 """How much broader a walk for some rows is than their share asks for: they may lie together, far from the query. Of the
 best twenty in one half of 30,000 vectors it found 60 % at worst without this margin, and 90 % with it."""
+
+
+_HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,4 +281,70 @@ def score_rows(vectors_of: Any, query: Vectors, rows: Rows, starts: Rows | None)
     return grouped(np.asarray(vectors_of(members) @ query, np.float32), np.append(begins, len(members)))
 
 
-_HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
+class _Writer:
+    """Writes the vectors of all chunks; which record a chunk is of does not matter here."""
+
+    def __init__(self, parameters: Parameters, dim: int) -> None:
+        self._parameters = parameters
+        self._dim = dim
+
+    def reuse(self, older: Generation) -> None:
+        """Vectors come from the cache, which has those of the older generation."""
+
+    def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
+        """Vectors come from the cache."""
+
+    def keep(self, record: int) -> None:
+        """Vectors come from the cache."""
+
+    def write(self, path: Path, passages: Passages) -> int:
+        rows = len(passages.texts)
+        return write(passages.vectors(), path, rows=rows, dim=self._dim, parameters=self._parameters)
+
+
+class Dense(Retriever["Vectors"]):
+    """Ranks by the inner product of embeddings."""
+
+    name = "dense"
+    file = "dense.faiss"
+    form = VECTOR
+    weight = 0.65
+    cost = (0.15, 0.01)
+    similarity = True
+    by_text = True
+
+    def card(self, building: Building) -> Card | None:
+        return None if building.encoder is None else self._parameters(building).card
+
+    def writer(self, building: Building) -> IndexWriter:
+        if building.encoder is None:
+            raise UsageError("vectors need an encoder", hint=f"set {self.name}.enabled: true")
+        return _Writer(self._parameters(building), building.encoder.card.dim)
+
+    def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
+        index = open_index(generation.folder / self.file, hnsw_ef_search=settings.dense.hnsw_ef_search)
+        dim = generation.manifest.recipe.encoder_card.dim
+        if index.dim != dim:
+            message = f"{self.file} has vectors of {index.dim} numbers; the recipe says {dim}"
+            raise IndexCorrupt(message, hint="build again: retrieve build")
+        return index
+
+    def depth(self, settings: Settings) -> int | None:
+        return settings.search.similarity_top_k
+
+    @staticmethod
+    def _parameters(building: Building) -> Parameters:
+        chosen = building.settings.dense
+        return Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction)
+
+
+RETRIEVER = Dense()
+
+
+def stored_vectors(generation: Generation, rows: Rows) -> Vectors:
+    """Return the vectors of chunk rows, (n, dim) float32.
+
+    Raises:
+        IndexCorrupt: the file is damaged.
+    """
+    return open_index(generation.folder / RETRIEVER.file, hnsw_ef_search=1).vectors(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from retrieve_cli.contracts import Candidates, Unit
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
+
+
+Q = TypeVar("Q")
 
 
 def best(scores: Vectors, among: Rows, depth: int) -> Rows:
@@ -50,7 +53,7 @@ def rows_of(groups: Rows, starts: Rows) -> tuple[Rows, Rows]:
     return rows, begins
 
 
-def masks(queries: Sequence[Any], allowed: Sequence[Mask | None] | None) -> Sequence[Mask | None]:
+def masks(queries: Sequence[object], allowed: Sequence[Mask | None] | None) -> Sequence[Mask | None]:
     """For each query the rows that may be listed, None for all."""
     return [None] * len(queries) if allowed is None else allowed
 
@@ -67,7 +70,7 @@ def candidates(scores: Vectors, among: Rows, depth: int, allowed: Mask | None = 
     return Candidates(rows, scores[rows], mean, deviation, before=len(among), after=len(within))
 
 
-class ScoringIndex(ABC):
+class ScoringIndex(ABC, Generic[Q]):
     """A `contracts.Index` that scores all its rows at once, 0 where no term of the query occurs: what it does with the
     scores."""
 
@@ -77,12 +80,12 @@ class ScoringIndex(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def _scores(self, query: Any) -> Vectors:
+    def _scores(self, query: Q) -> Vectors:
         """The query's score for every row, (n,) float32, 0 where none of its terms occurs."""
 
     def search(
         self,
-        queries: Sequence[Any],
+        queries: Sequence[Q],
         *,
         depth: int,
         starts: Rows | None = None,
@@ -95,7 +98,7 @@ class ScoringIndex(ABC):
             found.append(candidates(scores, np.flatnonzero(scores), depth, mask))
         return found
 
-    def score(self, query: Any, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+    def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
         scores = self._scores(query)
         if starts is None:

@@ -8,21 +8,24 @@ bytes: 92 MiB for 100,000 rows of 120 terms.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, TermWeights, Unit
+from retrieve_cli.contracts import Card, Chunk, Json, Record, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Rows, Terms, Vectors
+    from retrieve_cli.storage.generation import Generation
 
 _HINT = "retrieve inspect verify"
 
@@ -99,7 +102,7 @@ class SparseWriter:
         return int(stored["length"])
 
 
-class SparseIndex(ScoringIndex):
+class SparseIndex(ScoringIndex[TermWeights]):
     """`splade.pkl`, opened. A `contracts.Index` whose queries are `TermWeights`."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
@@ -146,3 +149,54 @@ class SparseIndex(ScoringIndex):
         terms: Terms = query.terms[query.terms < len(self._starts) - 1]
         for term, weight in zip(terms.tolist(), query.weights, strict=False):
             yield term, weight, slice(int(self._starts[term]), int(self._starts[term + 1]))
+
+
+class _Writer:
+    """Writes the term weights of all chunks: of known texts those of the older index, of others what was encoded."""
+
+    def __init__(self) -> None:
+        self._rows = SparseWriter(unit="chunk")
+        self._known: dict[bytes, int] = {}
+
+    def reuse(self, older: Generation) -> None:
+        self._rows.reuse(pickles.load(older.folder / RETRIEVER.file))
+        self._known = {digest.tobytes(): row for row, digest in enumerate(older.texts)}
+
+    def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
+        """Texts are looked up when all are known."""
+
+    def keep(self, record: int) -> None:
+        """Texts are looked up when all are known."""
+
+    def write(self, path: Path, passages: Passages) -> int:
+        for key in passages.texts:
+            if (row := self._known.get(key)) is not None:
+                self._rows.keep(row)
+            else:
+                self._rows.add(passages.terms(key))
+        return self._rows.write(path)
+
+
+class Splade(Retriever[TermWeights]):
+    """Ranks by learned term weights."""
+
+    name = "splade"
+    file = "splade.pkl"
+    form = TERMS
+    cost = (1.0, 0.1)
+    by_text = True
+
+    def card(self, building: Building) -> Card | None:
+        return None if building.sparse is None else {"family": self.name, **building.sparse.card}
+
+    def writer(self, building: Building) -> IndexWriter:
+        return _Writer()
+
+    def open(self, generation: Generation, settings: Settings) -> SparseIndex:
+        return SparseIndex(pickles.load(generation.folder / self.file))
+
+    def required(self, settings: Settings) -> bool:
+        return settings.splade.policy == "required"
+
+
+RETRIEVER = Splade()

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from retrieve_cli.contracts import Encoder, Result, Span, Spent, Tokenizer
+from retrieve_cli.contracts import Encoder, Tokenizer
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.search.answer import Result, Span, Spent
 
 
 @dataclass(frozen=True, slots=True)

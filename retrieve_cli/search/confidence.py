@@ -1,4 +1,4 @@
-"""How sure an answer is: the calibration that holds for its scores, and what is left out for being less sure."""
+"""How confident an answer is: the calibration that holds for its scores, and which hits are dropped."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from retrieve_cli.evaluation.calibration import AGAIN, Calibration, read
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class Confidence:
     """A calibration, and the least confidence that is asked for."""
 
     calibration: Calibration
     least: float | None
 
     @classmethod
-    def of(cls, path: Path, card: Mapping[str, Json], least: float | None, say: Callable[[str], None]) -> Trust | None:
+    def of(
+        cls, path: Path, card: Mapping[str, Json], least: float | None, say: Callable[[str], None]
+    ) -> Confidence | None:
         """The calibration in a file that was made on scores of this card; None where there is none.
 
         A file that cannot be read is said, and is no trouble to who asks for no confidence.
@@ -43,8 +45,8 @@ class Trust:
             raise UsageError("these scores are not calibrated: there is no confidence to ask for", hint=AGAIN)
         return None
 
-    def sure(self, ranking: Ranking) -> tuple[Ranking, list[float]]:
-        """The hits that are sure enough, and how sure each of them is."""
+    def filter(self, ranking: Ranking) -> tuple[Ranking, list[float]]:
+        """Return the hits that are confident enough, and the confidence of each."""
         found = self.calibration.confidence([hit.score for hit in ranking.hits]).tolist()
         kept = [(hit, sure) for hit, sure in zip(ranking.hits, found, strict=True) if sure >= (self.least or 0.0)]
         return Ranking(ranking.query, tuple(hit for hit, _ in kept), ranking.trace), [sure for _, sure in kept]

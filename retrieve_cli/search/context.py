@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import Json, Result, Span
+from retrieve_cli.contracts import Json
+from retrieve_cli.search.answer import Result, Span
 from retrieve_cli.storage.tables import Table
 
 if TYPE_CHECKING:

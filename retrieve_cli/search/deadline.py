@@ -1,7 +1,7 @@
 """A budget of time for an answer: which costly steps it has no room for, by what they cost before.
 
-Steps are left out in one order until the rest fits: reading hits again first, then the SPLADE leg, then the dense leg.
-BM25 always answers. What a step costs is what it cost on this machine: the first time in a process, when its model
+Steps are skipped in one order until the rest fits: reranking first, then the costliest retriever. One that costs
+nothing always answers. What a step costs is what it cost on this machine: the first time in a process, when its model
 has yet to be loaded, and after that. Before anything was measured, a guess stands in.
 """
 
@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import RLock
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable
@@ -20,48 +21,62 @@ from retrieve_cli.storage import durable
 _GUESS = {
     "search": (0.01, 0.005),
     "results": (0.03, 0.001),
-    "dense": (0.15, 0.01),
-    "splade": (1.0, 0.1),
     "maxsim": (0.1, 0.02),
     "cross_encoder": (4.0, 1.0),
     "remote": (0.5, 0.5),
     "llm": (5.0, 5.0),
 }
-"""Seconds of a step that was never measured: the first time in a process, and after that for each query."""
+"""Seconds of a step that was never measured: the first time in a process, and after that for each query. Retrievers
+bring their own."""
+_UNKNOWN = (1.0, 1.0)
+"""The same of a step that nobody has a guess for."""
+_MOST_STEPS = 256
+"""Steps that are read from a file."""
 _ALWAYS = ("search", "results")
-"""Steps of every answer: asking the legs, and reading what they found."""
+"""Steps of every answer: asking the retrievers, and reading what they found."""
 _LONGEST = 3600.0
 
 
 class Costs:
-    """What steps cost on this machine, in seconds; kept in a file, which may be lost or unwritable."""
+    """What steps cost on this machine, in seconds; kept in a file, which may be lost or unwritable.
 
-    def __init__(self, path: Path) -> None:
+    Threads may share one.
+    """
+
+    def __init__(self, path: Path, guesses: Mapping[str, tuple[float, float]] | None = None) -> None:
+        """`guesses` are what steps cost before they were measured, besides those that are known here."""
         self._path = path
+        self._guesses = {**_GUESS, **(guesses or {})}
         self._known: dict[str, list[float]] | None = None
         self._warm: set[str] = set()
+        self._lock = RLock()
 
     def expected(self, step: str, queries: int) -> float:
         """Seconds that a step will take over a batch of `queries`."""
-        first, next_ = self._costs.get(step) or _GUESS[step]
-        return next_ * queries if step in self._warm else first + next_ * (queries - 1)
+        with self._lock:
+            first, next_ = self._of(step)
+            return next_ * queries if step in self._warm else first + next_ * (queries - 1)
 
-    def saw(self, step: str, seconds: float, queries: int) -> None:
-        """Learns from a run of a step: a slower one at once, a faster one half-way."""
-        first, next_ = self._costs.get(step) or _GUESS[step]
-        if step in self._warm:
-            next_ = _learned(next_, seconds / queries) if step in self._costs else seconds / queries
-        else:
-            alone = max(seconds - next_ * (queries - 1), 0.0)
-            first = _learned(first, alone) if step in self._costs else alone
-            next_ = min(next_, first)
-        self._warm.add(step)
-        self._costs[step] = [first, next_]
+    def record(self, step: str, seconds: float, queries: int) -> None:
+        """Learn from a run of a step: a slower one at once, a faster one half-way."""
+        with self._lock:
+            first, next_ = self._of(step)
+            if step in self._warm:
+                next_ = _learned(next_, seconds / queries) if step in self._costs else seconds / queries
+            else:
+                alone = max(seconds - next_ * (queries - 1), 0.0)
+                first = _learned(first, alone) if step in self._costs else alone
+                next_ = min(next_, first)
+            self._warm.add(step)
+            self._costs[step] = [first, next_]
 
     def save(self) -> None:
-        """Keeps what was learned for the next process; where that cannot be written, nobody misses it."""
-        with suppress(OSError):
+        """Keep what was learned for the next process; if that cannot be written, nobody misses it."""
+        with suppress(OSError), self._lock:
             durable.replace(self._path, json.dumps(self._costs))
+
+    def _of(self, step: str) -> Sequence[float]:
+        return self._costs.get(step) or self._guesses.get(step, _UNKNOWN)
 
     @property
     def _costs(self) -> dict[str, list[float]]:
@@ -78,7 +93,8 @@ def _read(path: Path) -> dict[str, list[float]]:
     """What a file of costs says; nothing where it is not one."""
     try:
         value = json.loads(path.read_text("utf-8"))
-        return {step: [_seconds(cost) for cost in value[step]] for step in _GUESS if len(value.get(step, ())) == 2}
+        steps = list(value.items())[:_MOST_STEPS]
+        return {step: [_seconds(cost) for cost in costs] for step, costs in steps if len(costs) == 2}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
 
@@ -104,7 +120,7 @@ class Deadline:
         """Seconds; None where there is no deadline."""
         return None if self._ends is None else max(self._ends - time.perf_counter(), 0.0)
 
-    def left_out(self, steps: Sequence[str], *, needed: Sequence[str]) -> dict[str, Unavailable]:
+    def skipped(self, steps: Sequence[str], *, needed: Sequence[str]) -> dict[str, Unavailable]:
         """Of `steps`, in the order in which they are to be given up, those that there is no time for, and why.
 
         `needed` are the steps that run in any case.
@@ -112,13 +128,13 @@ class Deadline:
         if (left := self.left) is None:
             return {}
         costs = {step: self._costs.expected(step, self._queries) for step in (*steps, *needed, *_ALWAYS)}
-        skipped: dict[str, Unavailable] = {}
+        found: dict[str, Unavailable] = {}
         for step in steps:
             if sum(costs.values()) <= left:
                 break
             del costs[step]
-            skipped[step] = self._why(step)
-        return skipped
+            found[step] = self._why(step)
+        return found
 
     def no_room_for(self, step: str) -> Unavailable | None:
         """Why there is no time left for a step; None where there is."""
@@ -133,9 +149,9 @@ class Deadline:
         """Runs a step and learns what it cost."""
         begun = time.perf_counter()
         yield
-        self._costs.saw(step, time.perf_counter() - begun, self._queries)
+        self._costs.record(step, time.perf_counter() - begun, self._queries)
 
-    def told(self, asked: Sequence[str], done: Sequence[str], *, took_ms: float) -> Mapping[str, Json] | None:
+    def report(self, asked: Sequence[str], done: Sequence[str], *, took_ms: float) -> Mapping[str, Json] | None:
         """What was asked and what was done, and whether the time was kept, for the answer; None without a deadline.
 
         What the steps cost is kept for the next process."""

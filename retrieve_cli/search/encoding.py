@@ -1,92 +1,119 @@
-"""Query texts to what the legs take, each by its own model; a model loads at the first text."""
+"""Query texts to what the retrievers are asked with, each by its own model; a model loads at the first text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieve_cli.assemble import encoders, splade
 from retrieve_cli.config.settings import Settings
 
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Encoder, SparseEncoder, TermWeights, Vectors
+    from retrieve_cli.search.deadline import Deadline
+    from retrieve_cli.storage.recipe import Recipe
+
+Q = TypeVar("Q")
+
 _TOKEN = re.compile(r"(?<!\S)(?:format|anatomy):\S+")
 
-if TYPE_CHECKING:
-    from retrieve_cli.contracts import Encoder, Json, Query, SparseEncoder, TermWeights, Vectors
 
+class QueryModels:
+    """The models that an index was built with; each is loaded once, whichever thread asks first."""
 
-class QueryEncoders:
-    """The models that an index was built with, and what they made of the last batch of texts."""
-
-    def __init__(self, settings: Settings, recipe: Mapping[str, Json], say: Callable[[str], None]) -> None:
-        """`say` is told what the user should know: which leg is left out, and what a leg does not read."""
+    def __init__(self, settings: Settings, recipe: Recipe, made: dict[str, Any] | None = None) -> None:
+        """`made` are models that were loaded under the same settings."""
         self._settings = settings
         self._recipe = recipe
-        self._say = say
-        self._models: dict[str, Any] = {}
-        self._vectors: dict[str, Vectors] = {}
-        self._terms: dict[str, TermWeights] = {}
+        self._made = {} if made is None else made
+        self._lock = RLock()
 
-    def under(self, settings: Settings) -> QueryEncoders:
-        """The same under other settings; a model that those say nothing new about is shared."""
-        sibling = copy(self)
-        sibling._settings = settings  # noqa: SLF001  its own kind
-        if (settings.encoder, settings.models) != (self._settings.encoder, self._settings.models):
-            sibling._models = {}  # noqa: SLF001
-        return sibling
+    def under(self, settings: Settings) -> QueryModels:
+        """Return the same under other settings; models are shared if those say nothing new about them."""
+        now = self._settings
+        same = (settings.encoder, settings.splade, settings.models) == (now.encoder, now.splade, now.models)
+        return QueryModels(settings, self._recipe, self._made if same else None)
 
-    def encode(self, leg: str, queries: Sequence[Query], *, within: float | None = None) -> None:
-        """Prepares queries for a leg; one that needs no model has nothing to do.
-
-        `within` is the most seconds that a server may take, where a server encodes.
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that the index was built with.
 
         Raises:
-            Unavailable: the model is not on this machine, or its server does not answer.
+            Unavailable: its model is not on this machine.
         """
-        texts = [query.text for query in queries]
-        prose = [_prose(text) for text in texts]
-        if leg == "dense":
-            self._vectors = {}
-            encoder = self.dense if within is None else self._hurried(within)
-            self._vectors = dict(zip(texts, encoder.encode_queries(prose), strict=True))
-            if encoder.truncated:
-                limit = encoder.card.max_tokens
-                self._say(f"the dense leg reads the first {limit} tokens of a query; this one is longer")
-        elif leg == "splade":
-            self._terms = dict(zip(texts, self._splade.encode_queries(prose), strict=True))
+        return self._once("encoder", lambda: encoders.encoder_to_query(self._settings, self._recipe.encoder_card))
 
     @property
-    def of_leg(self) -> Mapping[str, Callable[[Sequence[str]], Sequence[Any]]]:
-        """By leg, what turns texts that were encoded to what its index takes."""
-        return {
-            "dense": lambda texts: [self._vectors[text] for text in texts],
-            "splade": lambda texts: [self._terms[text] for text in texts],
-        }
+    def sparse(self) -> SparseEncoder:
+        """The sparse encoder that the index was built with. Raises as `encoder` does."""
+        return self._once("sparse", lambda: splade.encoder_to_query(self._settings, self._recipe))
 
     @property
-    def dense(self) -> Encoder:
-        """The encoder that the index was built with."""
-        if "dense" not in self._models:
-            self._models["dense"] = encoders.encoder_to_query(self._settings, self._recipe)
-        model: Encoder = self._models["dense"]
-        return model
+    def waits(self) -> bool:
+        """Whether a server encodes."""
+        return self._recipe.encoder is not None and self._recipe.encoder_card.family == "remote"
 
-    def _hurried(self, within: float) -> Encoder:
-        """The same encoder; a server is given no more than so many seconds, and one try."""
+    def hurried(self, within: float | None) -> Encoder:
+        """Return the same encoder; a server is given no more than so many seconds, and one try."""
         chosen = self._settings.encoder
-        if encoders.query_card(self._recipe).family != "remote" or within >= chosen.timeout_s:
-            return self.dense
+        if within is None or not self.waits or within >= chosen.timeout_s:
+            return self.encoder
         hurried = replace(chosen, timeout_s=max(within, 0.001), retries=0)
-        return encoders.encoder_to_query(replace(self._settings, encoder=hurried), self._recipe)
+        return encoders.encoder_to_query(replace(self._settings, encoder=hurried), self._recipe.encoder_card)
 
-    @property
-    def _splade(self) -> SparseEncoder:
-        if "splade" not in self._models:
-            self._models["splade"] = splade.encoder_to_query(self._settings, self._recipe["splade"])
-        model: SparseEncoder = self._models["splade"]
-        return model
+    def _once(self, name: str, make: Callable[[], Q]) -> Q:
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            made: Q = self._made[name]
+            return made
+
+
+class QueryForms:
+    """What one call made of its texts: vectors, term weights. Each text is encoded once, whoever asks for it."""
+
+    def __init__(self, models: QueryModels, deadline: Deadline, say: Callable[[str], None]) -> None:
+        """`say` receives what the user should know."""
+        self._models = models
+        self._deadline = deadline
+        self._say = say
+        self._known: dict[str, dict[str, Any]] = {}
+        self.seconds = 0.0
+        """What encoding took."""
+
+    def known(self, form: str, name: str, texts: Sequence[str]) -> list[Any]:
+        """Return texts in a form, for the retriever of a name.
+
+        Raises:
+            Unavailable: a model is not on this machine, or its server does not answer.
+        """
+        if form == "text":
+            return list(texts)
+        known = self._known.setdefault(form, {})
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            begun = time.perf_counter()
+            with self._deadline.timed(name):
+                prose = [_prose(text) for text in new]
+                made = self._vectors(prose) if form == "vector" else self._terms(prose)
+                known.update(zip(new, made, strict=True))
+            self.seconds += time.perf_counter() - begun
+        return [known[text] for text in texts]
+
+    def _vectors(self, texts: Sequence[str]) -> Vectors:
+        encoder = self._models.hurried(self._deadline.left)
+        limit = encoder.card.max_tokens
+        # A token has a character at least, so that most queries need not be counted.
+        if any(len(text) > limit and encoder.tokenizer.count(text) > limit for text in texts):
+            self._say(f"the dense leg reads the first {limit} tokens of a query; this one is longer")
+        return encoder.encode_queries(texts)
+
+    def _terms(self, texts: Sequence[str]) -> list[TermWeights]:
+        return self._models.sparse.encode_queries(texts)
 
 
 def _prose(text: str) -> str:

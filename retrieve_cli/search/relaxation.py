@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from retrieve_cli.config.settings import BroadeningSettings
-from retrieve_cli.contracts import Attempt, Query, Question, Ranking
+from retrieve_cli.config.settings import RelaxationSettings
+from retrieve_cli.contracts import Analyzer, Query, Question, Ranking
 from retrieve_cli.queries.fewer_words import broader
-
-if TYPE_CHECKING:
-    from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.search.answer import Attempt
 
 
-def broadened(
+def relaxed(
     questions: Sequence[Question],
     rankings: Sequence[Ranking],
-    settings: BroadeningSettings,
+    settings: RelaxationSettings,
     *,
-    analyzer: Analyzer,
+    analyzer: Callable[[], Analyzer],
     rank: Callable[[Sequence[Query]], Sequence[Ranking]],
     most: int,
 ) -> tuple[list[Ranking], list[tuple[Attempt, ...]]]:
@@ -31,7 +28,7 @@ def broadened(
     best = list(rankings)
     attempts = [[Attempt(ranking.query.text, len(ranking.hits))] for ranking in rankings]
     texts = [
-        _texts(question, analyzer, most=settings.max_retries)
+        _texts(question, analyzer(), most=settings.max_retries)
         if len(ranking.hits) < _enough(question, settings.min_results, most)
         else []
         for question, ranking in zip(questions, rankings, strict=True)

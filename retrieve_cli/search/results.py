@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import sources
+from retrieve_cli.assemble.graph import graph_of
+from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Encoder, Hit, Json, Query, Ranking, Result, Spent
-from retrieve_cli.search.confidence import Trust
+from retrieve_cli.contracts import Analyzer, Encoder, Hit, Json, Query, Ranking
+from retrieve_cli.search.answer import Result, Spent
+from retrieve_cli.search.confidence import Confidence
+from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.pipelines import Indexes
-    from retrieve_cli.graph.graph import Graph
     from retrieve_cli.search.budget import Counter
     from retrieve_cli.sources.freshness import Watched
 
@@ -45,20 +48,22 @@ class ResultReader:
         generation: Generation,
         indexes: Indexes,
         settings: Settings,
+        options: SearchOptions,
         *,
         fetched: Path,
         encoder: Callable[[], Encoder],
-        graph: Callable[[], Graph | None],
     ) -> None:
         """`fetched` is where copies of distant sources are kept; `encoder`, that of the index, counts tokens."""
         self._generation = generation
         self._indexes = indexes
         self._settings = settings
+        self._options = options
         self._fetched = fetched
         self._encoder = encoder
-        self._graph = graph
 
-    def read(self, rankings: Sequence[Ranking], *, legs: Sequence[str], trust: Trust | None) -> list[Shown]:
+    def read(
+        self, rankings: Sequence[Ranking], *, retrievers: Sequence[str], confidence: Confidence | None
+    ) -> list[Shown]:
         """What is shown of each ranking; where the scores are calibrated, only what is sure enough.
 
         Raises:
@@ -66,44 +71,56 @@ class ResultReader:
             Unavailable: what is to count tokens is not on this machine.
         """
         watched = self._watched()
-        return [self._shown(ranking, legs, watched, trust) for ranking in rankings]
+        return [self._shown(ranking, retrievers, watched, confidence) for ranking in rankings]
 
     def _shown(
-        self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]], trust: Trust | None
+        self,
+        ranking: Ranking,
+        retrievers: Sequence[str],
+        watched: Sequence[tuple[int, Watched]],
+        confidence: Confidence | None,
     ) -> Shown:
-        found = self._bundled(self._results(ranking, legs, watched, trust))
+        found = self._bundled(self._results(ranking, retrievers, watched, confidence))
         results, spent = self._within_budget(self._in_context(found), found)
         left_out = len(ranking.hits) - len(found)
-        return Shown(found, results, spent, trust.source(left_out) if trust else None)
+        return Shown(found, results, spent, confidence.source(left_out) if confidence else None)
 
     def _results(
-        self, ranking: Ranking, legs: Sequence[str], watched: Sequence[tuple[int, Watched]], trust: Trust | None
+        self,
+        ranking: Ranking,
+        retrievers: Sequence[str],
+        watched: Sequence[tuple[int, Watched]],
+        confidence: Confidence | None,
     ) -> tuple[Result, ...]:
-        ranking, sure = trust.sure(ranking) if trust else (ranking, [None] * len(ranking.hits))
+        ranking, confidences = confidence.filter(ranking) if confidence else (ranking, [None] * len(ranking.hits))
         hits = ranking.hits
-        if tuple(legs) == ("bm25",) and self._indexes.bm25.unit == "record":
-            hits = tuple(self._with_best_chunk(hit, ranking.query) for hit in hits)
+        if len(retrievers) == 1 and (analyzer := self._of_records(retrievers[0])) is not None:
+            hits = tuple(self._with_best_chunk(hit, ranking.query, analyzer) for hit in hits)
         records, chunks = self._generation.records, self._generation.chunks
         found = (
-            Result(hit, records[hit.record], chunks[hit.row], confidence=confidence)
-            for hit, confidence in zip(hits, sure, strict=True)
+            Result(hit, records[hit.record], chunks[hit.row], confidence=own)
+            for hit, own in zip(hits, confidences, strict=True)
         )
         return tuple(self._looked_at(result, watched) for result in found)
 
     def _bundled(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
         """The results with what they require, where that is asked for and there are edges."""
-        if not self._settings.expansion.bundle or (graph := self._graph()) is None:
+        if not self._options.dependencies or (graph := graph_of(self._generation)) is None:
             return results
-        from retrieve_cli.assemble.graph import bundle
+        from retrieve_cli.search.bundles import bundle
 
         return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record)) for each in results)
 
-    def _with_best_chunk(self, hit: Hit, query: Query) -> Hit:
-        """BM25 over records knows no chunks: the one with most different words of the query stands for the record."""
+    def _of_records(self, name: str) -> Analyzer | None:
+        """How a retriever that only knows records reads text; None if it knows chunks, or compares no terms."""
+        index = self._indexes[name]
+        return retriever(name).analyzer(index) if index.unit == "record" else None
+
+    def _with_best_chunk(self, hit: Hit, query: Query, analyzer: Analyzer) -> Hit:
+        """A retriever of records knows no chunks: the one with the most words of the query stands for the record."""
         first, end = (int(row) for row in self._generation.starts[hit.record : hit.record + 2])
         if end - first == 1:
             return hit
-        analyzer = self._indexes.analyzer
         terms = set(analyzer.terms(query.text))
         texts = (str(self._generation.chunks[row]["text"]) for row in range(first, end))
         shared = [len(terms.intersection(analyzer.terms(text))) for text in texts]
@@ -112,20 +129,19 @@ class ResultReader:
 
     def _in_context(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
         """The results with what stands around them, where that is asked for."""
-        context = self._settings.context
-        table_window = context.window if context.table_window is None else context.table_window
-        if not (context.window or table_window):
+        window, table_window = self._options.context, self._options.table_context
+        if not (window or table_window):
             return results
         from retrieve_cli.search.context import in_context
 
         chunks, starts = self._generation.chunks, self._generation.starts
-        return in_context(results, chunks, starts, window=context.window, table_window=table_window)
+        return in_context(results, chunks, starts, window=window, table_window=table_window)
 
     def _within_budget(
         self, results: tuple[Result, ...], found: tuple[Result, ...]
     ) -> tuple[tuple[Result, ...], Spent | None]:
         """The results that the budget has room for, and what they take of it; `found` were they without context."""
-        budget = self._settings.budget
+        budget = self._options
         if budget.max_chunks is None and budget.max_tokens is None:
             return results, None
         from retrieve_cli.search.budget import spend

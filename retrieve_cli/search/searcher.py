@@ -1,87 +1,82 @@
-"""The way out: Request -> Question -> rankings -> results -> Answer, over the live generation. Reads top to bottom."""
+"""The way out: Request -> Question -> rankings -> results -> Answer, over one generation. Reads top to bottom."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrieve_cli.config.settings import BroadeningSettings, Settings
-from retrieve_cli.contracts import Answer, Attempt, Index, Json, Query, Question, Ranking, Request, Stage, Unit
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.config.settings import RelaxationSettings, Settings
+from retrieve_cli.contracts import Analyzer, Index, Json, Query, Question, Ranking, Request
 from retrieve_cli.errors import UsageError
-from retrieve_cli.search.confidence import Trust
+from retrieve_cli.search.answer import Answer, Attempt
+from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
+from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
-from retrieve_cli.search.ranker import Mode, Ranked, Ranker
-from retrieve_cli.search.relaxation import broadened
+from retrieve_cli.search.ranker import Ranked, Ranker
+from retrieve_cli.search.relaxation import relaxed
 from retrieve_cli.search.results import ResultReader, Shown, staleness
-from retrieve_cli.storage.generation import Generation
+from retrieve_cli.stages.pipeline import Edit, Pipeline
+from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.pipelines import Indexes
-    from retrieve_cli.retrievers.analyzer import Analyzer
 
-__all__ = ["Mode", "Ranked", "Searcher"]
+__all__ = ["Ranked", "SearchOptions", "Searcher"]
 
 
-class _Asked(TypedDict):
-    """What `rank` is asked besides the queries."""
+class _Batch(NamedTuple):
+    """What all answers of one batch share."""
 
-    k: int
-    mode: Mode
-    unit: Unit
-    rerank: bool | None
+    ranked: Ranked
+    timings: Mapping[str, float]
+    deadline: Mapping[str, Json] | None
+    notices: tuple[str, ...]
 
 
 class Searcher:
-    """A generation, opened for as many queries as one likes."""
+    """A generation, opened for as many queries as one likes. Threads may share one: what a call finds out, its notices
+    and timings included, is on its answers."""
 
     def __init__(self, store: Store, settings: Settings, generation: str | None = None) -> None:
-        """Opens the live generation, or the one named.
+        """Open the current generation, or the one named.
 
         Raises:
             IndexMissing, IndexCorrupt: there is nothing sound to search.
         """
         begun = time.perf_counter()
-        self._store = store
-        self.notices: list[str] = []
-        """What the user should know about the last answers; the caller prints them."""
-        opened = store.open(generation)
-        with store.reading(opened[1].id):
-            self.generation = Generation(*opened)
-            self._ranker = Ranker(
-                self.generation,
-                settings,
-                costs=Costs(store.cache / "costs.json"),
-                opened=time.perf_counter() - begun,
-                say=self.notices.append,
-            )
+        self.store = store
+        with open_generation(store, generation) as self.generation:
+            costs = partial(Costs, store.cache / "costs.json")
+            opened = time.perf_counter() - begun
+            self.ranker = Ranker(self.generation, settings, costs=costs, opened=opened)
 
     @property
     def settings(self) -> Settings:
-        return self._ranker.settings
+        return self.ranker.settings
 
     @property
     def indexes(self) -> Indexes:
-        return self._ranker.indexes
+        return self.ranker.indexes
 
-    def answer(
-        self,
-        requests: Sequence[Request],
-        *,
-        k: int | None = None,
-        mode: Mode | None = None,
-        unit: Unit = "record",
-        rerank: bool | None = None,
-        min_confidence: float | None = None,
-    ) -> list[Answer]:
-        """An answer to each request, in order: what it was read as, its ranking, and what the store has of each hit.
+    def under(self, settings: Settings, indexes: Mapping[str, Index[Any]] | None = None) -> Searcher:
+        """Return the same generation answering under other settings, with other indexes in the place of some."""
+        sibling = copy(self)
+        sibling.ranker = self.ranker.under(settings, indexes)
+        return sibling
 
-        What is not said is as configured. Where the scores are calibrated, each hit has its confidence, and those below
-        `min_confidence` are left out.
+    def options(self, **given: Any) -> SearchOptions:
+        """Return what the configuration says, with what is given and is not None in its place."""
+        return SearchOptions.of(self.settings, **given)
+
+    def answer(self, requests: Sequence[Request], options: SearchOptions | None = None) -> list[Answer]:
+        """Return an answer to each request, in order: what it was read as, its ranking, and what the store has of each
+        hit. Where the scores are calibrated, each hit has its confidence, and those below `min_confidence` are dropped.
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
@@ -89,51 +84,74 @@ class Searcher:
                 and as `rank` does.
             Unavailable: as `rank` does.
         """
-        search = self.settings.search
-        naive = search.similarity_top_k if search.engine == "naive" else None
-        asked: _Asked = {"k": k or naive or search.k, "mode": mode or search.mode, "unit": unit, "rerank": rerank}
+        options = options or self.options()
         self._check(requests)
+        subsets = {request.retrievers: None for request in requests} or {(): None}
+        if len(subsets) == 1:
+            (subset,) = subsets
+            return self._answered(requests, replace_retrievers(options, subset))
+        found: dict[int, Answer] = {}
+        for subset in subsets:
+            places = [place for place, request in enumerate(requests) if request.retrievers == subset]
+            answers = self._answered([requests[place] for place in places], replace_retrievers(options, subset))
+            found.update(zip(places, answers, strict=True))
+        return [found[place] for place in range(len(requests))]
+
+    def _answered(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
+        """The answers to requests that ask for the same retrievers."""
         questions = self.read(requests)
-        ranked = self.rank([question.query for question in questions], **asked)
+        ranked = self.rank([question.query for question in questions], options)
+        notices = [*(notice for question in questions for notice in question.notices), *ranked.notices]
         begun = time.perf_counter()
-        rankings, attempts = broadened(
+        rankings, attempts = relaxed(
             questions,
             ranked.rankings,
-            self.settings.broadening if ranked.deadline.left != 0.0 else BroadeningSettings(max_retries=0),
-            analyzer=self.indexes.analyzer,
-            rank=lambda queries: self.rank(queries, **asked).rankings,
-            most=self._most(ranked, asked),
+            self.settings.broadening if ranked.deadline.left != 0.0 else RelaxationSettings(max_retries=0),
+            analyzer=lambda: self.indexes.analyzer,
+            rank=lambda queries: self._ranked_again(queries, options, notices.extend),
+            most=self._most(ranked, options),
         )
-        shown = self._shown(rankings, ranked, min_confidence)
+        shown = self._shown(rankings, ranked, options, notices.append)
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
-        deadline = ranked.deadline.told(ranked.asked, ranked.done, took_ms=timings["total"])
+        deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
+        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)))
         return [
-            self._answer(*each, at=at, ranked=ranked, timings=timings, deadline=deadline)
+            self._answer(*each, at=at, batch=batch)
             for at, each in enumerate(zip(questions, rankings, shown, attempts, strict=True))
         ]
 
-    def _shown(self, rankings: Sequence[Ranking], ranked: Ranked, least: float | None) -> list[Shown]:
+    def _ranked_again(
+        self, queries: Sequence[Query], options: SearchOptions, say: Callable[[Sequence[str]], None]
+    ) -> Sequence[Ranking]:
+        ranked = self.rank(queries, options)
+        say(ranked.notices)
+        return ranked.rankings
+
+    def _shown(
+        self, rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions, say: Callable[[str], None]
+    ) -> list[Shown]:
         """What is shown of each ranking."""
         search = self.settings.search
-        if "dense" not in ranked.legs and (search.grade, search.max_distance) != (None, None):
-            self.notices.append("without the dense leg nothing passes search.grade and search.max_distance")
-        trust = self._trust(ranked, least)
-        with self._store.reading(self.generation.manifest.id), ranked.deadline.timed("results"):
-            shown = self._results.read(rankings, legs=ranked.legs, trust=trust)
+        if (search.grade, search.max_distance) != (None, None) and not any(
+            retriever(name).similarity for name in ranked.retrievers
+        ):
+            say("without the dense leg nothing passes search.grade and search.max_distance")
+        confidence = self._confidence(ranked, options, say)
+        with self.store.reading(self.generation.manifest.id), ranked.deadline.timed("results"):
+            shown = self._results(options).read(rankings, retrievers=ranked.retrievers, confidence=confidence)
         if stale := staleness([each.found for each in shown]):
-            self.notices.append(stale)
+            say(stale)
         return shown
 
-    @property
-    def _results(self) -> ResultReader:
+    def _results(self, options: SearchOptions) -> ResultReader:
         return ResultReader(
             self.generation,
             self.indexes,
             self.settings,
-            fetched=self._store.fetched,
-            encoder=lambda: self._ranker.encoder,
-            graph=lambda: self._ranker.graph,
+            options,
+            fetched=self.store.fetched,
+            encoder=lambda: self.ranker.models.encoder,
         )
 
     def _answer(
@@ -144,59 +162,58 @@ class Searcher:
         attempts: tuple[Attempt, ...],
         *,
         at: int,
-        ranked: Ranked,
-        timings: Mapping[str, float],
-        deadline: Mapping[str, Json] | None,
+        batch: _Batch,
     ) -> Answer:
         """The answer to the question at this place of its batch."""
-        mute = self._silent(question.query, ranked.legs)
+        ranked = batch.ranked
+        mute = self._silent(question.query, ranked.retrievers)
         return Answer(
             question=question,
             results=shown.results,
             unit=ranked.unit,
-            strategies_used=tuple(leg for leg in ranked.legs if leg not in mute),
+            strategies_used=tuple(name for name in ranked.retrievers if name not in mute),
             strategies_skipped={**ranked.skipped, **mute},
             fusion_method=ranked.fusion_method,
-            pipeline=ranked.pipeline,
+            pipeline=str(ranked.pipeline),
             generation=self.generation.manifest.id,
-            timings_ms=timings,
-            matches=partial(_matches, self.indexes.analyzer, ranking.query.text),
+            timings_ms=batch.timings,
+            matches=partial(_matches, self.indexes, ranking.query.text),
             reranked=ranked.reranker is not None,
             confidence=shown.confidence,
-            deadline=deadline,
+            deadline=batch.deadline,
             attempts=attempts,
             trace=ranking.trace,
             spent=shown.spent,
             stages=tuple((step.name, len(step.rankings[at].hits)) for step in ranked.steps),
+            similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
+            notices=batch.notices,
         )
 
-    def _most(self, ranked: Ranked, asked: _Asked) -> int:
+    def _most(self, ranked: Ranked, options: SearchOptions) -> int:
         """How many results there can be at most."""
         generation, settings = self.generation, self.settings
-        limits = [asked["k"], len(generation.records if asked["unit"] == "record" else generation.chunks)]
-        if settings.search.engine == "naive":
-            limits.append(settings.search.similarity_top_k or asked["k"])
+        limits = [options.k, len(generation.records if options.unit == "record" else generation.chunks)]
+        if options.dense_only:
+            limits.append(settings.search.similarity_top_k or options.k)
         if ranked.reranker is not None:
-            limits.append(settings.rerank.keep or asked["k"])
+            limits.append(settings.rerank.keep or options.k)
         return min(limits)
 
     def read(self, requests: Sequence[Request]) -> list[Question]:
-        """What the requests come to: their control tags, files and filters read.
+        """Return what the requests come to: their control tags, files and filters read.
 
         Raises:
             UsageError: one of them cannot be understood.
         """
         reader = RequestReader(self.generation, file_tokens=self.settings.search.file_tokens)
-        with self._store.reading(self.generation.manifest.id):
-            questions = [reader.read(request) for request in requests]
-        self.notices += [notice for question in questions for notice in question.notices]
-        return questions
+        with self.store.reading(self.generation.manifest.id):
+            return [reader.read(request) for request in requests]
 
     def _check(self, requests: Sequence[Request]) -> None:
-        """Holds requests to what the configuration demands of them.
+        """Hold requests to what the configuration demands of them.
 
         Raises:
-            UsageError: a tenant is required and none is named, or a request has too many texts.
+            UsageError: a tenant is required and none is named, or a request has too many variants.
         """
         search = self.settings.search
         for request in requests:
@@ -207,64 +224,58 @@ class Searcher:
                 message = f"query {request.id!r} has {len(request.also)} other texts, more than search.max_also"
                 raise UsageError(message, hint=f"give at most {search.max_also}, or raise it")
 
-    def rank(
-        self, queries: Sequence[Query], *, k: int, mode: Mode, unit: Unit = "record", rerank: bool | None = None
-    ) -> Ranked:
-        """A ranking of each query, in order, all legs run over the whole batch.
+    def rank(self, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:
+        """Return a ranking of each query, in order, all retrievers run over the whole batch.
 
-        What is configured reads the first hits of a hybrid search again; `rerank` says whether it does in any mode.
-        Steps for which `search.deadline_ms` leaves no time are left out.
+        Steps for which the deadline leaves no time are skipped. `edit` changes the pipeline before it runs.
 
         Raises:
             UsageError: a query is empty, or `k` is below 1.
-            Unavailable: a step that is needed cannot run: the only leg, or a reranker that was asked for.
+            Unavailable: a step that is needed cannot run: the only retriever, or a reranker that was asked for.
         """
-        with self._store.reading(self.generation.manifest.id):
-            return self._ranker.rank(queries, k=k, mode=mode, unit=unit, rerank=rerank)
+        with self.store.reading(self.generation.manifest.id):
+            return self.ranker.rank(queries, options, edit)
 
-    def pipeline(self, legs: Sequence[str], *, k: int, unit: Unit) -> tuple[list[Stage], str]:
-        """The stages that rank by these legs, for queries that were encoded, and the fusion formula."""
-        return self._ranker.pipeline(legs, k=k, unit=unit)
-
-    def encode(self, queries: Sequence[Query]) -> None:
-        """Turns queries to vectors, for the dense leg to find.
-
-        Raises:
-            Unavailable: the model is not on this machine.
-        """
-        self._ranker.encode(queries)
+    def pipeline(self, options: SearchOptions) -> Pipeline:
+        """Return the pipeline that answers under these options, as if every step could run."""
+        return self.ranker.pipeline(options)
 
     def score_card(self, ranked: Ranked) -> dict[str, Json]:
-        """All that decides what a score of this ranking means: two of the same card are worth the same."""
-        return self._ranker.score_card(ranked)
+        """Return all that decides what a score of this ranking means: two of the same card are worth the same."""
+        return self.ranker.score_card(ranked)
 
-    def under(self, settings: Settings, bm25: Index | None = None) -> Searcher:
-        """The same generation answering under other settings, and from another BM25 index where one is given."""
-        sibling = copy(self)
-        sibling._ranker = self._ranker.under(settings, bm25)  # noqa: SLF001  its own kind
-        return sibling
+    def _confidence(self, ranked: Ranked, options: SearchOptions, say: Callable[[str], None]) -> Confidence | None:
+        """The calibration that these scores have; a notice if it was measured on another generation."""
+        found = Confidence.of(self.store.calibration, self.score_card(ranked), options.min_confidence, say)
+        if found and found.calibration.generation != self.generation.manifest.id:
+            known = found.calibration.generation
+            say(f"confidence was measured on generation {known}: retrieve eval --gold FILE --calibrate")
+        return found
 
-    def _trust(self, ranked: Ranked, least: float | None) -> Trust | None:
-        """The calibration that these scores have, and a word where it was measured on another generation."""
-        trust = Trust.of(self._store.calibration, self.score_card(ranked), least, self.notices.append)
-        if trust and trust.calibration.generation != self.generation.manifest.id:
-            known = trust.calibration.generation
-            self.notices.append(f"confidence was measured on generation {known}: retrieve eval --gold FILE --calibrate")
-        return trust
-
-    def _silent(self, query: Query, legs: Sequence[str]) -> dict[str, str]:
-        """Legs that ran and could say nothing about this query."""
-        if "bm25" in legs and not self.indexes.analyzer.terms(query.text):
-            return {"bm25": "the query has no words besides stop words"}
-        return {}
+    def _silent(self, query: Query, retrievers: Sequence[str]) -> dict[str, str]:
+        """Retrievers that ran and could say nothing about this query: those that compare terms, if it has none."""
+        analyzers = {name: retriever(name).analyzer(self.indexes[name]) for name in retrievers}
+        return {
+            name: "the query has no words besides stop words"
+            for name, analyzer in analyzers.items()
+            if analyzer is not None and not analyzer.terms(query.text)
+        }
 
     def _timings(self, queries: int, **seconds: float) -> dict[str, float]:
         each = 1000.0 / max(queries, 1)
-        timings = {"open": self._ranker.opened * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
+        timings = {"open": self.ranker.opened * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
         return {name: round(value, 3) for name, value in {**timings, "total": sum(timings.values())}.items()}
 
 
-def _matches(analyzer: Analyzer, query: str, text: str) -> list[tuple[int, int]]:
+def replace_retrievers(options: SearchOptions, retrievers: tuple[str, ...]) -> SearchOptions:
+    """Return the options for a request that names its own retrievers, if it names any."""
+    from dataclasses import replace
+
+    return replace(options, retrievers=retrievers) if retrievers else options
+
+
+def _matches(indexes: Indexes, query: str, text: str) -> list[tuple[int, int]]:
     """Spans of the words of `text` that share a term with the query."""
+    analyzer: Analyzer = indexes.analyzer
     wanted = set(analyzer.terms(query))
     return [(start, end) for start, end, terms in analyzer.spans(text) if wanted.intersection(terms)]

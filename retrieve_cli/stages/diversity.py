@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Evidence, Hit, Json, Ranking
+from retrieve_cli.contracts import Evidence, Hit, Json, Kind, Ranking
 from retrieve_cli.stages.fusion import minmax
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Cap:
 
     name: str
     most: int
-    kind: Callable[[Hit], Hashable]
+    kind_of: Callable[[Hit], Hashable] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.name} {self.most}"
@@ -55,7 +55,7 @@ def capped(hits: Iterable[Hit], caps: Sequence[Cap], *, keep: int) -> tuple[list
     for hit in hits:
         if len(kept) == keep:
             break
-        kinds = [(at, kind) for at, cap in enumerate(caps) if (kind := cap.kind(hit)) is not None]
+        kinds = [(at, kind) for at, cap in enumerate(caps) if (kind := cap.kind_of(hit)) is not None]
         full = next((caps[at] for at, kind in kinds if counts[at, kind] >= caps[at].most), None)
         if full is not None:
             cut.append({"id": hit.id, "why": str(full)})
@@ -65,31 +65,33 @@ def capped(hits: Iterable[Hit], caps: Sequence[Cap], *, keep: int) -> tuple[list
     return kept, cut
 
 
-def told(trace: Mapping[str, Json], cut: Sequence[Json]) -> dict[str, Json]:
-    """The trace with the hits that caps have cut, those that earlier ones cut included."""
+def with_cut_hits(trace: Mapping[str, Json], cut: Sequence[Json]) -> dict[str, Json]:
+    """Return the trace with the hits that caps have cut, those that earlier ones cut included."""
     before = trace.get("diversity", {})
     return {**trace, "diversity": {**before, "cut": [*before.get("cut", ()), *cut]}}
 
 
+@dataclass(frozen=True, slots=True)
 class Limit:
-    """The stage that hands on the first hits that fill no cap; it changes neither order nor scores."""
+    """The stage that passes on the first `keep` hits that fill no cap; it changes neither order nor scores."""
 
-    def __init__(self, caps: Sequence[Cap], *, keep: int) -> None:
-        """`keep` is how many hits are handed on."""
-        self._caps = tuple(caps)
-        self._keep = keep
+    caps: tuple[Cap, ...]
+    keep: int
+    kind: ClassVar[Kind] = "cut"
+    rescores: ClassVar[bool] = False
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         return [self._limit(ranking) for ranking in rankings]
 
     def _limit(self, ranking: Ranking) -> Ranking:
-        kept, cut = capped(ranking.hits, self._caps, keep=self._keep)
-        return Ranking(ranking.query, tuple(kept), told(ranking.trace, cut))
+        kept, cut = capped(ranking.hits, self.caps, keep=self.keep)
+        return Ranking(ranking.query, tuple(kept), with_cut_hits(ranking.trace, cut))
 
     def __str__(self) -> str:
-        return f"limit({', '.join(map(str, self._caps))})"
+        return f"limit({', '.join(map(str, self.caps))})"
 
 
+@dataclass(frozen=True, slots=True)
 class Mmr:
     """Maximal marginal relevance: what is like a hit chosen before it comes later (Carbonell, Goldstein 1998).
 
@@ -99,12 +101,14 @@ class Mmr:
     before, the similarity (`normalized`) and the penalty for a similarity of 1 (`weight`), and so still adds up.
     """
 
-    def __init__(self, vectors_of: Callable[[Rows], Vectors], *, trade_off: float, keep: int) -> None:
-        """`vectors_of` gives chunk rows as (n, dim) float32 unit vectors; `trade_off` is the paper's lambda, above 0
-        and up to 1, all relevance; `keep` hits are chosen from those that come in."""
-        self._vectors_of = vectors_of
-        self._trade_off = trade_off
-        self._keep = keep
+    vectors_of: Callable[[Rows], Vectors] = field(compare=False, repr=False)
+    """Chunk rows to (n, dim) float32 unit vectors."""
+    trade_off: float
+    """The paper's lambda, above 0 and up to 1, all relevance."""
+    keep: int
+    """How many hits are chosen from those that come in."""
+    kind: ClassVar[Kind] = "cut"
+    rescores: ClassVar[bool] = True
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         return [self._diversify(ranking) for ranking in rankings]
@@ -114,10 +118,10 @@ class Mmr:
             return ranking
         scores = np.array([hit.score for hit in ranking.hits], np.float64)
         low, high = float(scores.min()), float(scores.max())
-        vectors = self._vectors_of(np.array([hit.row for hit in ranking.hits], np.int64)).astype(np.float64)
+        vectors = self.vectors_of(np.array([hit.row for hit in ranking.hits], np.int64)).astype(np.float64)
         relevance = minmax(scores, low=low, high=high)
-        chosen, alike = marginal(relevance, vectors, trade_off=self._trade_off, keep=self._keep)
-        penalty = (1.0 - self._trade_off) / self._trade_off * (high - low)
+        chosen, alike = marginal(relevance, vectors, trade_off=self.trade_off, keep=self.keep)
+        penalty = (1.0 - self.trade_off) / self.trade_off * (high - low)
         # What rounds must not let a score rise from one place to the next.
         lowered = np.minimum.accumulate(scores[chosen] - penalty * alike).tolist()
         moved = [
@@ -128,7 +132,7 @@ class Mmr:
         return Ranking.again(ranking.query, moved, trace=ranking.trace)
 
     def __str__(self) -> str:
-        return f"mmr({self._trade_off:g})"
+        return f"mmr({self.trade_off:g})"
 
 
 def marginal(relevance: Floats, vectors: Floats, *, trade_off: float, keep: int) -> tuple[Rows, Floats]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from retrieve_cli.contracts import Evidence, Hit, Ranking
+from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
 from retrieve_cli.stages.retrieve import Layout
 
 
@@ -20,6 +21,7 @@ class Found:
     """How it was reached, for people."""
 
 
+@dataclass(frozen=True, slots=True)
 class Expand:
     """Lays scores of paths on the scale of the ranking: `floor + (top - floor) * score`, where the floor is the score
     at a rank, and gives each record the better one of that and its own. Where all hits are worth the same, what they
@@ -29,22 +31,18 @@ class Expand:
     reranker, which would bury what the text of a record does not say.
     """
 
-    def __init__(
-        self,
-        walk: Callable[[Sequence[tuple[int, float]]], list[Found]],
-        layout: Layout,
-        *,
-        seeds: int,
-        floor: int,
-        name: str,
-    ) -> None:
-        """`walk` takes records with scores from 0 to 1; `seeds` hits start it; `floor` is the rank whose score is where
-        scores of paths begin; `name` is its expression."""
-        self._walk = walk
-        self._layout = layout
-        self._seeds = seeds
-        self._floor = floor
-        self._name = name
+    walk: Callable[[Sequence[tuple[int, float]]], list[Found]] = field(compare=False, repr=False)
+    """Records with scores from 0 to 1 to what they lead to."""
+    layout: Layout = field(compare=False, repr=False)
+    seeds: int
+    """Hits that start the walk."""
+    floor: int
+    """The rank whose score is where scores of paths begin."""
+    depth: int
+    how: object = None
+    """What else decides where the walk leads; compared, and not looked at."""
+    kind: ClassVar[Kind] = "expand"
+    rescores: ClassVar[bool] = True
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         return [self._expand(ranking) for ranking in rankings]
@@ -54,13 +52,13 @@ class Expand:
         if not hits:
             return ranking
         top = hits[0].score
-        span = top - hits[min(self._floor, len(hits)) - 1].score or abs(top) or 1.0
+        span = top - hits[min(self.floor, len(hits)) - 1].score or abs(top) or 1.0
         floor = top - span
         best: dict[int, float] = {}
-        for hit in hits[: self._seeds]:
+        for hit in hits[: self.seeds]:
             best.setdefault(hit.record, (hit.score - floor) / span)
         allowed = ranking.query.records
-        found = {each.record: each for each in self._walk(list(best.items()))}
+        found = {each.record: each for each in self.walk(list(best.items()))}
         if allowed is not None:
             found = {record: each for record, each in found.items() if allowed[record]}
         known = {hit.record for hit in hits}
@@ -78,10 +76,10 @@ class Expand:
         return replace(hit, score=score, evidence=(*hit.evidence, why), path=found.path)
 
     def _new(self, found: Found, floor: float, span: float) -> Hit:
-        row = int(self._layout.starts[found.record])
+        row = int(self.layout.starts[found.record])
         score = floor + span * found.score
         why = Evidence("graph", None, found.score, score, 1.0)
-        return Hit(self._layout.chunk_id(row), row, found.record, score, (why,), path=found.path)
+        return Hit(self.layout.chunk_id(row), row, found.record, score, (why,), path=found.path)
 
     def __str__(self) -> str:
-        return self._name
+        return f"expand({self.seeds} seeds, {self.depth} steps)"

@@ -1,4 +1,4 @@
-"""Formulas that turn several legs' scores into one. Pure functions over arrays; one column a candidate."""
+"""Formulas that turn the scores of several retrievers into one. Pure functions over arrays; one column a candidate."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Normalization = Literal["zscore", "zscore_candidates", "minmax"]
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How several legs are made one: all that decides the fused score of a candidate."""
+    """How several retrievers are made one: all that decides the fused score of a candidate."""
 
     method: Method = "weighted"
     normalization: Normalization = "zscore"
-    """Of the weighted sum: by mean and deviation over all rows, or over the leg's list, or by the list's ends."""
+    """Of the weighted sum: by mean and deviation over all rows, or over the retriever's list, or by the list's ends."""
     rrf_k: float = 60.0
     weights: Mapping[str, float] = field(default_factory=dict)
-    """By leg; one that is not named weighs 1."""
+    """By retriever; one that is not named weighs 1."""
 
-    def weight(self, leg: str) -> float:
+    def weight(self, retriever: str) -> float:
         """Reciprocal ranks are weighted only by being listed, as the paper has it."""
-        return 1.0 if self.method == "rrf" else self.weights.get(leg, 1.0)
+        return 1.0 if self.method == "rrf" else self.weights.get(retriever, 1.0)
 
     @property
     def over_all_rows(self) -> bool:
@@ -60,7 +60,7 @@ def minmax(scores: Floats, *, low: float, high: float) -> Floats:
 
 
 def weighted_sum(contributions: Floats, weights: Floats) -> Floats:
-    """(legs, m) contributions and (legs,) weights to (m,) fused scores."""
+    """Return fused scores (m,) from contributions (retrievers, m) and weights (retrievers,)."""
     return weights @ contributions
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Hit, Json, Ranking, Stage
-from retrieve_cli.stages.diversity import capped, per_group as capped_by_group
+from retrieve_cli.contracts import Hit, Json, Kind, Ranking, Stage
+from retrieve_cli.stages.diversity import Cap, capped, per_group as capped_by_group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +30,7 @@ class _Group:
     """Hits, of which several may be of one record."""
 
 
+@dataclass(frozen=True, slots=True)
 class Gate:
     """Searches everything, chooses by query the groups whose records stood out there, and searches again in those.
 
@@ -39,53 +40,67 @@ class Gate:
     the minimum, others of the first pass follow them, their scores lowered to the last one's where they are higher.
     """
 
-    def __init__(
-        self,
-        first: Stage,
-        second: Stage,
-        *,
-        groups: NDArray[np.int32],
-        names: Sequence[str],
-        candidates: int,
-        top_groups: int,
-        keep: int,
-        per_group: int | None = None,
-        min_results: int = 0,
-    ) -> None:
-        """`groups` (records,) int32 has each record's place in `names`, -1 for none. `candidates` hits of the first
-        pass choose `top_groups` groups; `keep` hits are handed on, of one group `per_group` at most and, if the first
-        pass has as many to offer, `min_results` at least."""
-        self._first = first
-        self._second = second
-        self._places = np.where(groups < 0, len(names), groups).astype(np.int32)
-        self._names: tuple[str | None, ...] = (*names, None)
-        self._candidates = candidates
-        self._top_groups = top_groups
-        self._keep = keep
-        self._caps = () if per_group is None else (capped_by_group(per_group, groups),)
-        self._min_results = min(min_results, keep)
+    first: Stage
+    second: Stage
+    groups: NDArray[np.int32] = field(compare=False, repr=False)
+    """(records,) int32, each record's place in `names`, -1 for none."""
+    names: Sequence[str] = field(compare=False, repr=False)
+    candidates: int
+    """Hits of the first pass that choose groups."""
+    top_groups: int
+    keep: int
+    """Hits that are passed on."""
+    per_group: int | None = None
+    """The most of one group."""
+    min_results: int = 0
+    """The fewest, if the first pass has as many to offer."""
+    rescores: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> Kind:
+        return self.second.kind
+
+    @property
+    def inner(self) -> Stage:
+        return self.second
+
+    def wrapping(self, edit: Callable[[Stage], Stage]) -> Gate:
+        return replace(self, first=edit(self.first), second=edit(self.second))
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
-        looked = [ranking.first(self._candidates) for ranking in self._first(rankings)]
+        looked = [ranking.first(self.candidates) for ranking in self.first(rankings)]
         groups = [self._groups_of(ranking.hits) for ranking in looked]
-        narrow = [at for at, seen in enumerate(groups) if len(seen) > self._top_groups]
+        narrow = [at for at, seen in enumerate(groups) if len(seen) > self.top_groups]
         masks = self._masks([(looked[at], groups[at]) for at in narrow])
         asked = [
             replace(rankings[at], query=replace(rankings[at].query, records=mask))
             for at, mask in zip(narrow, masks, strict=True)
         ]
-        again = dict(zip(narrow, self._second(asked) if asked else [], strict=True))
+        again = dict(zip(narrow, self.second(asked) if asked else [], strict=True))
         return [self._answer(*each, again.get(at)) for at, each in enumerate(zip(looked, groups, strict=True))]
+
+    @property
+    def _places(self) -> NDArray[np.int32]:
+        """(records,) int32, each record's place among the names and, behind them, of those without a group."""
+        return np.where(self.groups < 0, len(self.names), self.groups).astype(np.int32)
+
+    @property
+    def _caps(self) -> tuple[Cap, ...]:
+        return () if self.per_group is None else (capped_by_group(self.per_group, self.groups),)
+
+    def _named(self, place: int) -> str | None:
+        return self.names[place] if place < len(self.names) else None
 
     def _groups_of(self, hits: Sequence[Hit]) -> list[_Group]:
         """The groups of a first pass's hits, best first."""
         if not hits:
             return []
         best: dict[int, list[float]] = {}
+        places = self._places
         counts: dict[int, int] = {}
         records: set[int] = set()
         for hit in hits:
-            place = int(self._places[hit.record])
+            place = int(places[hit.record])
             counts[place] = counts.get(place, 0) + 1
             if hit.record not in records:  # a long document is one witness
                 records.add(hit.record)
@@ -97,15 +112,16 @@ class Gate:
     def _masks(self, chosen: Sequence[tuple[Ranking, Sequence[_Group]]]) -> list[Mask]:
         """The records that each second search is for: of the chosen groups, as far as its filter lets them be found."""
         shared: dict[tuple[int, frozenset[int]], Mask] = {}
+        all_places = self._places
         masks = []
         for ranking, groups in chosen:
             allowed = ranking.query.records
-            places = frozenset(group.place for group in groups[: self._top_groups])
+            places = frozenset(group.place for group in groups[: self.top_groups])
             key = (id(allowed), places)
             if key not in shared:  # a mask for each query of a large batch would fill the memory
-                flags = np.zeros(len(self._names), np.bool_)
+                flags = np.zeros(len(self.names) + 1, np.bool_)
                 flags[list(places)] = True
-                mask = flags[self._places]
+                mask = flags[all_places]
                 shared[key] = mask if allowed is None else mask & allowed
             masks.append(shared[key])
         return masks
@@ -113,12 +129,12 @@ class Gate:
     def _answer(self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None) -> Ranking:
         """What both passes come to; the first alone where there was no second."""
         found = looked.hits if again is None else again.hits
-        kept, _ = capped(found, self._caps, keep=self._keep)
+        kept, _ = capped(found, self._caps, keep=self.keep)
         filled: list[Hit] = []
-        if again is not None and len(kept) < self._min_results:
+        if again is not None and len(kept) < min(self.min_results, self.keep):
             had = {hit.id for hit in found}
             rest = [hit for hit in looked.hits if hit.id not in had]
-            more, _ = capped([*kept, *rest], self._caps, keep=self._min_results)
+            more, _ = capped([*kept, *rest], self._caps, keep=min(self.min_results, self.keep))
             filled = _below(kept, more[len(kept) :])
         gate = self._account(looked, groups, again, len(filled))
         return Ranking.again(looked.query, [*kept, *filled], trace={**looked.trace, "gate": gate})
@@ -127,10 +143,10 @@ class Gate:
         self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None, filled: int
     ) -> dict[str, Json]:
         """What the gate has to say: what it saw, what it chose, what it cost."""
-        chosen = groups[: self._top_groups]
+        chosen = groups[: self.top_groups]
         searched = None if again is None else again.query.records
         told = [
-            {"group": self._names[each.place], "score": each.worth, "candidates": each.candidates} for each in chosen
+            {"group": self._named(each.place), "score": each.worth, "candidates": each.candidates} for each in chosen
         ]
         return {
             "candidates": len(looked.hits),
@@ -143,7 +159,7 @@ class Gate:
         }
 
     def __str__(self) -> str:
-        return f"gate({self._candidates} > {self._top_groups} groups, {self._second})"
+        return f"gate({self.candidates} > {self.top_groups} groups, {self.second})"
 
 
 def noise_of(scores: Sequence[float]) -> float:

@@ -2,12 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
+from typing import ClassVar
 
-from retrieve_cli.contracts import Evidence, Hit, Query, Ranking, Unit
-from retrieve_cli.stages.diversity import Cap, capped, told
+from retrieve_cli.contracts import Evidence, Hit, Kind, Query, Ranking, Stage, Unit
+from retrieve_cli.stages.diversity import Cap, capped, with_cut_hits
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The stage that ranks each of a query's texts by `first` and makes one ranking of them."""
+
+    first: Stage
+    unit: Unit
+    rrf_k: float
+    keep: int
+    """Hits that are passed on."""
+    per_text: int | None = None
+    kind: ClassVar[Kind] = "merge"
+    rescores: ClassVar[bool] = True
+
+    @property
+    def inner(self) -> Stage:
+        return self.first
+
+    def wrapping(self, edit: Callable[[Stage], Stage]) -> Merge:
+        return replace(self, first=edit(self.first))
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        found = iter(self.first([Ranking(text) for ranking in rankings for text in texts_of(ranking.query)]))
+        return [self._merged(ranking.query, [next(found) for _ in texts_of(ranking.query)]) for ranking in rankings]
+
+    def _merged(self, query: Query, rankings: Sequence[Ranking]) -> Ranking:
+        if not query.also:
+            return rankings[0]
+        return merge(query, rankings, unit=self.unit, rrf_k=self.rrf_k, keep=self.keep, per_query=self.per_text)
+
+    def __str__(self) -> str:
+        return f"{self.first} > merge"
+
+
+def texts_of(query: Query) -> list[Query]:
+    """Return the query's own text and its variants, each as a query of its own with the id and filter of the query."""
+    return [replace(each, id=query.id, also=(), records=query.records) for each in (query, *query.also)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +97,7 @@ def merge(
         for at, ranking in enumerate(rankings)
     ]
     trace = {"texts": texts}
-    return Ranking(query, tuple(kept), told(trace, cut) if cut else trace)
+    return Ranking(query, tuple(kept), with_cut_hits(trace, cut) if cut else trace)
 
 
 def _by_unit(rankings: Sequence[Ranking], unit: Unit) -> dict[int, list[_Found]]:

@@ -1,16 +1,16 @@
-"""What several legs know of a query's candidates, gathered once: fusing them another way asks nobody again."""
+"""What several retrievers know of a query's candidates, gathered once: fusing them another way asks nobody again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates
 from retrieve_cli.stages.fusion import Fusion, minmax, reciprocal_rank, zscore
-from retrieve_cli.stages.retrieve import Leg
+from retrieve_cli.stages.retrieve import Account
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,40 +21,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """The union of the legs' candidates for one query, with every leg's account of each of them."""
+    """The union of the retrievers' candidates for one query, with what every retriever says of each of them."""
 
     rows: Rows
     """(m,) int64, ascending."""
     ranks: NDArray[np.int64]
-    """(legs, m) from 1; 0 where the leg did not list it."""
+    """(retrievers, m) from 1; 0 if the retriever did not list it."""
     scores: Floats
-    """(legs, m) float64; a leg is asked for its score of what it did not list."""
+    """(retrievers, m) float64; a retriever is asked for its score of what it did not list."""
     lists: Sequence[Candidates]
-    """By leg, what it found."""
-
-    def cut(self, depth: int) -> Pool:
-        """The pool of the same legs, asked for `depth` candidates at most."""
-        ranks = np.where(self.ranks <= depth, self.ranks, 0)
-        kept = ranks.any(axis=0)
-        lists = [replace(each, rows=each.rows[:depth], scores=each.scores[:depth]) for each in self.lists]
-        return Pool(self.rows[kept], ranks[:, kept], self.scores[:, kept], lists)
+    """By retriever, what it found."""
 
     def contributions(self, fusion: Fusion) -> Floats:
-        """(legs, m): what each leg says of each candidate, on a scale that the legs share; not weighted yet."""
+        """Return what each retriever says of each candidate, (retrievers, m), on one scale and not weighted yet."""
         if fusion.method == "rrf":
             return reciprocal_rank(self.ranks, k=fusion.rrf_k)
         parts = [_normalized(*each, fusion) for each in zip(self.scores, self.lists, strict=True)]
         return np.array(parts).reshape(self.scores.shape)
 
 
-def gather(legs: Sequence[Leg], queries: Sequence[Any], lists: Sequence[Candidates]) -> Pool:
-    """The pool of one query from what each leg found for it; `queries` are what each leg was asked."""
+def gather(accounts: Sequence[Account]) -> Pool:
+    """Return the pool of one query from each retriever's account of it."""
+    lists = [account.candidates for account in accounts]
     rows = _union([found.rows for found in lists])
-    asked = zip(legs, queries, lists, strict=True)
     return Pool(
         rows=rows,
         ranks=np.array([_ranks(found, rows) for found in lists]),
-        scores=np.array([_scores(leg, query, found, rows) for leg, query, found in asked], np.float64),
+        scores=np.array([_scores(account, rows) for account in accounts], np.float64),
         lists=lists,
     )
 
@@ -77,17 +70,17 @@ def _union(lists: Sequence[Rows]) -> Rows:
 
 
 def _ranks(found: Candidates, rows: Rows) -> NDArray[np.int64]:
-    """Rank from 1 of each of `rows` in the leg's list, 0 where it is not listed."""
+    """Rank from 1 of each of `rows` in the retriever's list, 0 if it is not listed."""
     ranks = np.zeros(len(rows), np.int64)
     ranks[np.searchsorted(rows, found.rows)] = np.arange(1, len(found.rows) + 1)
     return ranks
 
 
-def _scores(leg: Leg, query: Any, found: Candidates, rows: Rows) -> Floats:
-    """The leg's score of each of `rows`: from its list where it is there, asked for where it is not."""
+def _scores(account: Account, rows: Rows) -> Floats:
+    """The retriever's score of each of `rows`: from its list if it is there, asked for if it is not."""
     scores = np.full(len(rows), np.nan)
-    scores[np.searchsorted(rows, found.rows)] = found.scores
+    scores[np.searchsorted(rows, account.candidates.rows)] = account.candidates.scores
     missing = np.isnan(scores)
     if missing.any():
-        scores[missing] = leg.score(query, rows[missing])
+        scores[missing] = account.score(rows[missing])
     return scores

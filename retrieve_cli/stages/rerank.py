@@ -1,14 +1,14 @@
-"""The stage that reads the first hits again, query and text together, and puts them in a better order."""
+"""The stage that reranks the first hits: query and text are read together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from retrieve_cli.contracts import Hit, Query, Ranking, Reranked
+from retrieve_cli.contracts import Hit, Kind, Query, Ranking, Reranked
 from retrieve_cli.stages.fusion import zscore
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Separable(Reader, Protocol):
         """(n,) what `read` says of a list of hits, from what was seen of each."""
 
 
+@dataclass(frozen=True, slots=True)
 class Rerank:
     """Mixes what a reranker says of the first hits with what retrieval said, on retrieval's scale.
 
@@ -50,43 +51,38 @@ class Rerank:
     still means what it meant before. Hits that were not read follow those that were, in the order they had.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        *,
-        depth: int,
-        keep: int,
-        interpolate: float,
-        min_score: float | None = None,
-    ) -> None:
-        """`depth` hits are read and `keep` handed on, of those that were read only such as have the reader's
-        `min_score` where there is one."""
-        self._reader = reader
-        self._depth = depth
-        self._keep = keep
-        self._interpolate = interpolate
-        self._min_score = min_score
+    reader: Reader = field(compare=False, repr=False)
+    name: str
+    depth: int
+    """Hits that are read."""
+    keep: int
+    """Hits that are passed on."""
+    interpolate: float
+    min_score: float | None = None
+    """What the reader has to give a hit for it to stay; hits that were not read have not shown that they do."""
+    kind: ClassVar[Kind] = "rerank"
+    rescores: ClassVar[bool] = False
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         return [self._rerank(ranking) for ranking in rankings]
 
     def _rerank(self, ranking: Ranking) -> Ranking:
-        read, rest = ranking.hits[: self._depth], ranking.hits[self._depth :]
+        read, rest = ranking.hits[: self.depth], ranking.hits[self.depth :]
         if not read:
             return ranking
-        scores = np.asarray(self._reader.read(ranking.query, read), np.float64)
+        scores = np.asarray(self.reader.read(ranking.query, read), np.float64)
         retrieved = np.array([hit.score for hit in ranking.hits], np.float64)
-        mixed, stays = rescored(retrieved, scores, interpolate=self._interpolate, min_score=self._min_score)
+        mixed, stays = rescored(retrieved, scores, interpolate=self.interpolate, min_score=self.min_score)
         why = [
-            Reranked(self._reader.name, rank, hit.score, float(own))
+            Reranked(self.name, rank, hit.score, float(own))
             for rank, (hit, own) in enumerate(zip(read, scores, strict=True), 1)
         ]
         again = zip(ranking.hits, mixed.tolist(), [*why, *(hit.reranked for hit in rest)], stays, strict=True)
         moved = [replace(hit, score=score, reranked=how) for hit, score, how, stay in again if stay]
-        return Ranking.again(ranking.query, moved, trace=ranking.trace).first(self._keep)
+        return Ranking.again(ranking.query, moved, trace=ranking.trace).first(self.keep)
 
     def __str__(self) -> str:
-        return f"{self._reader.name}@{self._depth}"
+        return f"{self.name}@{self.depth}"
 
 
 def rescored(

@@ -1,18 +1,21 @@
-"""Asking one leg: an index, how a query is put to it, and how many candidates it is asked for."""
+"""The stage that asks one retriever: its index, how a query is put to it, and how many candidates it is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Ranking, Unit
+from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Kind, Ranking, Unit
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.stages.fusion import highest
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
+
+Q = TypeVar("Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,47 +35,107 @@ class Layout:
         return bool(np.all(self.starts[records + 1] - self.starts[records] == 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """One index as a pipeline sees it: it speaks of records or of chunks, whichever the ranking is made of."""
+class NotAsked(Unavailable):
+    """A retriever could not be asked."""
 
-    name: str
-    index: Index
-    prepare: Callable[[Sequence[str]], Sequence[Any]]
-    """Query texts to what the index takes: vectors for dense, the texts themselves for BM25."""
-    layout: Layout
-    unit: Unit
-    """What is ranked."""
-    depth: int
+    def __init__(self, retriever: str, why: Unavailable) -> None:
+        super().__init__(why.message, hint=why.hint)
+        self.retriever = retriever
+        self.why = why
 
-    def find(self, prepared: Sequence[Any], within: Sequence[Mask | None] | None = None) -> list[Candidates]:
-        """The leg's `depth` best records or chunks for each query; `within` says by query of which records.
 
-        `before` and `after` count what the index finds: records where it only knows those.
-        """
-        allowed = None if within is None else self._allowed(within)
-        found = self.index.search(prepared, depth=self.depth, starts=self._groups, allowed=allowed)
-        return [self._as_chunks(candidates) for candidates in found] if self._spreads else found
-
-    def score(self, query: Any, rows: Rows) -> Vectors:
-        """The leg's score for each of the given records or chunks, listed or not."""
-        rows = self.layout.record_of(rows) if self._spreads else rows
-        return self.index.score(query, rows, starts=self._groups)
-
-    def best_chunks(self, query: Any, records: Rows) -> Rows:
-        """The chunk row that this leg likes best in each record; the first one where it only knows records."""
-        firsts = self.layout.starts[records]
-        if self.index.unit == "record" or self.layout.single(records):
-            return firsts
-        best = [
-            first + int(np.argmax(self.index.score(query, np.arange(first, end))))
-            for first, end in zip(firsts, self.layout.starts[records + 1], strict=True)
-        ]
-        return np.array(best, np.int64)
+class Account(Protocol):
+    """What one retriever has to say of one query."""
 
     @property
-    def _groups(self) -> Rows | None:
+    def candidates(self) -> Candidates:
+        """What it listed, records or chunks, whichever are ranked."""
+
+    def score(self, rows: Rows) -> Vectors:
+        """Return its score for each of some records or chunks, listed or not."""
+
+    def best_chunks(self, records: Rows) -> Rows:
+        """Return the chunk row that it likes best in each record; the first one if it only knows records."""
+
+
+class Retrieval(Protocol):
+    """A retriever asked to some depth, whatever it is asked with."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def unit(self) -> Unit:
+        """What is ranked."""
+
+    @property
+    def row_unit(self) -> Unit:
+        """What a row of its index stands for."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a server most of the time, so that others may run meanwhile."""
+
+    def ask(self, texts: Sequence[str], within: Sequence[Mask | None] | None = None) -> Sequence[Account]:
+        """Return the account of each query; `within` says by query which records may be found.
+
+        Raises:
+            NotAsked: its model or server is not available.
+        """
+
+    def at_depth(self, depth: int) -> Retrieval:
+        """Return the same retriever asked to another depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRetrieval(Generic[Q]):
+    """A retriever's index as a pipeline sees it: it speaks of records or chunks, whichever the ranking is made of."""
+
+    name: str
+    index: Index[Q] = field(compare=False, repr=False)
+    prepare: Callable[[Sequence[str]], Sequence[Q]] = field(compare=False, repr=False)
+    """Query texts to what the index takes: vectors, term weights, or the texts themselves."""
+    layout: Layout = field(compare=False, repr=False)
+    unit: Unit
+    depth: int
+    waits: bool = field(default=False, compare=False)
+
+    @property
+    def row_unit(self) -> Unit:
+        return self.index.unit
+
+    def ask(self, texts: Sequence[str], within: Sequence[Mask | None] | None = None) -> list[IndexAccount[Q]]:
+        """Return the account of each query. `before` and `after` count what the index finds: records, if it only
+        knows those."""
+        try:
+            queries = self.prepare(texts)
+        except NotAsked:
+            raise
+        except Unavailable as error:
+            raise NotAsked(self.name, error) from error
+        allowed = None if within is None else self._allowed(within)
+        found = self.index.search(queries, depth=self.depth, starts=self.groups, allowed=allowed)
+        listed = [self._as_chunks(candidates) for candidates in found] if self.spreads else found
+        return [IndexAccount(self, *each) for each in zip(queries, listed, strict=True)]
+
+    def at_depth(self, depth: int) -> IndexRetrieval[Q]:
+        return replace(self, depth=depth)
+
+    @property
+    def groups(self) -> Rows | None:
+        """The first row of each record, if chunks are searched and records wanted."""
         return self.layout.starts if (self.index.unit, self.unit) == ("chunk", "record") else None
+
+    @property
+    def spreads(self) -> bool:
+        """Whether records are found and chunks are wanted: each chunk then has its record's score."""
+        return (self.index.unit, self.unit) == ("record", "chunk")
 
     def _allowed(self, within: Sequence[Mask | None]) -> Sequence[Mask | None]:
         """Masks of records as masks of what the index finds: rows or groups."""
@@ -83,11 +146,6 @@ class Leg:
         different = {id(mask): mask for mask in within if mask is not None}
         of_chunks = {key: np.repeat(mask, sizes) for key, mask in different.items()}
         return [of_chunks.get(id(mask)) for mask in within]
-
-    @property
-    def _spreads(self) -> bool:
-        """Whether records are found and chunks are wanted: each chunk then has its record's score."""
-        return (self.index.unit, self.unit) == ("record", "chunk")
 
     def _as_chunks(self, candidates: Candidates) -> Candidates:
         starts = self.layout.starts
@@ -103,34 +161,65 @@ class Leg:
         return f"{self.name}@{self.depth}"
 
 
-class Retrieve:
-    """The stage that ranks by one leg alone."""
+class IndexAccount(Generic[Q]):
+    """What one index has to say of one query."""
 
-    def __init__(self, leg: Leg, *, keep: int) -> None:
-        """`keep` is how many hits are handed on."""
-        self.leg = leg
-        self._keep = keep
+    __slots__ = ("_query", "_retrieval", "candidates")
+
+    def __init__(self, retrieval: IndexRetrieval[Q], query: Q, candidates: Candidates) -> None:
+        self._retrieval = retrieval
+        self._query = query
+        self.candidates = candidates
+
+    def score(self, rows: Rows) -> Vectors:
+        retrieval = self._retrieval
+        rows = retrieval.layout.record_of(rows) if retrieval.spreads else rows
+        return retrieval.index.score(self._query, rows, starts=retrieval.groups)
+
+    def best_chunks(self, records: Rows) -> Rows:
+        index, layout = self._retrieval.index, self._retrieval.layout
+        firsts = layout.starts[records]
+        if index.unit == "record" or layout.single(records):
+            return firsts
+        best = [
+            first + int(np.argmax(index.score(self._query, np.arange(first, end))))
+            for first, end in zip(firsts, layout.starts[records + 1], strict=True)
+        ]
+        return np.array(best, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieve:
+    """The stage that ranks by one retriever alone; `keep` hits are passed on."""
+
+    retrieval: Retrieval
+    keep: int
+    kind: ClassVar[Kind] = "retrieve"
+    rescores: ClassVar[bool] = False
+
+    @property
+    def retrievals(self) -> tuple[Retrieval, ...]:
+        return (self.retrieval,)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
-        prepared = self.leg.prepare([ranking.query.text for ranking in rankings])
-        found = self.leg.find(prepared, masks(rankings))
-        return [self._rank(*each) for each in zip(rankings, prepared, found, strict=True)]
+        found = self.retrieval.ask([ranking.query.text for ranking in rankings], masks(rankings))
+        return [self._rank(*each) for each in zip(rankings, found, strict=True)]
 
-    def _rank(self, ranking: Ranking, query: Any, found: Candidates) -> Ranking:
-        leg = self.leg
-        kept = highest(found.scores.astype(np.float64), self._keep)
+    def _rank(self, ranking: Ranking, account: Account) -> Ranking:
+        retrieval, found = self.retrieval, account.candidates
+        kept = highest(found.scores.astype(np.float64), self.keep)
         scores = [float(score) for score in found.scores[kept]]
         evidence = [
-            (Evidence(leg=leg.name, rank=rank, score=score, normalized=score, weight=1.0),)
+            (Evidence(source=retrieval.name, rank=rank, score=score, normalized=score, weight=1.0),)
             for rank, score in enumerate(scores, 1)
         ]
         rows = found.rows[kept]
-        chunks = leg.best_chunks(query, rows) if leg.unit == "record" else rows
-        ranked = hits(leg.layout, chunks, scores, evidence)
-        return Ranking.of(ranking.query, ranked, trace=traced(ranking, [leg], [found])).first(self._keep)
+        chunks = account.best_chunks(rows) if retrieval.unit == "record" else rows
+        ranked = hits(retrieval.layout, chunks, scores, evidence)
+        return Ranking.of(ranking.query, ranked, trace=traced(ranking, {retrieval.name: found})).first(self.keep)
 
     def __str__(self) -> str:
-        return str(self.leg)
+        return str(self.retrieval)
 
 
 def masks(rankings: Sequence[Ranking]) -> list[Mask | None] | None:
@@ -139,13 +228,13 @@ def masks(rankings: Sequence[Ranking]) -> list[Mask | None] | None:
     return None if all(mask is None for mask in found) else found
 
 
-def traced(ranking: Ranking, legs: Sequence[Leg], lists: Sequence[Candidates]) -> Mapping[str, Json]:
-    """The trace of a ranking, with what its filter left of each leg's candidates where it has one."""
+def traced(ranking: Ranking, found: Mapping[str, Candidates]) -> Mapping[str, Json]:
+    """Return the trace of a ranking; with a filter, what that left of each retriever's candidates."""
     if ranking.query.records is None:
         return ranking.trace
     counts = {
-        leg.name: {"candidates_before_filter": found.before, "candidates_after_filter": found.after}
-        for leg, found in zip(legs, lists, strict=True)
+        name: {"candidates_before_filter": each.before, "candidates_after_filter": each.after}
+        for name, each in found.items()
     }
     return {**ranking.trace, "filter": counts}
 

@@ -6,23 +6,24 @@ offsets.pkl     where each line starts, each record's first chunk; by record its
                 what it was read from, its line there; by chunk the SHA-1 of the text that was embedded
 columns.pkl     what records can be filtered by: the values of their fields, and who has them
 graph.pkl       edges between records and what they share, where there are any
-dense.faiss     one row a chunk
-bm25.pkl        one row a record or a chunk
-splade.pkl      one row a chunk, where there is such a leg
-tokens.pkl      the token vectors of each chunk, where a reranker compares words
+tokens.pkl      the token vectors of each chunk, if a reranker compares words
+*               the artifact of each retriever, one row a record or a chunk: see `retrievers/`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tables import Table
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RECORDS, CHUNKS, OFFSETS, DENSE, BM25 = "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"
-TOKENS, SPLADE, GRAPH = "tokens.pkl", "splade.pkl", "graph.pkl"
+RECORDS, CHUNKS, OFFSETS = "records.jsonl", "chunks.jsonl", "offsets.pkl"
+TOKENS, GRAPH = "tokens.pkl", "graph.pkl"
 
 _RECORD_KEYS = frozenset(
     "id name description url license keywords group supporting_data metadata fields kind source line sha1".split()
@@ -47,6 +48,22 @@ _LONGEST_INDEX = 12
 
 DIGEST = 20
 """Bytes of a SHA-1."""
+
+
+@contextmanager
+def open_generation(store: Store, generation: str | None = None) -> Iterator[Generation]:
+    """Open the current generation, or the one named; it cannot be removed as long as the value is held.
+
+    An error while it is read is the index's fault if one of its files is damaged.
+
+    Raises:
+        IndexMissing: nothing was built here yet.
+        IndexCorrupt: it is damaged.
+        UsageError: there is no generation of that name.
+    """
+    folder, manifest, hold = store.open(generation)
+    with store.reading(manifest.id):
+        yield Generation(folder, manifest, hold)
 
 
 class Generation:
@@ -109,6 +126,15 @@ class Generation:
         record = int(np.searchsorted(self.starts, row, side="right")) - 1
         return f"{self.record_id(record)}#{row - int(self.starts[record])}"
 
+    def chunk_texts(self) -> Iterator[str]:
+        """Yield the text of each chunk with what stands in front of it."""
+        return (f"{chunk['header']}{chunk['text']}" for chunk in self.chunks)
+
+    def record_texts(self) -> Iterator[str]:
+        """Yield the text of each record, put together from its chunks, which may overlap."""
+        for first, end in zip(self.starts[:-1], self.starts[1:], strict=True):
+            yield _joined([self.chunks[row] for row in range(int(first), int(end))])
+
     def contents_by_id(self) -> dict[str, bytes]:
         """SHA-1 of the content of every record."""
         return {self.record_id(row): digest.tobytes() for row, digest in enumerate(self.contents)}
@@ -164,6 +190,16 @@ class Generation:
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {self.record_id(row): row for row in range(len(self.records))}
+
+
+def _joined(chunks: list[dict[str, Json]]) -> str:
+    pieces, at = [], 0
+    for chunk in chunks:
+        start, end = int(chunk["start"]), int(chunk["end"])
+        if end > at:
+            pieces.append(" " * (start > at) + chunk["text"][max(0, at - start) :])
+            at = end
+    return "".join(pieces)
 
 
 def _rises(ends: Rows, last: int, least: int) -> bool:

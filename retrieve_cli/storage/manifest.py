@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from retrieve_cli.contracts import Item, Json, Notice, Refused
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.recipe import Recipe
 
 SCHEMA_VERSION = 2
 ID_LENGTH = 12
@@ -89,8 +90,8 @@ class SourceEntry:
 class Manifest:
     """What a generation is made of. Written last; a folder without one is no generation."""
 
-    recipe: Mapping[str, Json]
-    """Everything that changes an answer at build time: encoder card, chunker, fields, analyzer, BM25, dense index."""
+    recipe: Recipe
+    """Everything that changes an answer at build time."""
     sources: tuple[SourceEntry, ...]
     files: Mapping[str, FileEntry]
     schema_version: int = SCHEMA_VERSION
@@ -108,12 +109,21 @@ class Manifest:
         return number if isinstance(number, int) and 0 <= number <= _MOST_PUBLICATIONS else 0
 
     def _identity(self) -> dict[str, Json]:
-        value = asdict(self)
+        value = self._as_json()
         del value["built"]
         return value
 
+    def _as_json(self) -> dict[str, Json]:
+        return {
+            "recipe": self.recipe.to_json(),
+            "sources": [asdict(source) for source in self.sources],
+            "files": {name: asdict(file) for name, file in self.files.items()},
+            "schema_version": self.schema_version,
+            "built": dict(self.built),
+        }
+
     def to_json(self) -> dict[str, Json]:
-        return {"generation": self.id, **asdict(self)}
+        return {"generation": self.id, **self._as_json()}
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
@@ -139,7 +149,7 @@ class Manifest:
         try:
             built = value.get("built")
             manifest = cls(
-                recipe=dict(value["recipe"]),
+                recipe=Recipe.from_json(value["recipe"]),
                 sources=tuple(SourceEntry(**entry) for entry in value["sources"]),
                 files={name: FileEntry(**entry) for name, entry in value["files"].items()},
                 built=built if isinstance(built, dict) else {},

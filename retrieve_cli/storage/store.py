@@ -32,6 +32,7 @@ from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, unwritable
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
+from retrieve_cli.storage.recipe import Recipe
 
 MANIFEST = "manifest.json"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
@@ -273,7 +274,7 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def seal(
-        self, scratch: Path, *, recipe: Mapping[str, object], sources: Sequence[SourceEntry], rows: Mapping[str, int]
+        self, scratch: Path, *, recipe: Recipe, sources: Sequence[SourceEntry], rows: Mapping[str, int]
     ) -> Manifest:
         """The manifest of the files in `scratch`, which are on the disk then. `rows` counts those that have rows."""
         names = sorted(path.name for path in scratch.iterdir())

@@ -70,7 +70,6 @@ class SpladeEncoder:
         """All that decides a text's weights. Device and batch size stay out."""
         document = self._folder.document
         return {
-            "family": "splade",
             "name": self._folder.name,
             "revision": self._revision,
             "kind": self._folder.kind,

@@ -1,0 +1,25 @@
+"""Parts that plug-ins add besides retrievers: an encoder, a chunker, a source, a reranker.
+
+An entry point of the group `retrieve.plugins` names a `Plugin`, or a retriever (`retrieve_cli.retrievers.retriever`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrieve_cli.config import plugins
+from retrieve_cli.contracts import Plugin
+from retrieve_cli.errors import UsageError
+
+
+def make(kind: str, name: str, *arguments: Any) -> Any:
+    """Return what the plug-in of a name makes of the arguments (see `contracts.Plugin`).
+
+    Raises:
+        UsageError: no plug-in of that name adds a part of this kind.
+        Unavailable: it cannot be loaded.
+    """
+    added = plugins.load(name) if name in plugins.installed() else None
+    if not isinstance(added, Plugin) or added.kind != kind:
+        raise UsageError(f"{name!r} is not a {kind}", hint=f"install the package that adds it, or name another {kind}")
+    return added.make(*arguments)

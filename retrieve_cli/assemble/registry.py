@@ -1,0 +1,71 @@
+"""Which retrievers there are: the built-in ones, a line each, and those of plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.config import plugins
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.retrievers.retriever import Retriever
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+
+_MODULES = dict(zip(plugins.retriever_names(), plugins.RETRIEVERS, strict=True))
+
+
+@cache
+def retriever(name: str) -> Retriever[Any]:
+    """Return a retriever by its name.
+
+    Raises:
+        IndexCorrupt: nothing of that name is installed.
+        Unavailable: it is a plug-in that cannot be loaded.
+    """
+    if name in _MODULES:
+        found: Retriever[Any] = import_module(_MODULES[name]).RETRIEVER
+        return found
+    added = plugins.load(name) if name in plugins.installed() else None
+    if not isinstance(added, Retriever):
+        hint = "install the package that adds it, or build again: retrieve build"
+        raise IndexCorrupt(f"the index has a retriever {name!r}, which is not installed", hint=hint)
+    return added
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Return retrievers in the order in which they are asked: the built-in ones first."""
+    places = {name: at for at, name in enumerate(_MODULES)}
+    return sorted(names, key=lambda name: (places.get(name, len(places)), name))
+
+
+def to_build(settings: Settings) -> list[Retriever[Any]]:
+    """Return the retrievers that a build may have, plug-ins that are not switched off included.
+
+    Raises:
+        Unavailable: a plug-in cannot be loaded.
+    """
+    added = [name for name in plugins.installed() if settings.plugins.get(name, {}).get("enabled", True)]
+    found = [*_MODULES, *(name for name in added if isinstance(plugins.load(name), Retriever))]
+    return [retriever(name) for name in found]
+
+
+def chosen(mode: str, subset: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
+    """Return the retrievers of an index (`present`) that a mode, or a request for a subset of them, means.
+
+    Raises:
+        Unavailable: one is named that the index does not have.
+    """
+    wanted = tuple(subset) or (() if mode == plugins.HYBRID else (mode,))
+    for name in wanted:
+        if name not in present:
+            hint = f"it has {', '.join(present)}; configure {name} and build again: retrieve build"
+            raise Unavailable(f"this index has no {name} retriever", hint=hint)
+    return tuple(name for name in present if name in wanted) if wanted else tuple(present)
+
+
+def weights(names: Sequence[str], configured: Mapping[str, float]) -> dict[str, float]:
+    """Return the fusion weight of each retriever."""
+    return {name: configured.get(name, retriever(name).weight) for name in names}

@@ -1,0 +1,56 @@
+"""What can be plugged in, by name and without importing any of it: the built-in retrievers, a line each, and packages
+that extend the program through entry points of the group `retrieve.plugins`, each under the name of what it adds."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.errors import Unavailable
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "retrieve.plugins"
+RETRIEVERS = (
+    "retrieve_cli.retrievers.bm25",
+    "retrieve_cli.retrievers.dense",
+    "retrieve_cli.retrievers.splade",
+)
+"""Modules of the built-in retrievers, in the order in which they are asked; each is named after its module."""
+HYBRID = "hybrid"
+"""The mode in which all retrievers of the index answer; every other mode is the name of one."""
+
+
+def retriever_names() -> tuple[str, ...]:
+    """Return the names of the built-in retrievers."""
+    return tuple(module.rpartition(".")[2] for module in RETRIEVERS)
+
+
+def modes() -> tuple[str, ...]:
+    """Return the values of `search.mode` that need no plug-in."""
+    return (HYBRID, *retriever_names())
+
+
+@cache
+def installed() -> dict[str, EntryPoint]:
+    """Return the entry points by name, without loading any. Reading them takes some 20 ms: ask only when needed."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+@cache
+def load(name: str) -> Any:
+    """Return what a plug-in adds.
+
+    Raises:
+        Unavailable: it cannot be loaded; names the plug-in and its package.
+    """
+    point = installed()[name]
+    package = point.dist.name if point.dist else point.module
+    try:
+        return point.load()
+    except Exception as error:  # whatever a stranger's code raises
+        message = f"the plug-in {name!r} of {package} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+        raise Unavailable(message, hint=f"fix it, or remove it: pip uninstall {package}") from error

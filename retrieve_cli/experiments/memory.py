@@ -1,0 +1,188 @@
+"""Candidates and reranker scores that are found once: the same stages then run under many settings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates, Hit, Query, Unit
+from retrieve_cli.stages.rerank import Reader, Separable
+from retrieve_cli.stages.retrieve import Account, Layout, Retrieval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+
+
+class RetrievalMemory:
+    """What one retriever found for texts, as deep as it is ever asked."""
+
+    def __init__(self, deepest: int) -> None:
+        self.deepest = deepest
+        self._known: dict[tuple[str, bytes], _Remembered] = {}
+
+    def accounts(
+        self, retrieval: Retrieval, texts: Sequence[str], within: Sequence[Mask | None] | None
+    ) -> list[_Remembered]:
+        """Return the account of each text, asked for once."""
+        masks = [None] * len(texts) if within is None else within
+        keys = [(text, _digest(mask)) for text, mask in zip(texts, masks, strict=True)]
+        new = {key: at for at, key in enumerate(keys) if key not in self._known}
+        if new:
+            places = list(new.values())
+            asked = retrieval.at_depth(max(self.deepest, retrieval.depth)).ask(
+                [texts[at] for at in places], None if within is None else [masks[at] for at in places]
+            )
+            self._known.update(zip(new, map(_Remembered, asked), strict=True))
+        return [self._known[key] for key in keys]
+
+
+def _digest(mask: Mask | None) -> bytes:
+    return b"" if mask is None else hashlib.sha1(mask.tobytes(), usedforsecurity=False).digest()
+
+
+class _Remembered:
+    """An account whose scores are asked for once."""
+
+    def __init__(self, account: Account) -> None:
+        self.candidates = account.candidates
+        self._account = account
+        self._scores: dict[int, float] = {}
+        self._chunks: dict[int, int] = {}
+
+    def score(self, rows: Rows) -> Vectors:
+        asked = rows.tolist()
+        new = [row for row in asked if row not in self._scores]
+        if new:
+            found = self._account.score(np.array(new, np.int64)).tolist()
+            self._scores.update(zip(new, found, strict=True))
+        return np.array([self._scores[row] for row in asked], np.float32)
+
+    def best_chunks(self, records: Rows) -> Rows:
+        asked = records.tolist()
+        new = [record for record in asked if record not in self._chunks]
+        if new:
+            found = self._account.best_chunks(np.array(new, np.int64)).tolist()
+            self._chunks.update(zip(new, found, strict=True))
+        return np.array([self._chunks[record] for record in asked], np.int64)
+
+
+class _Cut:
+    """A remembered account as if no more than so many candidates had been asked for."""
+
+    def __init__(self, known: _Remembered, depth: int) -> None:
+        found = known.candidates
+        self.candidates: Candidates = replace(found, rows=found.rows[:depth], scores=found.scores[:depth])
+        self.score = known.score
+        self.best_chunks = known.best_chunks
+
+
+class RememberedRetrieval:
+    """A retriever that is asked each text once, however deep."""
+
+    def __init__(self, inner: Retrieval, memory: RetrievalMemory) -> None:
+        self._inner = inner
+        self._memory = memory
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def depth(self) -> int:
+        return self._inner.depth
+
+    @property
+    def unit(self) -> Unit:
+        return self._inner.unit
+
+    @property
+    def row_unit(self) -> Unit:
+        return self._inner.row_unit
+
+    @property
+    def layout(self) -> Layout:
+        return self._inner.layout
+
+    @property
+    def waits(self) -> bool:
+        return self._inner.waits
+
+    def ask(self, texts: Sequence[str], within: Sequence[Mask | None] | None = None) -> list[_Cut]:
+        return [_Cut(known, self.depth) for known in self._memory.accounts(self._inner, texts, within)]
+
+    def at_depth(self, depth: int) -> RememberedRetrieval:
+        return RememberedRetrieval(self._inner.at_depth(depth), self._memory)
+
+    def __str__(self) -> str:
+        return str(self._inner)
+
+
+def remembering(reader: Reader, *, together: bool) -> Reader:
+    """Return a reranker that reads each hit once; one that reads a list as a whole (`together`) each list once."""
+    if together:
+        return _Lists(reader)
+    return _Hits(reader if isinstance(reader, Separable) else _Pairs(reader))
+
+
+class _Hits:
+    """Looks at each hit once; any list of hits is put together from that."""
+
+    def __init__(self, reader: Separable) -> None:
+        self._reader = reader
+        self._seen: dict[str, dict[int, Any]] = {}
+
+    @property
+    def name(self) -> str:
+        return self._reader.name
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> NDArray[np.float64]:
+        seen = self._seen.setdefault(query.text, {})
+        unseen = [hit for hit in hits if hit.row not in seen]
+        if unseen:
+            looks = self._reader.look(query, unseen)
+            seen.update((hit.row, look) for hit, look in zip(unseen, looks, strict=True))
+        return np.asarray(self._reader.scores([seen[hit.row] for hit in hits]), np.float64)
+
+
+class _Lists:
+    """Reads each list once: a chat model says of a hit what it says beside the others."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._read: dict[tuple[str, tuple[int, ...]], NDArray[np.float64]] = {}
+
+    @property
+    def name(self) -> str:
+        return self._reader.name
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> NDArray[np.float64]:
+        key = (query.text, tuple(hit.row for hit in hits))
+        if key not in self._read:
+            self._read[key] = np.asarray(self._reader.read(query, hits), np.float64)
+        return self._read[key]
+
+
+class _Pairs:
+    """A reader whose scores are of a query and a hit alone: there is no more to see."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    @property
+    def name(self) -> str:
+        return self._reader.name
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
+        return self._reader.read(query, hits)
+
+    def look(self, query: Query, hits: Sequence[Hit]) -> Sequence[Any]:
+        return list(self._reader.read(query, hits))
+
+    def scores(self, seen: Sequence[Any]) -> Any:
+        return seen

@@ -1,0 +1,159 @@
+"""The measure of each judged query under any choice of settings: the real pipeline, over what was found once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble import registry
+from retrieve_cli.config.loading import override
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Ranking
+from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluation.judgments import Run, Topic
+from retrieve_cli.evaluation.measures import Scorer
+from retrieve_cli.experiments.choices import DEPTHS, READ, Choice, Formula
+from retrieve_cli.experiments.evaluate import queries_of
+from retrieve_cli.experiments.memory import RememberedRetrieval, RetrievalMemory, remembering
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.stages.fuse import Fuse
+from retrieve_cli.stages.pipeline import Pipeline
+from retrieve_cli.stages.rerank import Reader, Rerank
+from retrieve_cli.stages.retrieve import Retrieve
+
+if TYPE_CHECKING:
+    from ir_measures import Measure
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_FORMULAS_KEPT = 2
+"""Formulas whose candidates are remembered at a time: the configured one and the one being tried."""
+
+
+class Table:
+    """The measure of every query under any choice, computed when it is first asked for."""
+
+    def __init__(
+        self, searcher: Searcher, settings: Settings, topics: Sequence[Topic], measure: Measure, *, k: int
+    ) -> None:
+        """`k` is how many results are asked for, of which the measure may look at fewer.
+
+        Raises:
+            UsageError: fewer than two retrievers answer: there is nothing to fuse.
+            Unavailable: a step of the pipeline cannot run.
+        """
+        self._searcher = searcher
+        self._settings = settings
+        self._topics = topics
+        self._queries = queries_of(searcher, topics, [])
+        self._options = replace(searcher.options(k=k), deadline_ms=None)
+        self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
+        self._known: dict[str, Floats] = {}
+        configured = searcher.pipeline(self._options)
+        names = [each.name for each in configured.retrieves.retrievals]
+        if len(names) < 2:
+            raise UsageError(f"tuning fuses retrievers, and {names[0]} answers alone", hint="leave --mode out")
+        cards = {name: searcher.generation.manifest.recipe.retrievers[name] for name in names}
+        self._rerank = next((stage for stage in configured.stages if isinstance(stage, Rerank)), None)
+        together = settings.rerank.backend == "llm"
+        self._reader: Reader | None = (
+            None if self._rerank is None else remembering(self._rerank.reader, together=together)
+        )
+        self.now = Choice.of(settings, cards, reranked=self._rerank is not None)
+        self.read_depths = () if self._rerank is None else (settings.rerank.depth,) if together else READ
+        """How many hits may be reranked."""
+        self._deepest = max(*DEPTHS, settings.search.depth, k, *self.read_depths, 0)
+        self._memory = lru_cache(maxsize=_FORMULAS_KEPT * len(names))(self._fresh_memory)
+        self._varied = lru_cache(maxsize=_FORMULAS_KEPT)(self._vary)
+        self._record_id = lru_cache(maxsize=None)(searcher.generation.record_id)
+
+    @property
+    def reranker(self) -> str | None:
+        """What reranks hits, if something does."""
+        return self._reader.name if self._reader else None
+
+    @property
+    def least_depth(self) -> int:
+        """The fewest candidates that a retriever is asked for, however few are configured."""
+        return self._options.k
+
+    @property
+    def tried(self) -> int:
+        """How many settings have been computed."""
+        return len(self._known)
+
+    def values(self, choice: Choice) -> Floats:
+        """Return the measure of each query, (n,)."""
+        return self._value(repr(choice.settings), lambda: self.pipeline(choice))
+
+    def alone(self, name: str, formula: Formula) -> Floats:
+        """Return the measure of each query if one retriever answers alone, (n,)."""
+        options = replace(self._options, retrievers=(name,), rerank=False, expand=False)
+
+        def pipeline() -> Pipeline:
+            return self._remembering(self._varied(((name, formula),)).pipeline(options), ((name, formula),))
+
+        return self._value(repr((name, formula)), pipeline)
+
+    def pipeline(self, choice: Choice) -> Pipeline:
+        """Return the pipeline that answers under a choice, over what was found before."""
+        settings = override(self._settings, choice.of_answers, where="--tune")
+        searcher = self._varied(choice.formulas).under(settings)
+        return self._remembering(searcher.pipeline(self._options), choice.formulas)
+
+    def run(self, choice: Choice) -> Run:
+        """Return what is answered under a choice."""
+        return self._run(self.pipeline(choice))
+
+    def _run(self, pipeline: Pipeline) -> dict[str, dict[str, float]]:
+        rankings = pipeline([Ranking(query) for query in self._queries])
+        return {
+            ranking.query.id: {self._record_id(hit.record): hit.score for hit in ranking.hits[: self._options.k]}
+            for ranking in rankings
+        }
+
+    def _value(self, key: str, pipeline: Callable[[], Pipeline]) -> Floats:
+        if key not in self._known:
+            (by_query,) = self._scorer(self._run(pipeline())).values()
+            self._known[key] = np.array([by_query[topic.id] for topic in self._topics], np.float64)
+        return self._known[key]
+
+    def _remembering(self, pipeline: Pipeline, formulas: tuple[tuple[str, Formula], ...]) -> Pipeline:
+        """The pipeline over retrievers and a reranker that remember."""
+        by_name = dict(formulas)
+
+        def remembered(stage: Retrieve | Fuse) -> Retrieve | Fuse:
+            known = tuple(
+                RememberedRetrieval(each, self._memory(each.name, by_name.get(each.name, ())))
+                for each in stage.retrievals
+            )
+            if isinstance(stage, Retrieve):
+                return replace(stage, retrieval=known[0])
+            return replace(stage, retrievals=known)
+
+        reader = self._reader
+        stages = (
+            replace(stage, reader=reader) if isinstance(stage, Rerank) and reader is not None else stage
+            for stage in pipeline.retrieving(remembered).stages
+        )
+        return Pipeline(tuple(stages))
+
+    def _fresh_memory(self, name: str, formula: Formula) -> RetrievalMemory:  # noqa: ARG002  they are its key
+        return RetrievalMemory(self._deepest)
+
+    def _vary(self, formulas: tuple[tuple[str, Formula], ...]) -> Searcher:
+        """The searcher whose retrievers have these formulas."""
+        built = dict(self.now.formulas)
+        searcher = self._searcher
+        recipe = searcher.generation.manifest.recipe
+        varied = {
+            name: registry.retriever(name).varied(searcher.indexes[name], recipe.retrievers[name], dict(formula))
+            for name, formula in formulas
+            if formula != built.get(name)
+        }
+        return searcher.under(self._settings, varied)

@@ -1,0 +1,155 @@
+"""What comes out of a search: answers, their results, and what stands around a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from retrieve_cli.contracts import Freshness, Hit, Json, Question, Request, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Consecutive chunks of one record, read as one text: a hit and what stands around it."""
+
+    doc_id: str
+    first: int
+    last: int
+    """Index within the record of the first and the last chunk."""
+    text: str
+    """The record's text from `start` to `end`; of what lies between two chunks, all of it white space, only the
+    extent is known and not the kind."""
+    start: int
+    end: int
+    start_line: int
+    end_line: int
+    merged: tuple[str, ...] = ()
+    """Chunk ids of the later hits that lie in it and are no results of their own any more, best first."""
+
+    @classmethod
+    def of(cls, chunk: Mapping[str, Json]) -> Span:
+        """A row of `chunks.jsonl` alone."""
+        places = {key: chunk[key] for key in ("doc_id", "text", "start", "end", "start_line", "end_line")}
+        return cls(first=chunk["index"], last=chunk["index"], **places)
+
+    def __len__(self) -> int:
+        """How many chunks it has."""
+        return self.last - self.first + 1
+
+    @property
+    def chunk_ids(self) -> tuple[str, ...]:
+        return tuple(f"{self.doc_id}#{index}" for index in range(self.first, self.last + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A record that another one requires."""
+
+    id: str
+    name: str
+    text: str
+    """Its first chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What a result requires, directly or not."""
+
+    needs: tuple[Need, ...]
+    """Each after all that it needs itself."""
+    cycles: tuple[tuple[str, ...], ...] = ()
+    """Ids of records that need one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a budget was spent on, and what it had no room for."""
+
+    chunks: int
+    """Chunks that are handed on, those around a hit included."""
+    tokens: int | None = None
+    """Sum over the texts that are handed on, each counted by itself; None where tokens are not limited."""
+    max_chunks: int | None = None
+    max_tokens: int | None = None
+    tokenizer: str | None = None
+    """What counted the tokens."""
+    cut: tuple[tuple[str, str], ...] = ()
+    """Chunk ids of hits that are left out, or shown without what stands around them, and why; in rank order."""
+
+    def as_json(self) -> dict[str, Json]:
+        """The budget as the output tells it."""
+        kept = {name: getattr(self, name) for name in ("max_chunks", "chunks", "max_tokens", "tokens", "tokenizer")}
+        return {**kept, "cut": [{"id": name, "why": why} for name, why in self.cut]}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A hit with what the store has of it: its rows of `records.jsonl` and `chunks.jsonl`."""
+
+    hit: Hit
+    record: Mapping[str, Json]
+    chunk: Mapping[str, Json]
+    freshness: Freshness = "fresh"
+    confidence: float | None = None
+    """Probability that it is relevant, where the scores were calibrated."""
+    bundle: Bundle | None = None
+    """Where it was asked for and the index has edges."""
+    context: Span | None = None
+    """The hit with its neighbours, where they were asked for; its score and place are the hit's own."""
+
+    @property
+    def text(self) -> str:
+        """What is handed on of it, and what a budget counts."""
+        return str(self.chunk["text"]) if self.context is None else self.context.text
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A text that a question was asked in, and how many results were good enough."""
+
+    text: str
+    results: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All there is to say about one question."""
+
+    question: Question
+    results: tuple[Result, ...]
+    unit: Unit
+    """Whether a result stands for a record (by its best chunk) or for a chunk."""
+    strategies_used: tuple[str, ...]
+    strategies_skipped: Mapping[str, str]
+    """Why a retriever or reranker that was asked for took no part."""
+    fusion_method: str
+    pipeline: str
+    generation: str
+    timings_ms: Mapping[str, float]
+    """`open` once for the batch; `encode`, `search`, `rerank` and `total` a query, averaged over the batch."""
+    matches: Callable[[str], list[tuple[int, int]]]
+    """Spans of the words of a text that share a term with the query."""
+    reranked: bool = False
+    confidence: Mapping[str, Json] | None = None
+    """What the results' confidence was measured on, and what was left out for having too little."""
+    deadline: Mapping[str, Json] | None = None
+    """Where there was one: its `ms`, whether it was `met`, the steps `asked` for and those that were `done`."""
+    attempts: tuple[Attempt, ...] = ()
+    """Where the first one found too little: all of them. The results are those of the one that found the most."""
+    trace: Mapping[str, Json] = field(default_factory=dict)
+    """What the stages have to say besides the hits: filters, gate, texts, thresholds, diversity."""
+    spent: Spent | None = None
+    """Where there was a budget."""
+    stages: tuple[tuple[str, int], ...] = ()
+    """How many hits each stage passed on."""
+    run_id: str | None = None
+    """Where it was kept."""
+    similar: tuple[str, ...] = ()
+    """The retrievers whose score is a similarity."""
+    notices: tuple[str, ...] = ()
+    """What the user should know of the batch that it was answered in."""
+
+    @property
+    def query(self) -> Request:
+        """The question as it was asked."""
+        return self.question.request

@@ -1,0 +1,70 @@
+"""Everything that one request may choose, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from retrieve_cli.config.plugins import HYBRID
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """What a search is asked for. Settings hold what an installation chooses, this what a request does."""
+
+    k: int
+    """How many results."""
+    mode: str = HYBRID
+    """All retrievers of the index, or the name of one."""
+    retrievers: tuple[str, ...] = ()
+    """The only ones that answer, if any are named; before `mode`."""
+    unit: Unit = "record"
+    rerank: bool | None = None
+    """None: in hybrid mode."""
+    expand: bool | None = None
+    """Whether linked records come in. None: in hybrid mode."""
+    route: bool = False
+    """Whether a first pass chooses the groups that are searched."""
+    dependencies: bool = False
+    """Whether a result comes with what it requires."""
+    context: int = 0
+    """Chunks before and after a hit."""
+    table_context: int = 0
+    """The same of a hit in a table."""
+    max_chunks: int | None = None
+    max_tokens: int | None = None
+    min_score: float | None = None
+    min_confidence: float | None = None
+    deadline_ms: float | None = None
+    dense_only: bool = False
+    """The naive engine: the nearest chunks, and no stage besides."""
+
+    @classmethod
+    def of(cls, settings: Settings, **given: Any) -> SearchOptions:
+        """Return what the configuration says, with what is given and is not None in its place."""
+        search, context = settings.search, settings.context
+        naive = search.engine == "naive"
+        chosen = {
+            "k": (search.similarity_top_k if naive else None) or search.k,
+            "mode": search.mode,
+            "retrievers": tuple(search.retrievers),
+            "expand": settings.expansion.enabled,
+            "route": settings.gating.enabled,
+            "dependencies": settings.expansion.bundle,
+            "context": context.window,
+            "table_context": context.window if context.table_window is None else context.table_window,
+            "max_chunks": settings.budget.max_chunks,
+            "max_tokens": settings.budget.max_tokens,
+            "min_score": search.min_score,
+            "deadline_ms": search.deadline_ms,
+            "dense_only": naive,
+            **{name: value for name, value in given.items() if value is not None},
+        }
+        return cls(**chosen)
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether several retrievers are asked for: reranking and expansion are on by default then."""
+        return not self.dense_only and (len(self.retrievers) > 1 or (not self.retrievers and self.mode == HYBRID))
