@@ -121,14 +121,14 @@ def _transformer(
     # `hashed` and `remote` speak of the next build: an index of a model needs that model until then.
     choice = choose(device, "auto" if chosen.kind == "hashed" or chosen.kind == "remote" else chosen.kind)
     if choice.kind == "onnx":
-        from retrieve_cli.encoders.onnx import OnnxEncoder
+        from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 
         try:
             return OnnxEncoder(folder, cache_dir=cache_dir(settings), **prefixes)
         except Unavailable:
             if chosen.kind == "onnx":
                 raise  # asked for by name; `auto` goes on to torch, which runs every family, and names itself
-    from retrieve_cli.encoders.torch import TorchEncoder
+    from retrieve_cli.encoders.torch_encoder import TorchEncoder
 
     return TorchEncoder(
         folder,

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from retrieve_cli.contracts import Encoder, Hit, Result, Spent
 from retrieve_cli.encoders.hashed import HashedEncoder, WordTokenizer
 from retrieve_cli.encoders.model_folder import read_folder
-from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
 from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable, UsageError
