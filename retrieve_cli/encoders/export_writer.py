@@ -13,16 +13,30 @@ from pathlib import Path
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.exports import CARD, FORMAT, GRAPH, WEIGHTS, Export
 from retrieve_cli.encoders.tensors import extents, write
+from retrieve_cli.errors import Unavailable
 
 
-def publish(export: Export, digests: Digests) -> None:
-    """Write weights, and the graph over where they lie; two exporters at once, or one that is killed, do no harm.
+def ensure(export: Export) -> None:
+    """Write an export if it is absent, damaged or of an older format.
 
     Raises:
-        OSError: the folder cannot be written.
-        Unavailable: the weights are not safetensors.
+        Unavailable: the cache cannot be written, or the weights are not safetensors.
         UsageError: the weights lack a tensor.
     """
+    digests = Digests(export.cache_dir)
+    if export.state(digests) == "sound":
+        return
+    try:
+        _publish(export, digests)
+    except OSError as error:
+        raise Unavailable(
+            f"The model cache {export.cache_dir} cannot be written: {error.strerror or error}.",
+            hint="choose a folder that can be written as the model cache, or free disk space",
+        ) from error
+
+
+def _publish(export: Export, digests: Digests) -> None:
+    """Write weights, and the graph over where they lie; two exporters at once, or one that is killed, do no harm."""
     tensors, graph = export.contents()
     target = export.path
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.tensors import Extent
@@ -70,23 +69,3 @@ class Export:
         if sound:
             return "sound"
         return "damaged" if path.exists() else "none"
-
-    def open(self) -> Export:
-        """Return this export, written now if it is absent, damaged or of an older format.
-
-        Raises:
-            Unavailable: the cache cannot be written, or the weights are not safetensors.
-            UsageError: the weights lack a tensor.
-        """
-        digests = Digests(self.cache_dir)
-        if self.state(digests) != "sound":
-            from retrieve_cli.encoders.export_writer import publish  # a query finds a sound export
-
-            try:
-                publish(self, digests)
-            except OSError as error:
-                raise Unavailable(
-                    f"The model cache {self.cache_dir} cannot be written: {error.strerror or error}.",
-                    hint="choose a folder that can be written as the model cache, or free disk space",
-                ) from error
-        return self

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from retrieve_cli.encoders.bert import Architecture, positions
+from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.exports import Export
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tensors import read
@@ -98,7 +99,12 @@ class OnnxRunner:
 
     @once
     def _export(self) -> Export:
-        return self._find().open()
+        export = self._find()
+        if export.state(Digests(export.cache_dir)) != "sound":
+            from retrieve_cli.encoders.export_writer import ensure  # a query finds a sound export
+
+            ensure(export)
+        return export
 
     @once
     def _weights(self) -> Mapping[str, Vectors]:

@@ -13,6 +13,7 @@ from retrieve_cli.encoders.cross.cross_folder import CrossFolder
 from retrieve_cli.encoders.cross.cross_graph import cross_export
 from retrieve_cli.encoders.cross.onnx_pairs import why_not
 from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.export_writer import ensure
 from retrieve_cli.encoders.exports import Export
 from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.encoders.onnx_encoder import dense_export
@@ -74,7 +75,7 @@ def export(settings: Settings, name: str | None, *, say: Callable[[str], None]) 
             kept = place.state(Digests(cache)) == "sound"
             say(f"exporting {found.name}" if not kept else f"{found.name} is exported already")
             start = time.perf_counter()
-            place.open()
+            ensure(place)
             seconds = round(time.perf_counter() - start, 3)
             size = sum(file.stat().st_size for file in place.path.iterdir())
             entry |= {"action": "kept" if kept else "exported", "path": str(place.path), "bytes": size}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from retrieve_cli.encoders.export_writer import ensure
 from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder, dense_export
 from retrieve_cli.errors import Exit, Unavailable, UsageError
@@ -170,4 +171,4 @@ def test_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 def test_pickled_weights_are_not_opened(tmp_path: Path) -> None:
     files = {"config.json": BERT, "pytorch_model.bin": "", "tokenizer.json": "{}"}
     with pytest.raises(Unavailable, match="pickle"):
-        dense_export(read_folder(make(tmp_path / "model", files)), tmp_path).open()
+        ensure(dense_export(read_folder(make(tmp_path / "model", files)), tmp_path))
