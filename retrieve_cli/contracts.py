@@ -170,6 +170,13 @@ class Source(Protocol):
         """
 
 
+class Watched(Protocol):
+    """A source as it was when it was built, compared with what it is now."""
+
+    def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
+        """Of a record as it is kept; `digest` is that of the item it was read from."""
+
+
 class Tokenizer(Protocol):
     """The encoder's own tokenizer, for counting and for finding places to cut."""
 
@@ -355,6 +362,16 @@ class Candidates:
     """How many rows, or groups, could be listed for this query."""
     after: int = 0
     """How many of them a filter lets through; all of them where there is none."""
+
+
+class Analyzer(Protocol):
+    """Text to the terms that a lexical retriever counts."""
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of a text, in order, repeats included."""
+
+    def spans(self, text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+        """Start, end and terms of each word of the text that has terms; for marking matches."""
 
 
 class Index(Protocol):

@@ -140,6 +140,28 @@ def _transformer(
     )
 
 
+def device(settings: Settings) -> str:
+    """Return where the configured encoder would run and why, for people.
+
+    Raises:
+        Unavailable: a GPU is required and there is none.
+    """
+    from retrieve_cli.encoders.devices import choose
+
+    chosen = settings.encoder
+    if chosen.kind == "remote":
+        return "none is needed here: a server encodes (encoder.kind: remote)"
+    # Feature hashing does not ask for a device.
+    return str(choose("auto" if chosen.kind == "hashed" else chosen.device, chosen.kind))
+
+
+def fetches(settings: Settings) -> bool:
+    """Return whether a model that is not on this machine is downloaded at its first use."""
+    from retrieve_cli.encoders.locate import offline
+
+    return settings.models.auto_download and not offline()
+
+
 def cache_dir(settings: Settings) -> Path:
     """Where exported models are kept: the configured folder, or the user's cache."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()

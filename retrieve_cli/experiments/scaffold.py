@@ -41,8 +41,7 @@ from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows
-    from retrieve_cli.retrievers.analyzer import Analyzer
+    from retrieve_cli.contracts import Analyzer, Rows
 
 Kind = Literal["descriptions", "titles", "headings"]
 

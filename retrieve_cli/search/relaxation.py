@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from retrieve_cli.config.settings import BroadeningSettings
-from retrieve_cli.contracts import Attempt, Query, Question, Ranking
+from retrieve_cli.contracts import Analyzer, Attempt, Query, Question, Ranking
 from retrieve_cli.queries.fewer_words import broader
-
-if TYPE_CHECKING:
-    from retrieve_cli.retrievers.analyzer import Analyzer
 
 
 def broadened(

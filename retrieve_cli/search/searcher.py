@@ -22,7 +22,7 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.pipelines import Indexes
-    from retrieve_cli.retrievers.analyzer import Analyzer
+    from retrieve_cli.contracts import Analyzer
 
 __all__ = ["Mode", "Ranked", "Searcher"]
 
