@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Json, Rows, Vectors
+    from retrieve_cli.encoders.model_folder import Pooling
 
 Activation = Literal["gelu", "gelu_tanh", "relu"]
-Pooling = Literal["mean", "cls", "max", "lasttoken", "none"]
 
 X = TypeVar("X")
 

@@ -76,7 +76,7 @@ class TorchEncoder(Truncating):
         return self._encode(texts, prefix=self.card.passage_prefix)
 
     def encode_passages_into(self, texts: Sequence[str], take: Callable[[int, TokenVectors], None]) -> Vectors:
-        """What `encode_passages` gives; `take` is handed the tokens of each text by its place."""
+        """Return what `encode_passages` does; `take` gets the tokens of each text by its place."""
         return self._encode(texts, prefix=self.card.passage_prefix, take=take)
 
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
