@@ -179,6 +179,13 @@ class Source(Protocol):
         """
 
 
+class Watched(Protocol):
+    """A source as it was when it was built, compared with what it is now."""
+
+    def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
+        """Of a record as it is kept; `digest` is that of the item it was read from."""
+
+
 class Tokenizer(Protocol):
     """The encoder's own tokenizer, for counting and for finding places to cut."""
 

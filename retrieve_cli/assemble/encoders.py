@@ -124,14 +124,14 @@ def _transformer(
     # `hashed` and `remote` speak of the next build: an index of a model needs that model until then.
     choice = choose(device, "auto" if chosen.kind == "hashed" or chosen.kind == "remote" else chosen.kind)
     if choice.kind == "onnx":
-        from retrieve_cli.encoders.onnx import OnnxEncoder
+        from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 
         try:
             return OnnxEncoder(folder, cache_dir=cache_dir(settings), **prefixes)
         except Unavailable:
             if chosen.kind == "onnx":
                 raise  # asked for by name; `auto` goes on to torch, which runs every family, and names itself
-    from retrieve_cli.encoders.torch import TorchEncoder
+    from retrieve_cli.encoders.torch_encoder import TorchEncoder
 
     return TorchEncoder(
         folder,
@@ -141,6 +141,28 @@ def _transformer(
         batch_size=chosen.batch_size,
         **prefixes,
     )
+
+
+def device(settings: Settings) -> str:
+    """Return where the configured encoder would run and why, for people.
+
+    Raises:
+        Unavailable: a GPU is required and there is none.
+    """
+    from retrieve_cli.encoders.devices import choose
+
+    chosen = settings.encoder
+    if chosen.kind == "remote":
+        return "none is needed here: a server encodes (encoder.kind: remote)"
+    # Feature hashing does not ask for a device.
+    return str(choose("auto" if chosen.kind == "hashed" else chosen.device, chosen.kind))
+
+
+def fetches(settings: Settings) -> bool:
+    """Return whether a model that is not on this machine is downloaded at its first use."""
+    from retrieve_cli.encoders.locate import offline
+
+    return settings.models.auto_download and not offline()
 
 
 def cache_dir(settings: Settings) -> Path:

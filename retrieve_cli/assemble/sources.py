@@ -15,7 +15,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.manifest import Manifest
 
 if TYPE_CHECKING:
-    from retrieve_cli.sources.freshness import Watched
+    from retrieve_cli.contracts import Watched
 
 
 def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched: Path) -> list[Source]:

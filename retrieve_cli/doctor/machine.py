@@ -14,8 +14,6 @@ from retrieve_cli.assemble import encoders
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.doctor.subject import Check, Subject
-from retrieve_cli.encoders.devices import choose
-from retrieve_cli.encoders.locate import offline
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 
 _NO_CACHE = Path(os.devnull)
@@ -52,7 +50,7 @@ def _looking_only(settings: Settings) -> Settings:
 
 
 def _missing(subject: Subject, error: Unavailable) -> Check:
-    if subject.settings.models.auto_download and not offline():
+    if encoders.fetches(subject.settings):
         said = f"{error.message} It is fetched at first use (models.auto_download)."
         return Check("model", "warn", said, error.hint)
     return Check("model", "fail", error.message, error.hint)
@@ -60,12 +58,8 @@ def _missing(subject: Subject, error: Unavailable) -> Check:
 
 def gpu(subject: Subject) -> Check:
     """Whether a GPU would encode passages, and why not."""
-    chosen = subject.settings.encoder
-    if chosen.kind == "remote":
-        return Check("gpu", "ok", "none is needed here: a server encodes (encoder.kind: remote)")
-    device = "auto" if chosen.kind == "hashed" else chosen.device  # feature hashing does not ask for a device
     try:
-        return Check("gpu", "ok", str(choose(device, chosen.kind)))
+        return Check("gpu", "ok", encoders.device(subject.settings))
     except Unavailable as error:
         return Check("gpu", "fail", error.message, error.hint)
 

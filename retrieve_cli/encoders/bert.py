@@ -1,7 +1,7 @@
 """The BERT family, described once: what its checkpoints hold and the forward pass over a handful of operations.
 
-`forward` is run by `eager.py` (NumPy, one short text) and written down as an ONNX graph by `graph.py` (any batch), so
-that both are the same model by construction. Pooling and normalisation come after either of them, here.
+`forward` is run by `eager.py` (NumPy, one short text) and written down as an ONNX graph by `onnx_graph.py` (any batch),
+so that both are the same model by construction. Pooling and normalisation come after either of them, here.
 
 Devlin et al. 2019 (BERT), Liu et al. 2019 (RoBERTa: the positions start after the padding index).
 """
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Json, Rows, Vectors
+    from retrieve_cli.encoders.model_folder import Pooling
 
 Activation = Literal["gelu", "gelu_tanh", "relu"]
-Pooling = Literal["mean", "cls", "max", "lasttoken", "none"]
 
 X = TypeVar("X")
 
@@ -127,7 +127,7 @@ def arrange(checkpoint: Mapping[str, NDArray[Any]], architecture: Architecture) 
 
     def tensor(name: str) -> NDArray[Any]:
         if name not in names:
-            raise UsageError(f"The model's weights hold no tensor {name}.", hint="fetch the model's files again")
+            raise no_tensor(name)
         return checkpoint[names[name]]
 
     def norm(ours: str, theirs: str) -> dict[str, NDArray[Any]]:
@@ -146,6 +146,11 @@ def arrange(checkpoint: Mapping[str, NDArray[Any]], architecture: Architecture) 
         for part, name in _NORM.items():
             arranged |= norm(f"{ours}.{part}", f"{theirs}.{name}")
     return arranged
+
+
+def no_tensor(name: str) -> UsageError:
+    """The error of a checkpoint that lacks a tensor."""
+    return UsageError(f"The model's weights hold no tensor {name}.", hint="fetch the model's files again")
 
 
 def positions(ids: Rows, architecture: Architecture) -> Rows:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from retrieve_cli.encoders.model_folder import Precision
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -54,6 +57,13 @@ def choose(device: Device = "auto", kind: str = "auto") -> Choice:
             hint="set `encoder.device: auto`, or install the driver and a torch built for CUDA",
         )
     return _on_cpu(kind, missing)
+
+
+def precision_on(device: Literal["cpu", "cuda"], asked: Precision | Literal["auto"]) -> Precision:
+    """The precision of torch: auto is float16 on a GPU and float32 on a CPU."""
+    if asked == "auto":
+        return "float16" if device == "cuda" else "float32"
+    return asked
 
 
 def why_no_gpu() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -91,11 +91,14 @@ def gelu(x: Vectors) -> Vectors:
 
 def hidden_states(architecture: Architecture, weights: Mapping[str, Vectors], ids: Rows) -> Vectors:
     """(t, dim) float32: the hidden state of each of one text's (t,) ids."""
+    return run(forward, EagerOperations(architecture, weights), architecture, ids)
+
+
+def run(model: Callable[..., Any], ops: EagerOperations, architecture: Architecture, ids: Rows) -> Vectors:
+    """Return what a forward pass such as `bert.forward` makes of one text's (t,) ids."""
     with one_blas_thread:
-        places = positions(ids, architecture)
-        states: Any = forward(EagerOperations(architecture, weights), architecture, ids=ids, positions=places)
-    hidden: Vectors = states
-    return hidden
+        result: Vectors = model(ops, architecture, ids=ids, positions=positions(ids, architecture))
+    return result
 
 
 class _OneThread:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors, Unit
 from retrieve_cli.encoders.maxsim import Windows, Words, meet, together
+from retrieve_cli.encoders.threads import once
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Terms, Vectors
@@ -91,6 +92,6 @@ class LateInteraction:
             begin = end
         return chosen
 
-    @cached_property
+    @once
     def _table(self) -> Tokens:
         return self._open()

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from retrieve_cli.encoders.model_folder import is_model
 from retrieve_cli.encoders.packages import require
@@ -76,7 +77,7 @@ def _candidates(model: str, name: str, models_dir: Path | None) -> Iterator[Path
 
 def _snapshots(name: str) -> Iterator[Path]:
     """The snapshot that refs/main points to; any other that is there, where nothing points."""
-    repository = _hub_cache() / f"models--{name.replace('/', '--')}"
+    repository = hub_cache() / f"models--{name.replace('/', '--')}"
     snapshots = repository / "snapshots"
     try:
         yield snapshots / (repository / "refs" / "main").read_text(encoding="utf-8").strip()
@@ -84,7 +85,8 @@ def _snapshots(name: str) -> Iterator[Path]:
         yield from sorted(snapshots.glob("*")) or [snapshots]
 
 
-def _hub_cache() -> Path:
+def hub_cache() -> Path:
+    """The cache of the Hugging Face hub, which other programs share."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if folder := os.environ.get(variable):
             return Path(folder).expanduser()
@@ -99,12 +101,21 @@ def _is_path(model: str) -> bool:
 
 
 def _fetch(name: str) -> Path:
+    return download(name, ignore_patterns=_UNUSED)
+
+
+def download(name: str, **options: Any) -> Path:
+    """Fetch a model from the hub and return its folder; `options` are those of huggingface_hub.snapshot_download.
+
+    Raises:
+        Unavailable: the hub cannot be reached, or has no such model.
+    """
     hub = require("huggingface_hub")
     try:
-        return Path(hub.snapshot_download(name, ignore_patterns=_UNUSED))
+        return Path(hub.snapshot_download(name, **options))
     except Exception as error:  # the hub raises the errors of whatever HTTP library it stands on
         raise Unavailable(
-            f"The model {name} could not be fetched: {error}",
+            f"The model {name} could not be fetched: {' '.join(str(error).split())}",
             hint=f"check the name and the connection, or copy its folder: retrieve models pull {name} --from-dir DIR",
         ) from error
 

@@ -32,6 +32,7 @@ _POOLING_NAMES: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "max": "max"
 _UNLIMITED = 1_000_000
 """A tokenizer without a limit says 1e30."""
 _DEFAULT_LIMIT = 512
+_AGAIN = "fetch the model's files again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def read_folder(path: Path, *, name: str = "") -> ModelFolder:
     transformer = modules[0].path
     config = _require(transformer / "config.json", model=path)
     limits = _first(transformer / file for file in _TRANSFORMER_CONFIGS)
-    prompts = _optional(path / "config_sentence_transformers.json").get("prompts") or {}
+    prompts = read_object(path / "config_sentence_transformers.json").get("prompts") or {}
     return ModelFolder(
         path=path,
         name=name or path.resolve().name,
@@ -144,24 +145,54 @@ def is_model(path: Path) -> bool:
     )
 
 
-def _modules(path: Path) -> tuple[Module, ...]:
-    if not (path / "modules.json").is_file():
-        return (Module("Transformer", path), Module("Pooling", path / "1_Pooling"))
-    listed = _load(path / "modules.json")
+def listed_modules(path: Path) -> tuple[Module, ...]:
+    """The modules of a sentence-transformers folder, one or more.
+
+    Raises:
+        UsageError: its modules.json does not list them.
+    """
+    file = path / "modules.json"
+    listed = _load(file)
     try:
         modules = [Module(entry["type"].rsplit(".", 1)[-1], path / entry["path"]) for entry in listed]
     except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{path / 'modules.json'} is not a list of modules.", hint="fetch it again") from error
+        raise UsageError(f"{file} is not a list of modules.", hint=_AGAIN) from error
     if not modules:
-        raise UsageError(f"{path / 'modules.json'} lists no module.", hint="fetch it again")
+        raise UsageError(f"{file} lists no module.", hint=_AGAIN)
     return tuple(modules)
+
+
+def tokenizer_limit(folder: Path) -> int | None:
+    """The longest input that the tokenizer's settings name, in tokens; None if they name none."""
+    limit = read_object(folder / "tokenizer_config.json").get("model_max_length")
+    return int(limit) if limit and 0 < limit < _UNLIMITED else None
+
+
+def read_object(path: Path) -> Mapping[str, Json]:
+    """A file's JSON object; an absent file is an empty one.
+
+    Raises:
+        UsageError: it holds something else.
+    """
+    if not path.is_file():
+        return {}
+    value = _load(path)
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} is not a JSON object.", hint=_AGAIN)
+    return value
+
+
+def _modules(path: Path) -> tuple[Module, ...]:
+    if not (path / "modules.json").is_file():
+        return (Module("Transformer", path), Module("Pooling", path / "1_Pooling"))
+    return listed_modules(path)
 
 
 def _pooling(modules: Sequence[Module]) -> Pooling:
     module = next((module for module in modules if module.name == "Pooling"), None)
     if module is None:
         return "none"
-    config = _optional(module.path / "config.json")
+    config = read_object(module.path / "config.json")
     if not config.get("include_prompt", True):
         return "none"
     chosen = config.get("pooling_mode")
@@ -174,7 +205,7 @@ def _pooling(modules: Sequence[Module]) -> Pooling:
 
 def _dim(modules: Sequence[Module], config: Mapping[str, Json]) -> int:
     for module in reversed(modules):
-        if module.name == "Dense" and (size := _optional(module.path / "config.json").get("out_features")):
+        if module.name == "Dense" and (size := read_object(module.path / "config.json").get("out_features")):
             return int(size)
     for key in ("hidden_size", "d_model", "dim"):
         if size := config.get(key):
@@ -189,7 +220,7 @@ def _max_tokens(transformer: Path, config: Mapping[str, Json], limits: Mapping[s
         positions -= int(config.get("pad_token_id", 1)) + 1
     chosen = limits.get("max_seq_length")
     if chosen is None:
-        chosen = _optional(transformer / "tokenizer_config.json").get("model_max_length")
+        chosen = tokenizer_limit(transformer)
     known = [int(limit) for limit in (chosen, positions) if limit and 0 < limit < _UNLIMITED]
     return min(known, default=_DEFAULT_LIMIT)
 
@@ -212,24 +243,15 @@ def _require(path: Path, *, model: Path) -> Mapping[str, Json]:
             f"{model} is not a model folder: {path.relative_to(model)} is missing.",
             hint="name a sentence-transformers folder: one with modules.json, config.json and model.safetensors",
         )
-    return _optional(path)
+    return read_object(path)
 
 
 def _first(paths: Iterable[Path]) -> Mapping[str, Json]:
-    return next((_optional(path) for path in paths if path.is_file()), {})
-
-
-def _optional(path: Path) -> Mapping[str, Json]:
-    if not path.is_file():
-        return {}
-    value = _load(path)
-    if not isinstance(value, dict):
-        raise UsageError(f"{path} is not a JSON object.", hint="fetch it again")
-    return value
+    return next((read_object(path) for path in paths if path.is_file()), {})
 
 
 def _load(path: Path) -> Json:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read as JSON: {error}.", hint="fetch it again") from error
+        raise UsageError(f"{path} cannot be read as JSON: {error}.", hint=_AGAIN) from error

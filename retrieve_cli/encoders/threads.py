@@ -1,12 +1,15 @@
-"""Work spread over threads, and how many there may be."""
+"""Work spread over threads, and what lets threads share one encoder."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from threading import Lock, RLock
+from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+
+_COUNTING = Lock()
 
 
 def available_cores() -> int:
@@ -28,3 +31,45 @@ def spread(work: Callable[[T], None], items: Sequence[T], *, threads: int) -> No
     with ThreadPoolExecutor(threads) as workers:
         for _ in workers.map(work, items):
             pass
+
+
+class once(Generic[T]):  # noqa: N801  a decorator, named as `property` is
+    """A property that is computed at its first use under its object's lock: threads load a model once.
+
+    `functools.cached_property` has no lock since Python 3.12.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> once[T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> once[T] | T:
+        if instance is None:
+            return self
+        members = instance.__dict__
+        with members.setdefault("_loading", RLock()):
+            if self._name not in members:
+                members[self._name] = self._make(instance)
+            value: T = members[self._name]
+        return value
+
+
+class Truncating:
+    """Counts the texts that were cut, in whichever thread."""
+
+    truncated: int = 0
+    """How many texts so far were longer than the model's limit and lost their end."""
+
+    def _count_truncated(self, count: int) -> None:
+        if count:
+            with _COUNTING:
+                self.truncated += count

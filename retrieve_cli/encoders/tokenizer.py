@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from retrieve_cli.contracts import TokenVectors
 from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.threads import once
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from retrieve_cli.contracts import Terms, Vectors
+    from retrieve_cli.contracts import Rows, Terms, Vectors
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -42,7 +42,7 @@ class ModelTokenizer:
         self._lowercase = lowercase
 
     @classmethod
-    def read(cls, path: Path, *, lowercase: bool = False) -> ModelTokenizer:
+    def read(cls, path: Path, *, lowercase: bool = False) -> Self:
         """From a tokenizer.json.
 
         Raises:
@@ -55,11 +55,18 @@ class ModelTokenizer:
             )
         return cls(lambda: parse(path), lowercase=lowercase)
 
+    @classmethod
+    def read_or_convert(cls, path: Path, *, lowercase: bool = False) -> Self:
+        """From a tokenizer.json or, if there is none, from the older vocabulary files beside it (by transformers)."""
+        if path.is_file():
+            return cls.read(path, lowercase=lowercase)
+        return cls(lambda: _convert(path.parent), lowercase=lowercase)
+
     @property
     def special_tokens(self) -> int:
         return int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
 
-    @cached_property
+    @once
     def special_ids(self) -> frozenset[int]:
         """Ids of the tokens that are put around a text."""
         return frozenset(self._tokenizer.post_process(self._plain([""])[0]).ids)
@@ -74,6 +81,11 @@ class ModelTokenizer:
     def counts(self, texts: Sequence[str]) -> list[int]:
         """`count` of each text, counted side by side."""
         return [len(encoding.ids) for encoding in self._plain(texts)]
+
+    def lengths(self, texts: Sequence[str], *, max_tokens: int) -> tuple[Rows, int]:
+        """(n,) tokens of each text, special tokens included, at most `max_tokens`; and how many texts are longer."""
+        lengths = np.array(self.counts(texts), np.int64) + self.special_tokens
+        return np.minimum(lengths, max_tokens), int((lengths > max_tokens).sum())
 
     def ids(self, texts: Sequence[str], *, max_tokens: int) -> Tokenized:
         """Ids of each text with special tokens around it, cut at the end to at most `max_tokens` in all."""
@@ -92,7 +104,7 @@ class ModelTokenizer:
         )
         return encoded
 
-    @cached_property
+    @once
     def _tokenizer(self) -> Any:
         tokenizer = self._load()
         tokenizer.no_truncation()
@@ -107,6 +119,11 @@ class ModelTokenizer:
 def readable(text: str) -> str:
     """The text with each lone surrogate, which no tokenizer takes, replaced by one other character."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def _convert(folder: Path) -> Any:
+    auto = require("transformers").AutoTokenizer
+    return auto.from_pretrained(str(folder), local_files_only=True).backend_tokenizer
 
 
 def parse(path: Path) -> Any:

@@ -58,8 +58,9 @@ def pull_hint(need: Need) -> str:
 
 def _export(found: Found, settings: Settings) -> dict[str, Json]:
     export = export_of(found, cache_dir(settings), Digests(cache_dir(settings)))
-    there = export.path is not None and export.path.is_dir()
-    return {"path": str(export.path) if there else None, "why_not": export.why_not or None}
+    if isinstance(export, str):
+        return {"path": None, "why_not": export}
+    return {"path": str(export.path) if export.path.is_dir() else None, "why_not": None}
 
 
 def size(path: Path) -> int:

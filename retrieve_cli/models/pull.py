@@ -19,8 +19,7 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.locate import DEFAULT_MODEL, _hub_cache, offline
-from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.locate import DEFAULT_MODEL, download, hub_cache, offline
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.listing import described
 from retrieve_cli.models.needs import Found, Need, find, needs, read, wanted
@@ -166,15 +165,7 @@ def _scratch(parent: Path) -> Iterator[Path]:
 
 
 def _fetch(name: str, **place: Path) -> Path:
-    hub = require("huggingface_hub")
-    try:
-        return Path(hub.snapshot_download(name, allow_patterns=_NEEDED, ignore_patterns=_UNUSED, **place))
-    except Exception as error:  # the hub raises the errors of whatever HTTP library it stands on
-        said = " ".join(str(error).split())
-        raise Unavailable(
-            f"The model {name} could not be fetched: {said}",
-            hint="check the name and the connection, or copy a folder: retrieve models pull NAME --from-dir DIR",
-        ) from error
+    return download(name, allow_patterns=_NEEDED, ignore_patterns=_UNUSED, **place)
 
 
 def _check(need: Need, path: Path) -> None:
@@ -217,7 +208,7 @@ def _install(made: Path, target: Path) -> None:
 
 def _into_hub_cache(need: Need) -> Path:
     """Into the cache that other programs share: blobs first, then the snapshot, last the name that points to it."""
-    cache = _hub_cache()
+    cache = hub_cache()
     with _scratch(cache) as scratch:
         snapshot = _fetch(_hub_name(need), cache_dir=scratch)
         _check(need, snapshot)

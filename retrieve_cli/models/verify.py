@@ -58,6 +58,8 @@ def _checked(need: Need, settings: Settings) -> dict[str, Json]:
     if problems := damages(found) or _forgotten(found, Digests(cache_dir(settings))):
         return {**entry, "state": "damaged", "problems": problems, "hint": again}
     export = export_of(found, cache_dir(settings), Digests(_AFRESH))
+    if isinstance(export, str):
+        return {**entry, "export": {"state": "none", "path": None}}
     state = export.state(Digests(_AFRESH))
     entry["export"] = {"state": state, "path": None if state == "none" else str(export.path)}
     if state == "damaged":

@@ -3,52 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import Encoder, Tokenizer
-from retrieve_cli.errors import Unavailable
 from retrieve_cli.search.answer import Result, Span, Spent
 
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """A tokenizer, and what the output calls it."""
-
-    name: str
-    tokenizer: Tokenizer
-
-
-def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
-    """The tokenizer of a name: `encoder`, that of the encoder which the index was built with; `words` (runs of letters
-    and digits) or `pieces` (an estimate on the safe side), which need no model; else the path of a tokenizer.json or
-    of a folder with one. An encoder without a tokenizer of its own counts by one of the two rules, and is called so.
-
-    Raises:
-        Unavailable: there is no such file, or the encoder is not on this machine.
-        UsageError: the file is no tokenizer.
-    """
-    from retrieve_cli.encoders.hashed import WordTokenizer
-    from retrieve_cli.encoders.remote.pieces import PieceTokenizer
-
-    rules: dict[str, Tokenizer] = {"words": WordTokenizer(), "pieces": PieceTokenizer()}
-    if named in rules:
-        return Counter(named, rules[named])
-    if named != "encoder":
-        return Counter(named, _read(Path(named)))
-    model = encoder()
-    rule = next((name for name, known in rules.items() if type(known) is type(model.tokenizer)), None)
-    return Counter(rule or model.card.name, model.tokenizer)
-
-
-def _read(path: Path) -> Tokenizer:
-    from retrieve_cli.encoders.tokenizer import ModelTokenizer
-
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file():
-        hint = "name a tokenizer.json, or count without one: `encoder`, `words` or `pieces`"
-        raise Unavailable(f"the tokenizer {file} is not there", hint=hint)
-    return ModelTokenizer.read(file)
+if TYPE_CHECKING:
+    from retrieve_cli.assemble.tokenizers import Counter
 
 
 def spend(

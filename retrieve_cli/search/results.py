@@ -22,8 +22,8 @@ from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.pipelines import Indexes
-    from retrieve_cli.search.budget import Counter
-    from retrieve_cli.sources.freshness import Watched
+    from retrieve_cli.assemble.tokenizers import Counter
+    from retrieve_cli.contracts import Watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class ResultReader:
     @cached_property
     def _counter(self) -> Counter:
         """What counts the tokens of a budget."""
-        from retrieve_cli.search.budget import counter
+        from retrieve_cli.assemble.tokenizers import counter
 
         tokenizer = self._settings.budget.tokenizer
         return counter("encoder" if tokenizer is None else str(tokenizer), self._encoder)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 from retrieve_cli.contracts import Freshness, Item, Json
 from retrieve_cli.sources.digests import BOM, file_digest, file_stamp, line_digest
@@ -19,16 +18,9 @@ from retrieve_cli.sources.fields import id_of
 from retrieve_cli.storage.manifest import trace
 
 
-class Watched(Protocol):
-    """A source as it was when it was built, beside what it is now."""
-
-    def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
-        """Of a record as it is kept; `digest` is that of the item it was read from."""
-
-
 @dataclass(slots=True)
 class WatchedFolder:
-    """A folder of documents."""
+    """`contracts.Watched` of a folder of documents."""
 
     path: Path
     id_prefix: str
@@ -56,7 +48,7 @@ class WatchedFolder:
 
 @dataclass
 class WatchedCatalog:
-    """A file of JSON Lines, or the last answer of an endpoint."""
+    """`contracts.Watched` of a file of JSON Lines, or of the last answer of an endpoint."""
 
     path: Path
     name: str

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retrieve_cli.encoders.model_folder import ModelFolder
-from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 
 RunPython = Callable[..., str]
 
@@ -18,7 +18,7 @@ import json, sys
 from pathlib import Path
 from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.locate import locate
-from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 place = locate("default")
 encoder = OnnxEncoder(read_folder(place.path, name=place.name), cache_dir=Path(sys.argv[1]))
 vector = encoder.encode_queries([sys.argv[2]])[0]

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from retrieve_cli.encoders.export_writer import ensure
 from retrieve_cli.encoders.model_folder import read_folder
-from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder, dense_export
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
 BERT = {"model_type": "bert", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -170,4 +171,4 @@ def test_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 def test_pickled_weights_are_not_opened(tmp_path: Path) -> None:
     files = {"config.json": BERT, "pytorch_model.bin": "", "tokenizer.json": "{}"}
     with pytest.raises(Unavailable, match="pickle"):
-        _ = OnnxEncoder(read_folder(make(tmp_path / "model", files)), cache_dir=tmp_path)._exported
+        ensure(dense_export(read_folder(make(tmp_path / "model", files)), tmp_path))

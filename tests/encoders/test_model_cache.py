@@ -14,10 +14,18 @@ import numpy as np
 import pytest
 
 from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.export_writer import ensure
+from retrieve_cli.encoders.exports import Export
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
-from retrieve_cli.encoders.onnx import OnnxEncoder, open_exported
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder, dense_export
 from retrieve_cli.encoders.tensors import extents, read, write
 from retrieve_cli.errors import Exit, Unavailable, UsageError
+
+
+def open_exported(folder: ModelFolder, cache_dir: Path) -> Export:
+    export = dense_export(folder, cache_dir)
+    ensure(export)
+    return export
 
 
 def test_export_holds_a_graph_its_weights_and_a_card_and_leaves_nothing_else(

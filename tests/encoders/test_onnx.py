@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.encoders.model_folder import ModelFolder
-from retrieve_cli.encoders.onnx import OnnxEncoder, same_length
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.encoders.onnx_runner import same_length
 from retrieve_cli.errors import Unavailable
 
 MakeTiny = Callable[..., ModelFolder]

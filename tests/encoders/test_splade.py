@@ -16,12 +16,12 @@ from hypothesis import given, strategies as st
 from splade_models import LIMIT, PIECES, save_masked, tokenizer
 
 from retrieve_cli.contracts import TermWeights
+from retrieve_cli.encoders import onnx_runner
 from retrieve_cli.encoders.devices import why_no_gpu
-from retrieve_cli.encoders.splade import onnx as splade_onnx
 from retrieve_cli.encoders.splade.encoder import SpladeEncoder
 from retrieve_cli.encoders.splade.splade_folder import read_splade
 from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.torch import _stretches
+from retrieve_cli.encoders.splade.torch_texts import _stretches
 from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
@@ -174,7 +174,7 @@ def test_a_query_weighs_the_same_through_onnxruntime_numpy_and_torch(
 ) -> None:
     texts = [text for text in TEXTS if len(text) < 60]
     passages, short = matrices(encoder, texts)
-    monkeypatch.setattr(splade_onnx, "_SHORT", 0)
+    monkeypatch.setattr(onnx_runner, "SHORT", 0)
     _, long = matrices(encoder_of(plain, cache_dir), texts)
     np.testing.assert_allclose(short, passages, atol=1e-4)
     np.testing.assert_allclose(long, passages, atol=1e-4)
@@ -360,7 +360,7 @@ def test_weights_survive_a_device_that_runs_out_of_memory(
 ) -> None:
     texts = [*TEXTS, *(f"word {number}" for number in range(20))]
     small = encoder_of(plain, cache_dir, batch_size=8)
-    encode, sizes = small._model.encode_document, []
+    encode, sizes = small._runner.model.encode_document, []
 
     def limited(batch: list[str], **settings: Any) -> Any:
         sizes.append(len(batch))
@@ -368,7 +368,7 @@ def test_weights_survive_a_device_that_runs_out_of_memory(
             raise torch.OutOfMemoryError("CUDA out of memory")
         return encode(batch, **settings)
 
-    monkeypatch.setattr(small._model, "encode_document", limited)
+    monkeypatch.setattr(small._runner.model, "encode_document", limited)
     np.testing.assert_allclose(matrices(small, texts)[0], matrices(encoder, texts)[0], atol=1e-5)
     assert max(sizes) > 2
 
@@ -381,7 +381,7 @@ def test_a_single_text_that_does_not_fit_is_an_error(
     def full(batch: list[str], **settings: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(small._model, "encode_document", full)
+    monkeypatch.setattr(small._runner.model, "encode_document", full)
     with pytest.raises(torch.OutOfMemoryError):
         small.encode_passages(["a", "b"])
 
@@ -461,8 +461,8 @@ def test_terms_have_the_names_of_the_vocabulary(layouts: dict[str, Path], cache_
 def test_folder_without_a_tokenizer_file_uses_the_older_vocabulary(default_model: Any, tmp_path: Path) -> None:
     for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         shutil.copy(default_model.path / name, tmp_path)
-    older = SpladeTokenizer.of(tmp_path / "tokenizer.json")
-    whole = SpladeTokenizer.of(default_model.path / "tokenizer.json")
+    older = SpladeTokenizer.read_or_convert(tmp_path / "tokenizer.json")
+    whole = SpladeTokenizer.read_or_convert(default_model.path / "tokenizer.json")
     assert older.words(30_522) == whole.words(30_522)
     assert older.own_ids(["Lung segmentation"], max_tokens=9) == whole.own_ids(["Lung segmentation"], max_tokens=9)
 

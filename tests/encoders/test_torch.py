@@ -14,8 +14,8 @@ from hypothesis import given, strategies as st
 from retrieve_cli.encoders.batching import halving
 from retrieve_cli.encoders.devices import why_no_gpu
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
-from retrieve_cli.encoders.onnx import OnnxEncoder
-from retrieve_cli.encoders.torch import TorchEncoder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.errors import Exit, Unavailable
 
 Load = Callable[[Path], Any]
@@ -145,12 +145,12 @@ def test_vectors_survive_a_device_that_runs_out_of_memory(
     tiny_bert: ModelFolder, cache_dir: Path, encoder: TorchEncoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", batch_size=8)
-    encode = small._model.encode
+    encode = small._runner.model.encode
 
     def limited(batch: list[str], **settings: Any) -> Any:
         if len(batch) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return encode(batch, **settings)
 
-    monkeypatch.setattr(small._model, "encode", limited)
+    monkeypatch.setattr(small._runner.model, "encode", limited)
     assert np.allclose(small.encode_passages(texts), encoder.encode_passages(texts), atol=1e-4)

@@ -14,7 +14,7 @@ from samples import Program
 from splade_models import save_masked
 
 from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
-from retrieve_cli.encoders.cross.export import open_cross
+from retrieve_cli.encoders.cross.cross_graph import cross_export
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 SNAPSHOT = "0123456789abcdef0123456789abcdef01234567"
@@ -373,7 +373,7 @@ def test_each_kind_of_model_is_exported_where_its_stage_looks(
     assert [(model["stage"], model["action"]) for model in found] == [("splade", "exported"), ("rerank", "exported")]
     assert all((Path(model["path"]) / "model.onnx").is_file() for model in found)
     folders = {path for path in (places / "cache").iterdir() if path.is_dir()}
-    assert str(open_cross(read_cross_folder(cross), places / "cache")) == found[1]["path"]
+    assert str(cross_export(read_cross_folder(cross), places / "cache").path) == found[1]["path"]
     assert folders == {Path(model["path"]) for model in found}
     assert [model["export"]["state"] for model in run("verify")[1]] == ["sound", "sound"]
 

@@ -25,7 +25,7 @@ from retrieve_cli.encoders.cross.scorer import CrossScorer
 from retrieve_cli.encoders.hashed import HashedEncoder
 from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.model_folder import read_folder
-from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable

@@ -40,7 +40,7 @@ def hook(event, arguments):
 from retrieve_cli.ingest import embedding
 from retrieve_cli.assemble import splade
 from retrieve_cli.cli.main import main
-from retrieve_cli.encoders.onnx import OnnxEncoder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.splade.encoder import SpladeEncoder
 from retrieve_cli.storage.manifest import text_key
 embedding.BATCH = splade._BATCH = {BATCH}

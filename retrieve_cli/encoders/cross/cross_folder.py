@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
+from retrieve_cli.encoders.model_folder import ModelFolder, read_folder, read_object
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.manifest import sha1
 
@@ -92,9 +92,9 @@ def read_cross_folder(path: Path, *, name: str = "") -> CrossFolder:
         UsageError: it is the folder of something else; the message says of what.
     """
     model = read_folder(path, name=name)
-    settings = _settings(path, "config_sentence_transformers.json") if (path / "modules.json").is_file() else None
+    settings = read_object(path / "config_sentence_transformers.json") if (path / "modules.json").is_file() else None
     architecture = str((model.config.get("architectures") or ["a model without a named architecture"])[0])
-    tokenizer = _settings(path, "tokenizer_config.json")
+    tokenizer = read_object(path / "tokenizer_config.json")
     own = _template(path, tokenizer)
     template = _replacement(model, own)
     _check(path, architecture, model=model, settings=settings, template=template or own)
@@ -181,13 +181,3 @@ def _segmented(tokenizer: Mapping[str, Json], config: Mapping[str, Json]) -> boo
         return "token_type_ids" in inputs
     kind = tokenizer.get("tokenizer_class")
     return kind in _SEGMENTED or (kind is None and config.get("model_type") == "bert")
-
-
-def _settings(path: Path, name: str) -> Mapping[str, Json]:
-    try:
-        found = json.loads((path / name).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path / name} cannot be read as JSON: {error}.", hint="fetch it again") from error
-    return found if isinstance(found, dict) else {}

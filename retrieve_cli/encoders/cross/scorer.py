@@ -6,7 +6,6 @@ Nogueira and Cho 2019 (a score from the first token of the pair), Dai and Callan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -14,12 +13,13 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.cross.cross_folder import CrossFolder
-from retrieve_cli.encoders.cross.onnx import OnnxPairs, why_not
+from retrieve_cli.encoders.cross.onnx_pairs import OnnxPairs, why_not
 from retrieve_cli.encoders.cross.pairs import PairReader, Row, shortened, windows
-from retrieve_cli.encoders.cross.torch import TorchPairs
-from retrieve_cli.encoders.devices import Choice, Device, choose
+from retrieve_cli.encoders.cross.torch_pairs import TorchPairs
+from retrieve_cli.encoders.devices import Choice, Device, choose, precision_on
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import Precision
+from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Runner(PairReader, Protocol):
     def scores(self, rows: Sequence[Row]) -> Vectors: ...
 
 
-class CrossScorer:
+class CrossScorer(Truncating):
     """`contracts.PairScorer` over a cross-encoder's folder.
 
     The score is what the model's own settings make of its logit. A passage that does not fit beside the query is cut
@@ -76,8 +76,6 @@ class CrossScorer:
         self._stride = stride
         self._batch_size = batch_size
         self._threads = threads
-        self.truncated = 0
-        """How many queries so far were longer than half of what fits and lost their end."""
 
     @property
     def name(self) -> str:
@@ -88,7 +86,7 @@ class CrossScorer:
         """Where it runs and why, for people."""
         return self._choice.reason
 
-    @cached_property
+    @once
     def card(self) -> Mapping[str, Json]:
         """All that changes a score."""
         return {
@@ -98,7 +96,7 @@ class CrossScorer:
             "stride": self._stride,
             "activation": self._folder.activation,
             "prompt": self._folder.prompt,
-            "precision": self._resolved_precision,
+            "precision": precision_on(self._choice.device, self._precision),
         }
 
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
@@ -113,12 +111,12 @@ class CrossScorer:
             return best
         runner = self._runner
         asked = shortened(runner, query, max_tokens=self._max_tokens)
-        self.truncated += asked != query
+        self._count_truncated(asked != query)  # longer than half of what fits
         found = windows(runner, asked, passages, max_tokens=self._max_tokens, stride=self._stride)
         np.maximum.at(best, found.owners, runner.scores(found.rows))
         return best
 
-    @cached_property
+    @once
     def _choice(self) -> Choice:
         choice = choose(self._asked, self._kind)
         if choice.kind != "onnx":
@@ -131,18 +129,12 @@ class CrossScorer:
             )
         return Choice("torch", "cpu", f"cpu: torch ({reason})") if reason else choice
 
-    @property
-    def _resolved_precision(self) -> Precision:
-        if self._precision == "auto":
-            return "float16" if self._choice.device == "cuda" else "float32"
-        return self._precision
-
-    @cached_property
+    @once
     def _runner(self) -> _Runner:
         if self._choice.kind == "onnx":
             return OnnxPairs(
                 self._folder, cache_dir=self._cache_dir, batch_size=self._batch_size, threads=self._threads
             )
-        return TorchPairs(
-            self._folder, device=self._choice.device, precision=self._resolved_precision, batch_size=self._batch_size
-        )
+        device = self._choice.device
+        precision = precision_on(device, self._precision)
+        return TorchPairs(self._folder, device=device, precision=precision, batch_size=self._batch_size)

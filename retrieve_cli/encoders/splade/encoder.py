@@ -7,20 +7,21 @@ that needs no torch, and those of an inference-free model are looked up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from retrieve_cli.contracts import Json, TermWeights
-from retrieve_cli.encoders.devices import Choice, Device, choose
+from retrieve_cli.encoders.devices import Choice, Device, choose, precision_on
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import Precision
-from retrieve_cli.encoders.splade.onnx import OnnxQueries, runs
+from retrieve_cli.encoders.splade.onnx_queries import OnnxQueries, runs
 from retrieve_cli.encoders.splade.splade_folder import Masked, SpladeFolder, Static
 from retrieve_cli.encoders.splade.static import StaticQueries
 from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.torch import TorchTexts, load
+from retrieve_cli.encoders.splade.torch_texts import TorchTexts, splade_runner
 from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
+from retrieve_cli.encoders.threads import once
+from retrieve_cli.encoders.torch_runner import TorchRunner
 
 
 class Way(Protocol):
@@ -82,10 +83,10 @@ class SpladeEncoder:
             "min_weight": self._passages.min_weight,
             "top_terms": self._passages.top_terms,
             "query_top_terms": self._queries.top_terms,
-            "precision": self._resolved_precision,
+            "precision": precision_on(self._choice.device, self._precision),
         }
 
-    @cached_property
+    @once
     def tokenizer(self) -> SpladeTokenizer:
         return _tokenizer(self._folder.document)
 
@@ -110,11 +111,11 @@ class SpladeEncoder:
         """One for each text, the longest texts first through the device, so that its memory fails early or never."""
         return self._passage_way.encode([self._folder.passage_prompt + text for text in texts], self._passages)
 
-    @cached_property
+    @once
     def _passage_way(self) -> Way:
         return self._through_torch("encode_document", self._folder.document, self.tokenizer)
 
-    @cached_property
+    @once
     def _query_way(self) -> Way:
         query = self._folder.query
         if isinstance(query, Static):
@@ -129,39 +130,31 @@ class SpladeEncoder:
     def _through_torch(
         self, method: Literal["encode_query", "encode_document"], route: Masked, tokenizer: SpladeTokenizer
     ) -> TorchTexts:
-        return TorchTexts(
-            lambda: getattr(self._model, method),
-            tokenizer,
-            device=self._choice.device,
-            max_tokens=route.folder.max_tokens,
-            batch_size=self._batch_size,
-        )
+        limit = route.folder.max_tokens
+        return TorchTexts(lambda: self._runner, method, tokenizer, max_tokens=limit, batch_size=self._batch_size)
 
-    @cached_property
-    def _model(self) -> Any:
-        return load(self._folder, device=self._choice.device, precision=self._resolved_precision)
+    @once
+    def _runner(self) -> TorchRunner:
+        precision = precision_on(self._choice.device, self._precision)
+        return splade_runner(self._folder, device=self._choice.device, precision=precision)
 
-    @cached_property
+    @once
     def _choice(self) -> Choice:
         return choose(self._asked, "torch")
 
-    @property
-    def _resolved_precision(self) -> Precision:
-        if self._precision == "auto":
-            return "float16" if self._choice.device == "cuda" else "float32"
-        return self._precision
-
-    @cached_property
+    @once
     def _revision(self) -> str:
         return self._folder.revision(Digests(self._cache_dir))
 
-    @cached_property
+    @once
     def _words(self) -> Sequence[str]:
         return self.tokenizer.words(self._folder.document.vocabulary)
 
 
 def _tokenizer(route: Masked) -> SpladeTokenizer:
-    return SpladeTokenizer.of(route.folder.transformer / "tokenizer.json", lowercase=route.folder.lowercase)
+    return SpladeTokenizer.read_or_convert(
+        route.folder.transformer / "tokenizer.json", lowercase=route.folder.lowercase
+    )
 
 
 def _least(asked: int | None, own: int | None) -> int | None:

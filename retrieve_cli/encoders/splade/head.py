@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.encoders.bert import Architecture, Operations, arrange, forward, positions
-from retrieve_cli.encoders.eager import EagerOperations, one_blas_thread
-from retrieve_cli.encoders.graph import GraphOperations
-from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.bert import Architecture, Operations, arrange, forward, no_tensor
+from retrieve_cli.encoders.eager import EagerOperations, run
+from retrieve_cli.encoders.onnx_graph import GraphOperations
 from retrieve_cli.encoders.splade.splade_folder import Activation, Pooling
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 X = TypeVar("X")
 
-_OPSET, _IR_VERSION = 18, 9
 _DISTILBERT = {
     "transformer.layer.": "encoder.layer.",
     "attention.q_lin": "attention.self.query",
@@ -101,34 +99,15 @@ class GraphHead(GraphOperations):
 
 def eager_logits(architecture: Architecture, weights: Mapping[str, Vectors], ids: Rows) -> Vectors:
     """(t, v) float32: the logits of each of one text's (t,) ids."""
-    with one_blas_thread:
-        places = positions(ids, architecture)
-        found: Any = predictions(EagerHead(architecture, weights), architecture, ids=ids, positions=places)
-    logits: Vectors = found
-    return logits
+    return run(predictions, EagerHead(architecture, weights), architecture, ids)
 
 
-def write_head_graph(architecture: Architecture, extents: Mapping[str, Extent], *, weights: str) -> bytes:
-    """An ONNX model: `ids` and `positions` (n, t) int64 to `logits` (n * t, v) float32.
-
-    `weights` is the name of the safetensors file beside the model, `extents` where each tensor lies in it.
-    """
-    onnx = require("onnx")
-    ops = GraphHead(architecture, extents, weights)
+def write_head_graph(architecture: Architecture, extents: Mapping[str, Extent]) -> bytes:
+    """An ONNX model: `ids` and `positions` (n, t) int64 to `logits` (n * t, v) float32."""
+    ops = GraphHead(architecture, extents)
     predictions(ops, architecture, ids="ids", positions="positions")
-    make, kinds = onnx.helper, onnx.TensorProto
     (size,) = extents["words.bias"].shape
-    graph = make.make_graph(
-        ops.nodes,
-        "masked",
-        [make.make_tensor_value_info(name, kinds.INT64, ["n", "t"]) for name in ("ids", "positions")],
-        [make.make_tensor_value_info("logits", kinds.FLOAT, ["tokens", size])],
-        list(ops.tensors.values()),
-    )
-    opsets = [make.make_opsetid("", _OPSET), make.make_opsetid("com.microsoft", 1)]
-    model = make.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="retrieve")
-    written: bytes = model.SerializeToString()
-    return written
+    return ops.model("masked", "logits", ["tokens", size])
 
 
 def arrange_masked(checkpoint: Mapping[str, Stored], architecture: Architecture) -> dict[str, Stored]:
@@ -152,7 +131,7 @@ def arrange_masked(checkpoint: Mapping[str, Stored], architecture: Architecture)
     for ours, theirs in parts.items():
         found = next((name for name in theirs if name in names), None)
         if found is None:
-            raise UsageError(f"The model's weights hold no tensor {theirs[0]}.", hint="fetch the model's files again")
+            raise no_tensor(theirs[0])
         arranged[ours] = names[found].T if ours == "head.matrix" else names[found]
     own = next((names[name] for name in (f"{words}.decoder.weight", f"{words}.weight") if name in names), None)
     if own is not None and not np.array_equal(own, arranged["word"]):

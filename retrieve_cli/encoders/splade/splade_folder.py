@@ -7,7 +7,6 @@ https://arxiv.org/abs/2411.04403).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,14 @@ from typing import Literal
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.model_folder import ModelFolder, Module, read_folder
+from retrieve_cli.encoders.model_folder import (
+    ModelFolder,
+    Module,
+    listed_modules,
+    read_folder,
+    read_object,
+    tokenizer_limit,
+)
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.manifest import sha1
 
@@ -27,8 +33,6 @@ TRANSFORMERS = {"Transformer", "MLMTransformer"}
 _STATIC = {"SparseStaticEmbedding", "IDF"}
 _TOKEN_WEIGHTS = ("idf.json", "query_token_weights.txt")
 """What lies beside an inference-free model that is no sentence-transformers folder."""
-_UNLIMITED = 1_000_000
-"""A tokenizer without a limit says 1e30."""
 _AGAIN = "fetch the model's files again"
 
 
@@ -109,7 +113,7 @@ def read_splade(path: Path, *, name: str = "") -> SpladeFolder:
     if isinstance(document, Static):
         raise _no_splade(path, "its passages pass no masked language model")
     query = document if queries == passages else _route(queries, path, limit=document.folder.max_tokens)
-    settings = _object(path / "config_sentence_transformers.json")
+    settings = read_object(path / "config_sentence_transformers.json")
     prompts = settings.get("prompts") or {}
     return SpladeFolder(
         path=path,
@@ -124,7 +128,7 @@ def read_splade(path: Path, *, name: str = "") -> SpladeFolder:
 
 def _plain(path: Path) -> tuple[list[Module], list[Module]]:
     """The modules of passages and of queries in a transformers folder; token weights beside it are for queries."""
-    names = _object(path / "config.json").get("architectures") or []
+    names = read_object(path / "config.json").get("architectures") or []
     if (path / "config.json").is_file() and not any(str(name).endswith("ForMaskedLM") for name in names):
         raise _no_splade(path, f"its architecture is {', '.join(names) or 'not named'}, not one ForMaskedLM")
     passages = [Module("Transformer", path), Module("SpladePooling", path / "1_SpladePooling")]
@@ -134,17 +138,11 @@ def _plain(path: Path) -> tuple[list[Module], list[Module]]:
 
 def _listed(path: Path) -> tuple[list[Module], list[Module]]:
     """The modules of passages and of queries in a sentence-transformers folder."""
-    try:
-        listed = json.loads((path / "modules.json").read_text(encoding="utf-8"))
-        modules = [Module(entry["type"].rsplit(".", 1)[-1], path / entry["path"]) for entry in listed]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{path / 'modules.json'} is not a list of modules.", hint=_AGAIN) from error
-    if not modules:
-        raise UsageError(f"{path / 'modules.json'} lists no module.", hint=_AGAIN)
+    modules = list(listed_modules(path))
     if modules[0].name not in _ROUTERS:
         return modules, modules
     router = modules[0].path
-    config = _object(router / "router_config.json") or _object(router / "config.json")
+    config = read_object(router / "router_config.json") or read_object(router / "config.json")
     try:
         kinds = {key: str(kind).rsplit(".", 1)[-1] for key, kind in config["types"].items()}
         passages, queries = (
@@ -172,7 +170,7 @@ def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked
         return _static(modules[0].path, limit=limit)
     if len(names) != 2 or names[0] not in TRANSFORMERS or names[1] != "SpladePooling":
         raise _no_splade(path, f"its modules are {', '.join(names)}")
-    pooling = _object(modules[1].path / "config.json")
+    pooling = read_object(modules[1].path / "config.json")
     folder = read_folder(modules[0].path)
     if "vocab_size" not in folder.config:
         raise UsageError(f"{folder.path / 'config.json'} names no vocab_size.", hint=_AGAIN)
@@ -183,7 +181,7 @@ def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked
 
 
 def _static(path: Path, *, limit: int) -> Static:
-    config = _object(path / "config.json")
+    config = read_object(path / "config.json")
     # Beside a model of its own, model.safetensors is that model's.
     names = (
         _TOKEN_WEIGHTS if "architectures" in config else (config.get("path") or "model.safetensors", *_TOKEN_WEIGHTS)
@@ -191,21 +189,7 @@ def _static(path: Path, *, limit: int) -> Static:
     weights = next((path / name for name in names if (path / name).is_file()), None)
     if weights is None:
         raise UsageError(f"{path} holds no weights of tokens ({' or '.join(names)}).", hint=_AGAIN)
-    chosen = _object(path / "tokenizer_config.json").get("model_max_length")
-    return Static(path / "tokenizer.json", weights, int(chosen) if chosen and 0 < chosen < _UNLIMITED else limit)
-
-
-def _object(path: Path) -> Mapping[str, Json]:
-    """A JSON object; an absent file is an empty one."""
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read as JSON: {error}.", hint=_AGAIN) from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{path} is not a JSON object.", hint=_AGAIN)
-    return value
+    return Static(path / "tokenizer.json", weights, tokenizer_limit(path) or limit)
 
 
 def _no_splade(path: Path, why: str) -> UsageError:

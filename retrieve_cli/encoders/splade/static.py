@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,30 +17,30 @@ from retrieve_cli.encoders.splade.splade_folder import Static
 from retrieve_cli.encoders.splade.terms import Pruning
 from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 from retrieve_cli.encoders.tensors import read, to_float32
+from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
 
-class StaticQueries:
+class StaticQueries(Truncating):
     """Looks the tokens of queries up."""
 
     def __init__(self, route: Static) -> None:
         self._route = route
-        self.truncated = 0
 
     def __str__(self) -> str:
         return "looked up, without a model"
 
-    @cached_property
+    @once
     def tokenizer(self) -> SpladeTokenizer:
-        return SpladeTokenizer.of(self._route.tokenizer)
+        return SpladeTokenizer.read_or_convert(self._route.tokenizer)
 
     def encode(self, texts: Sequence[str], pruning: Pruning) -> list[TermWeights]:
         """Each text's terms; a text without a known token has none."""
         tokenized = self.tokenizer.own_ids(texts, max_tokens=self._route.max_tokens)
-        self.truncated += tokenized.truncated
+        self._count_truncated(tokenized.truncated)
         found = []
         for ids in tokenized.ids:
             terms = np.unique(np.array(ids, np.int32))
@@ -49,7 +48,7 @@ class StaticQueries:
             found.append(pruning.kept(terms, self._weights[terms]))
         return found
 
-    @cached_property
+    @once
     def _weights(self) -> Vectors:
         """(v,) float32, 0 for a token that the file does not name."""
         path = self._route.weights

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.encoders.batching import halving
 from retrieve_cli.encoders.model_folder import Precision
-from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.splade.splade_folder import TRANSFORMERS, Masked, SpladeFolder
 from retrieve_cli.encoders.splade.terms import Pruning
 from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
+from retrieve_cli.encoders.threads import Truncating
 from retrieve_cli.encoders.tokenizer import readable
-from retrieve_cli.encoders.torch import quiet
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.encoders.torch_runner import TorchRunner, longest_first
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from retrieve_cli.contracts import Rows
 
 _BATCH = {"cpu": 1, "cuda": 512}
 """On a CPU one text at a time: its weights are then the same to the bit whatever stands beside it, and a sync ends with
@@ -31,23 +29,24 @@ _POOLED = 32
 """Tokens of each text that are pooled at once, so that the activation does not take as much memory as the logits."""
 
 
-class TorchTexts:
-    """Sends texts to one of the model's methods; the model loads at the first text."""
+class TorchTexts(Truncating):
+    """Sends texts to one of the model's methods."""
 
     def __init__(
         self,
-        method: Callable[[], Any],
+        runner: Callable[[], TorchRunner],
+        method: Literal["encode_query", "encode_document"],
         tokenizer: SpladeTokenizer,
         *,
-        device: Literal["cpu", "cuda"],
         max_tokens: int,
         batch_size: int | None = None,
     ) -> None:
+        """`runner` gives the model's runner at the first text."""
+        self._runner = runner
         self._method = method
         self._tokenizer = tokenizer
         self._max_tokens = max_tokens
-        self._most, self._tokens = batch_size or _BATCH[device], _TOKENS[device]
-        self.truncated = 0
+        self._batch_size = batch_size
 
     def __str__(self) -> str:
         return "torch"
@@ -55,68 +54,44 @@ class TorchTexts:
     def encode(self, texts: Sequence[str], pruning: Pruning) -> list[TermWeights]:
         """One for each text, the longest first; a text without a token has no term."""
         found = [TermWeights(np.empty(0, np.int32), np.empty(0, np.float32))] * len(texts)
-        lengths = np.array(self._tokenizer.counts(texts), np.int64) + self._tokenizer.special_tokens
-        self.truncated += int((lengths > self._max_tokens).sum())
-        lengths = np.minimum(lengths, self._max_tokens)
-        order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
-        for places, size in _stretches(order, lengths[order], most=self._most, tokens=self._tokens):
-            for place, terms in zip(
-                places, self._stretch([texts[place] for place in places], size, pruning), strict=True
-            ):
-                found[place] = terms
-        return found
+        lengths, truncated = self._tokenizer.lengths(texts, max_tokens=self._max_tokens)
+        self._count_truncated(truncated)
+        order = longest_first(lengths)[: np.count_nonzero(lengths)]
+        if not len(order):
+            return found
+        runner = self._runner()
+        encode = getattr(runner.model, self._method)
 
-    def _stretch(self, texts: Sequence[str], size: int, pruning: Pruning) -> list[TermWeights]:
-        """Of texts of about the same length, `size` at a time or less."""
-        encode, found = self._method(), list[TermWeights]()
-
-        def run(start: int, end: int) -> None:
-            batch = [readable(text) for text in texts[start:end]]
+        def run(places: Rows) -> None:
+            batch = [readable(texts[place]) for place in places]
             # An empty prompt is one too: without it the model's default prompt would be put in front.
             settings = {"prompt": "", "batch_size": len(batch), "show_progress_bar": False}
             dense = encode(batch, convert_to_tensor=True, convert_to_sparse_tensor=False, **settings)
-            found.extend(_taken(dense, pruning))
+            for place, terms in zip(places, _taken(dense, pruning), strict=True):
+                found[place] = terms
 
-        halving(len(texts), run, size=size, exhausted=require("torch").OutOfMemoryError, release=_release)
+        most, tokens = self._batch_size or _BATCH[runner.device], _TOKENS[runner.device]
+        for places, size in _stretches(order, lengths[order], most=most, tokens=tokens):
+            runner.run(places, run, size=size)
         return found
 
 
-def load(folder: SpladeFolder, *, device: Literal["cpu", "cuda"], precision: Precision) -> Any:
-    """The model as a sentence-transformers SparseEncoder.
-
-    Raises:
-        Unavailable: sentence-transformers is not installed, or cannot load it.
-    """
-    dtype = getattr(require("torch"), precision)
-    with quiet():
-        try:
-            model = require("sentence_transformers").SparseEncoder(
-                str(folder.path), device=device, local_files_only=True, model_kwargs={"dtype": dtype}
-            )
-        except (OSError, ValueError, KeyError, ImportError) as error:
-            raise Unavailable(
-                f"sentence-transformers cannot load {folder.path}: {error}",
-                hint="fetch the model's files again, or name another model",
-            ) from error
+def splade_runner(folder: SpladeFolder, *, device: Literal["cpu", "cuda"], precision: Precision) -> TorchRunner:
+    """The model as a sentence-transformers SparseEncoder, within the folder's limits."""
     routes = [route for route in (folder.document, folder.query) if isinstance(route, Masked)]
     limit = max(route.folder.max_tokens for route in routes)
-    for module in model.modules():
-        if type(module).__name__ == "SpladePooling":
-            module.chunk_size = _POOLED
-        elif type(module).__name__ in TRANSFORMERS and hasattr(module, "max_seq_length"):  # DistilBERT's has none
-            module.max_seq_length = min(module.max_seq_length or limit, limit)
-    return model
+
+    def prepare(model: Any) -> None:
+        for module in model.modules():
+            if type(module).__name__ == "SpladePooling":
+                module.chunk_size = _POOLED
+            elif type(module).__name__ in TRANSFORMERS and hasattr(module, "max_seq_length"):  # DistilBERT's has none
+                module.max_seq_length = min(module.max_seq_length or limit, limit)
+
+    return TorchRunner("SparseEncoder", folder.path, device=device, precision=precision, prepare=prepare)
 
 
-def _release() -> None:
-    torch = require("torch")
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def _stretches(
-    order: NDArray[np.int64], lengths: NDArray[np.int64], *, most: int, tokens: int
-) -> Iterator[tuple[NDArray[np.int64], int]]:
+def _stretches(order: Rows, lengths: Rows, *, most: int, tokens: int) -> Iterator[tuple[Rows, int]]:
     """Cuts descending lengths wherever they have halved: the places of each stretch, and how many make a batch.
 
     So a batch of long texts and one of short texts take about the same memory, and little of either is padding.

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from retrieve_cli.contracts import ModelCard, TokenVectors
-from retrieve_cli.encoders.batching import halving
-from retrieve_cli.encoders.devices import Choice, Device, choose
+from retrieve_cli.encoders.devices import Choice, Device, choose, precision_on
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import ModelFolder, Precision
-from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, content, readable
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.encoders.torch_runner import TorchRunner, longest_first
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
+    from retrieve_cli.contracts import Rows, Vectors
 
 _BATCH = {"cpu": 32, "cuda": 256}
 
 
-class TorchEncoder:
+class TorchEncoder(Truncating):
     """`contracts.Encoder` over sentence-transformers, for any model that it can load.
 
     Texts of different lengths share a batch and are padded, so that a vector may differ in its last bits with its
@@ -51,24 +48,20 @@ class TorchEncoder:
         self._batch_size = batch_size
         self._query_prefix = query_prefix
         self._passage_prefix = passage_prefix
-        self.truncated = 0
-        """How many of the texts encoded so far were longer than the model's limit and lost their end."""
 
-    @cached_property
+    @once
     def card(self) -> ModelCard:
         return self._folder.card(
             Digests(self._cache_dir),
             query_prefix=self._query_prefix,
             passage_prefix=self._passage_prefix,
-            precision=self._resolved_precision,
+            precision=precision_on(self._choice.device, self._precision),
         )
 
-    @cached_property
+    @once
     def tokenizer(self) -> ModelTokenizer:
         path = self._folder.transformer / "tokenizer.json"
-        if path.is_file():
-            return ModelTokenizer.read(path, lowercase=self._folder.lowercase)
-        return ModelTokenizer(self._convert_tokenizer, lowercase=self._folder.lowercase)
+        return ModelTokenizer.read_or_convert(path, lowercase=self._folder.lowercase)
 
     @property
     def device(self) -> str:
@@ -83,7 +76,7 @@ class TorchEncoder:
         return self._encode(texts, prefix=self.card.passage_prefix)
 
     def encode_passages_into(self, texts: Sequence[str], take: Callable[[int, TokenVectors], None]) -> Vectors:
-        """What `encode_passages` gives; `take` is handed the tokens of each text by its place."""
+        """Return what `encode_passages` does; `take` gets the tokens of each text by its place."""
         return self._encode(texts, prefix=self.card.passage_prefix, take=take)
 
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
@@ -98,12 +91,13 @@ class TorchEncoder:
         vectors = np.zeros((len(texts), self._folder.dim), dtype=np.float32)
         if not texts:
             return vectors
-        lengths = self._lengths(texts, prefix)
-        order = np.argsort(-lengths, kind="stable")
-        model = self._model
+        lengths, truncated = self.tokenizer.lengths(
+            [prefix + text for text in texts], max_tokens=self._folder.max_tokens
+        )
+        self._count_truncated(truncated)
+        model = self._runner.model
 
-        def run(start: int, end: int) -> None:
-            places = order[start:end]
+        def run(places: Rows) -> None:
             batch = [readable(texts[place]) for place in places]
             # An empty prompt is one too: without it the model's default prompt would be put in front.
             options: dict[str, Any] = {"prompt": prefix, "batch_size": len(batch), "show_progress_bar": False}
@@ -119,15 +113,9 @@ class TorchEncoder:
                 )
                 take(int(place), content(ids, states, self.tokenizer.special_ids))
 
-        halving(len(texts), run, size=self._size, exhausted=require("torch").OutOfMemoryError, release=self._release)
+        size = self._batch_size or _BATCH[self._choice.device]
+        self._runner.run(longest_first(lengths), run, size=size)
         return self._to_unit(vectors) if self._folder.normalize else vectors
-
-    def _lengths(self, texts: Sequence[str], prefix: str) -> Any:
-        tokenizer = self.tokenizer
-        room = self._folder.max_tokens - tokenizer.special_tokens
-        lengths = np.array(tokenizer.counts([prefix + text for text in texts]))
-        self.truncated += int((lengths > room).sum())
-        return np.minimum(lengths, room)
 
     def _to_unit(self, vectors: Vectors) -> Vectors:
         """Half-precision norms are off by 1e-3, which would tilt a ranking by inner product."""
@@ -135,55 +123,19 @@ class TorchEncoder:
         scaled: Vectors = vectors / np.maximum(norms, np.float32(1e-12))
         return scaled
 
-    def _release(self) -> None:
-        torch = require("torch")
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-
-    @property
-    def _size(self) -> int:
-        return self._batch_size or _BATCH[self._choice.device]
-
-    @cached_property
+    @once
     def _choice(self) -> Choice:
         return choose(self._asked, "torch")
 
-    @property
-    def _resolved_precision(self) -> Precision:
-        if self._precision == "auto":
-            return "float16" if self._choice.device == "cuda" else "float32"
-        return self._precision
+    @once
+    def _runner(self) -> TorchRunner:
+        return TorchRunner(
+            "SentenceTransformer",
+            self._folder.path,
+            device=self._choice.device,
+            precision=precision_on(self._choice.device, self._precision),
+            prepare=self._limit,
+        )
 
-    @cached_property
-    def _model(self) -> Any:
-        device = self._choice.device
-        dtype = getattr(require("torch"), self._resolved_precision)
-        with quiet():
-            try:
-                model = require("sentence_transformers").SentenceTransformer(
-                    str(self._folder.path), device=device, local_files_only=True, model_kwargs={"dtype": dtype}
-                )
-            except (OSError, ValueError, KeyError, ImportError) as error:
-                raise Unavailable(
-                    f"sentence-transformers cannot load {self._folder.path}: {error}",
-                    hint="fetch the model's files again, or name another model",
-                ) from error
+    def _limit(self, model: Any) -> None:
         model.max_seq_length = self._folder.max_tokens
-        return model
-
-    def _convert_tokenizer(self) -> Any:
-        auto = require("transformers").AutoTokenizer
-        return auto.from_pretrained(str(self._folder.transformer), local_files_only=True).backend_tokenizer
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the bar that transformers draws while it loads weights."""
-    talk = require("transformers").utils.logging
-    shown = talk.is_progress_bar_enabled()
-    talk.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            talk.enable_progress_bar()

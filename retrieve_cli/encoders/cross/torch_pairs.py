@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from retrieve_cli.encoders.batching import halving
 from retrieve_cli.encoders.cross.cross_folder import CrossFolder
 from retrieve_cli.encoders.cross.pairs import Row
 from retrieve_cli.encoders.model_folder import Precision
 from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.threads import once
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
-from retrieve_cli.encoders.torch import quiet
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.encoders.torch_runner import TorchRunner, longest_first
+from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
+    from retrieve_cli.contracts import Rows, Vectors
 
 _BATCH = {"cpu": 32, "cuda": 128}
 _WHOLE = {"text": {"truncation": False, "verbose": False}}
@@ -37,12 +36,19 @@ class TorchPairs:
         batch_size: int | None,
     ) -> None:
         self._folder = folder
-        self._device = device
-        self._precision = precision
         self._size = batch_size or _BATCH[device]
+        self._runner = TorchRunner(
+            "CrossEncoder",
+            folder.path,
+            device=device,
+            precision=precision,
+            prepare=lambda model: model.eval(),
+            processor_kwargs={"chat_template": folder.template} if folder.template else None,
+        )
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
-        return self._tokenizer.spans(text)
+        with self._runner.turn:
+            return self._tokenizer.spans(text)
 
     def rows(self, query: str, passages: Sequence[str]) -> list[Row]:
         pairs = [(readable(query), readable(passage)) for passage in passages]
@@ -58,27 +64,24 @@ class TorchPairs:
     def scores(self, rows: Sequence[Row]) -> Vectors:
         """(n,) float32; the longest rows first through the device, so that its memory fails early or never."""
         scores = np.zeros(len(rows), dtype=np.float32)
-        order = np.argsort([-len(row.ids) for row in rows], kind="stable")
-        torch = require("torch")
 
-        def run(start: int, end: int) -> None:
-            places = order[start:end]
+        def run(places: Rows) -> None:
             scores[places] = self._run([rows[place] for place in places])
 
-        halving(len(rows), run, size=self._size, exhausted=torch.OutOfMemoryError, release=self._release)
+        self._runner.run(longest_first([len(row.ids) for row in rows]), run, size=self._size)
         return scores
 
     def _run(self, rows: Sequence[Row]) -> Vectors:
-        torch = require("torch")
+        torch, model, device = require("torch"), self._runner.model, self._runner.device
         with torch.inference_mode():
-            features = {name: torch.from_numpy(part).to(self._device) for name, part in self._padded(rows).items()}
-            logits = self._model({**features, **self._fixed})["scores"].float()
-            found: Vectors = self._model.activation_fn(logits).reshape(len(rows)).cpu().numpy()
+            features = {name: torch.from_numpy(part).to(device) for name, part in self._padded(rows).items()}
+            logits = model({**features, **self._fixed})["scores"].float()
+            found: Vectors = model.activation_fn(logits).reshape(len(rows)).cpu().numpy()
         return found
 
     def _padded(self, rows: Sequence[Row]) -> dict[str, Any]:
         """The model's inputs (n, t) int64, padded on the side that its tokenizer names."""
-        tokenizer = self._model.tokenizer
+        tokenizer = self._runner.model.tokenizer
         shape = len(rows), max(len(row.ids) for row in rows)
         ids = np.full(shape, tokenizer.pad_token_id or 0, dtype=np.int64)
         mask, segments = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -92,14 +95,15 @@ class TorchPairs:
     def _read(self, pairs: Sequence[tuple[str, str]]) -> Any:
         prompt = self._folder.prompt or None
         try:
-            return self._model.preprocess(list(pairs), prompt=prompt, processing_kwargs=_WHOLE)
+            with self._runner.turn:
+                return self._runner.model.preprocess(list(pairs), prompt=prompt, processing_kwargs=_WHOLE)
         except ValueError as error:
             raise UsageError(
                 f"{self._folder.name} cannot read a query and a passage: {error}",
                 hint="name a cross-encoder whose chat template, if it has one, takes both",
             ) from error
 
-    @cached_property
+    @once
     def _fixed(self) -> dict[str, Any]:
         """Inputs that are the same for every batch: what kind of text it is, and how many logits are wanted."""
         return {name: part for name, part in self._probe.items() if not hasattr(part, "shape")}
@@ -108,35 +112,10 @@ class TorchPairs:
     def _segmented(self) -> bool:
         return "token_type_ids" in self._probe
 
-    @cached_property
+    @once
     def _probe(self) -> Any:
         return self._read([("x", "x")])
 
-    @cached_property
+    @once
     def _tokenizer(self) -> ModelTokenizer:
-        return ModelTokenizer(lambda: self._model.tokenizer.backend_tokenizer)
-
-    def _release(self) -> None:
-        torch = require("torch")
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-
-    @cached_property
-    def _model(self) -> Any:
-        dtype = getattr(require("torch"), self._precision)
-        template = self._folder.template
-        with quiet():
-            try:
-                model = require("sentence_transformers").CrossEncoder(
-                    str(self._folder.path),
-                    device=self._device,
-                    local_files_only=True,
-                    model_kwargs={"dtype": dtype},
-                    processor_kwargs={"chat_template": template} if template else None,
-                )
-            except (OSError, ValueError, KeyError, ImportError) as error:
-                raise Unavailable(
-                    f"sentence-transformers cannot load {self._folder.path}: {error}",
-                    hint="fetch the model's files again, or name another model",
-                ) from error
-        return model.eval()
+        return ModelTokenizer(lambda: self._runner.model.tokenizer.backend_tokenizer)

@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.encoders.bert import Architecture, arrange, forward
-from retrieve_cli.encoders.cache import WEIGHTS, export_folder, sound
+from retrieve_cli.encoders.bert import Architecture, arrange, forward, no_tensor
 from retrieve_cli.encoders.cross.cross_folder import CrossFolder
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.export import publish_files
-from retrieve_cli.encoders.graph import GraphOperations
-from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.exports import Contents, Export
+from retrieve_cli.encoders.onnx_graph import GraphOperations
 from retrieve_cli.encoders.tensors import Extent, read, to_float32
-from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
     Stored = NDArray[Any]
 
-LAYOUT = 1
+_LAYOUT = 1
 """Raised when the head or its graph changes, so that older exports are made again."""
 _HEADS = {
     "bert": {"inner": "pooler.dense", "outer": "classifier"},
@@ -39,34 +36,18 @@ _HEADS = {
 """Where a checkpoint keeps the two layers between the first token's state and the logit (tanh between them)."""
 
 
-def open_cross(folder: CrossFolder, cache_dir: Path) -> Path:
-    """The cross-encoder's place in the model cache, written now if it is absent, damaged or of an older layout.
-
-    Raises:
-        Unavailable: the model is of a family that the graph does not know, or the cache cannot be written.
-        UsageError: the weights lack a tensor.
-    """
-    digests = Digests(cache_dir)
-    revision = sha1({"revision": folder.revision(digests), "layout": LAYOUT})
-    target = export_folder(cache_dir, f"{folder.name}-cross", revision)
-    if sound(target, revision, digests):
-        return target
-    try:
-        _publish(folder, target, revision=revision, digests=digests)
-    except OSError as error:
-        raise Unavailable(
-            f"The model cache {cache_dir} cannot be written: {error.strerror or error}.",
-            hint="choose a folder that can be written as the model cache, or make room on its disk",
-        ) from error
-    return target
+def cross_export(folder: CrossFolder, cache_dir: Path, digests: Digests | None = None) -> Export:
+    """The export of the cross-encoder, which may not be written yet."""
+    own = folder.revision(digests or Digests(cache_dir))
+    revision = sha1({"revision": own, "layout": _LAYOUT})
+    return Export(cache_dir, folder.name, revision, partial(_contents, folder), suffix="-cross")
 
 
-def _publish(folder: CrossFolder, target: Path, *, revision: str, digests: Digests) -> None:
+def _contents(folder: CrossFolder) -> Contents:
     architecture = Architecture.read(folder.model.config)
     head = _HEADS["bert" if architecture.padding is None else "roberta"]
     tensors = _arranged(read(folder.model.weights), architecture, head=head, segmented=folder.segmented)
-    graph = partial(write_graph, architecture)
-    publish_files(target, tensors, graph, name=folder.name, revision=revision, digests=digests)
+    return tensors, partial(write_cross_graph, architecture)
 
 
 def _arranged(
@@ -78,7 +59,7 @@ def _arranged(
         for found, stored in checkpoint.items():
             if found == name or found.endswith(f".{name}"):
                 return stored
-        raise UsageError(f"The model's weights hold no tensor {name}.", hint="fetch the model's files again")
+        raise no_tensor(name)
 
     arranged = arrange(checkpoint, architecture)
     if segmented:
@@ -91,28 +72,15 @@ def _arranged(
     return arranged
 
 
-def write_graph(architecture: Architecture, places: Mapping[str, Extent]) -> bytes:
+def write_cross_graph(architecture: Architecture, extents: Mapping[str, Extent]) -> bytes:
     """An ONNX model: `ids` and `positions` (n, t) int64 to `logits` (n, 1) float32."""
-    onnx = require("onnx")
-    ops = GraphOperations(architecture, places, WEIGHTS)
+    ops = GraphOperations(architecture, extents)
     below = replace(architecture, layers=architecture.layers - 1)
     states = forward(ops, below, ids="ids", positions="positions")
     state = _last_layer(ops, architecture, states)
     inner = ops.emit("Tanh", [ops.linear(state, "head.inner")])
     ops.emit("Identity", [ops.linear(inner, "head.outer")], "logits")
-    make, kinds = onnx.helper, onnx.TensorProto
-    graph = make.make_graph(
-        ops.nodes,
-        "cross-encoder",
-        [make.make_tensor_value_info(name, kinds.INT64, ["n", "t"]) for name in ("ids", "positions")],
-        [make.make_tensor_value_info("logits", kinds.FLOAT, ["n", 1])],
-        list(ops.tensors.values()),
-    )
-    opsets = [make.make_opsetid("", 18), make.make_opsetid("com.microsoft", 1)]
-    written: bytes = make.make_model(
-        graph, opset_imports=opsets, ir_version=9, producer_name="retrieve"
-    ).SerializeToString()
-    return written
+    return ops.model("cross-encoder", "logits", ["n", 1])
 
 
 def _last_layer(ops: GraphOperations, architecture: Architecture, states: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.encoders.bert import Architecture, forward
+from retrieve_cli.encoders.exports import WEIGHTS
 from retrieve_cli.encoders.packages import require
 
 if TYPE_CHECKING:
@@ -17,27 +18,12 @@ _OPSET = 18
 _IR_VERSION = 9
 
 
-def write_graph(architecture: Architecture, extents: Mapping[str, Extent], *, weights: str) -> bytes:
-    """An ONNX model: `ids` and `positions` (n, t) int64 to `hidden` (n, t, dim) float32.
-
-    `weights` is the name of the safetensors file beside the model, `extents` where each tensor lies in it.
-    """
-    onnx = require("onnx")
-    ops = GraphOperations(architecture, extents, weights)
+def write_graph(architecture: Architecture, extents: Mapping[str, Extent]) -> bytes:
+    """An ONNX model: `ids` and `positions` (n, t) int64 to `hidden` (n, t, dim) float32."""
+    ops = GraphOperations(architecture, extents)
     last = forward(ops, architecture, ids="ids", positions="positions")
     ops.emit("Reshape", [last, ops.batch_shape], "hidden")
-    make, kinds = onnx.helper, onnx.TensorProto
-    graph = make.make_graph(
-        ops.nodes,
-        "bert",
-        [make.make_tensor_value_info(name, kinds.INT64, ["n", "t"]) for name in ("ids", "positions")],
-        [make.make_tensor_value_info("hidden", kinds.FLOAT, ["n", "t", architecture.dim])],
-        list(ops.tensors.values()),
-    )
-    opsets = [make.make_opsetid("", _OPSET), make.make_opsetid(_CONTRIBUTED, 1)]
-    model = make.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="retrieve")
-    written: bytes = model.SerializeToString()
-    return written
+    return ops.model("bert", "hidden", ["n", "t", architecture.dim])
 
 
 class GraphOperations:
@@ -47,11 +33,11 @@ class GraphOperations:
     plain LayerNormalization after an Add a tenth of that.
     """
 
-    def __init__(self, architecture: Architecture, extents: Mapping[str, Extent], weights: str) -> None:
+    def __init__(self, architecture: Architecture, extents: Mapping[str, Extent]) -> None:
+        """`extents` is where each tensor lies in the safetensors file beside the graph."""
         self._onnx = require("onnx")
         self._architecture = architecture
         self._extents = extents
-        self._file = weights
         self.nodes: list[Any] = []
         self.tensors: dict[str, Any] = {}
         dim = self._constant("dim", [architecture.dim])
@@ -89,6 +75,21 @@ class GraphOperations:
         self.nodes.append(self._onnx.helper.make_node(operator, inputs, [output], **attributes))
         return output
 
+    def model(self, name: str, output: str, shape: list[int | str]) -> bytes:
+        """The nodes as an ONNX model: `ids` and `positions` (n, t) int64 to `output` float32."""
+        make, kinds = self._onnx.helper, self._onnx.TensorProto
+        graph = make.make_graph(
+            self.nodes,
+            name,
+            [make.make_tensor_value_info(ids, kinds.INT64, ["n", "t"]) for ids in ("ids", "positions")],
+            [make.make_tensor_value_info(output, kinds.FLOAT, shape)],
+            list(self.tensors.values()),
+        )
+        opsets = [make.make_opsetid("", _OPSET), make.make_opsetid(_CONTRIBUTED, 1)]
+        model = make.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="retrieve")
+        written: bytes = model.SerializeToString()
+        return written
+
     def _constant(self, name: str, values: list[int]) -> str:
         kind = self._onnx.TensorProto.INT64
         self.tensors[name] = self._onnx.helper.make_tensor(name, kind, [len(values)], values)
@@ -101,7 +102,7 @@ class GraphOperations:
             tensor.data_location = self._onnx.TensorProto.EXTERNAL
             for length in extent.shape:
                 size *= length
-            for key, value in {"location": self._file, "offset": extent.offset, "length": size}.items():
+            for key, value in {"location": WEIGHTS, "offset": extent.offset, "length": size}.items():
                 tensor.external_data.add(key=key, value=str(value))
             self.tensors[name] = tensor
         return name

@@ -1,0 +1,163 @@
+"""The default encoder on a CPU: hidden states of the BERT family by `onnx_runner.py`, pooled to one vector a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import ModelCard, TokenVectors
+from retrieve_cli.encoders.bert import Architecture, arrange, pool, to_unit
+from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.eager import hidden_states
+from retrieve_cli.encoders.exports import Contents, Export
+from retrieve_cli.encoders.model_folder import ModelFolder
+from retrieve_cli.encoders.onnx_runner import SHORT, Keep, OnnxRunner
+from retrieve_cli.encoders.tensors import read
+from retrieve_cli.encoders.threads import Truncating, once
+from retrieve_cli.encoders.tokenizer import ModelTokenizer, content
+from retrieve_cli.errors import Unavailable
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
+
+_REMEMBERED = 256
+"""Short queries whose hidden states are kept: late interaction asks for the tokens of a query next."""
+
+
+class OnnxEncoder(Truncating):
+    """`contracts.Encoder` for the BERT family on a CPU."""
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        *,
+        cache_dir: Path,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        threads: int | None = None,
+        batch_tokens: int = 512,
+    ) -> None:
+        """`batch_tokens` is what a batch of one thread holds: 512 tokens keep its activations in the L2 cache.
+
+        Raises:
+            Unavailable: the model is of a family that this encoder does not know.
+        """
+        if folder.extras:
+            raise Unavailable(
+                f"The onnx encoder cannot run this model (it has the modules {', '.join(folder.extras)}).",
+                hint="set `encoder.kind: torch`, which runs any sentence-transformers model",
+            )
+        self._runner = OnnxRunner(
+            partial(dense_export, folder, cache_dir),
+            Architecture.read(folder.config),
+            threads=threads,
+            batch_tokens=batch_tokens,
+        )
+        self._folder = folder
+        self._cache_dir = cache_dir
+        self._query_prefix = query_prefix
+        self._passage_prefix = passage_prefix
+        self._recent: dict[tuple[int, ...], Vectors] = {}
+        """Hidden states of the last short queries by their ids; replaced as a whole, so that threads may share it."""
+
+    @once
+    def card(self) -> ModelCard:
+        digests = Digests(self._cache_dir)
+        return self._folder.card(digests, query_prefix=self._query_prefix, passage_prefix=self._passage_prefix)
+
+    @once
+    def tokenizer(self) -> ModelTokenizer:
+        return ModelTokenizer.read(self._folder.transformer / "tokenizer.json", lowercase=self._folder.lowercase)
+
+    @property
+    def device(self) -> str:
+        threads = self._runner.threads
+        return f"cpu (onnxruntime, {threads} {'thread' if threads == 1 else 'threads'})"
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32. The route a query takes depends on its own length only."""
+        ids = self._ids(self.card.query_prefix, texts)
+        vectors, into = self._pooled(len(texts))
+        recent: dict[tuple[int, ...], Vectors] = {}
+
+        def keep(place: int, hidden: Vectors) -> None:
+            into(place, hidden)
+            if len(hidden) <= SHORT:
+                recent[tuple(ids[place])] = hidden
+
+        self._runner.run_queries(ids, keep, hidden_states)
+        earlier = self._recent
+        self._recent = recent if len(earlier) + len(recent) > _REMEMBERED else {**earlier, **recent}
+        return vectors
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32. The more texts at once (thousands), the more of them find others of their length."""
+        vectors, into = self._pooled(len(texts))
+        self._runner.run(self._ids(self.card.passage_prefix, texts), into)
+        return vectors
+
+    def encode_passages_into(self, texts: Sequence[str], take: Callable[[int, TokenVectors], None]) -> Vectors:
+        """Return what `encode_passages` does; `take` gets the tokens of each text by its place, from any thread."""
+        ids = self._ids(self.card.passage_prefix, texts)
+        vectors, into = self._pooled(len(texts))
+
+        def keep(place: int, hidden: Vectors) -> None:
+            into(place, hidden)
+            take(place, self._content(ids[place], hidden))
+
+        self._runner.run(ids, keep)
+        return vectors
+
+    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The tokens of queries, each cut to the model's limit. They take the routes of `encode_queries`."""
+        ids = self._ids(self.card.query_prefix, texts)
+        recent = self._recent
+        hidden = {place: recent[key] for place, tokens in enumerate(ids) if (key := tuple(tokens)) in recent}
+        new = [place for place in range(len(ids)) if place not in hidden]
+        self._runner.run_queries(ids, hidden.__setitem__, hidden_states, places=new)
+        nothing = np.empty((0, self._folder.dim), np.float32)
+        return [self._content(tokens, hidden.get(place, nothing)) for place, tokens in enumerate(ids)]
+
+    def _content(self, ids: Sequence[int], hidden: Vectors) -> TokenVectors:
+        return content(np.array(ids, np.int32), hidden, self.tokenizer.special_ids)
+
+    def _ids(self, prefix: str, texts: Sequence[str]) -> list[list[int]]:
+        tokenized = self.tokenizer.ids([prefix + text for text in texts], max_tokens=self._folder.max_tokens)
+        self._count_truncated(tokenized.truncated)
+        return tokenized.ids
+
+    def _pooled(self, count: int) -> tuple[Vectors, Keep]:
+        """Vectors (count, dim) to be filled, and what turns a text's hidden states into its row of them."""
+        vectors = np.zeros((count, self._folder.dim), dtype=np.float32)
+
+        def into(place: int, hidden: Vectors) -> None:
+            pooled = pool(hidden, self._folder.pooling)
+            vectors[place] = to_unit(pooled) if self._folder.normalize else pooled
+
+        return vectors, into
+
+
+def dense_export(folder: ModelFolder, cache_dir: Path, digests: Digests | None = None) -> Export:
+    """The export of the model, which may not be written yet.
+
+    Raises:
+        Unavailable: the model is of a family that this encoder does not know.
+    """
+    architecture = Architecture.read(folder.config)
+    revision = folder.revision(digests or Digests(cache_dir))
+    return Export(cache_dir, folder.name, revision, partial(_contents, folder, architecture))
+
+
+def _contents(folder: ModelFolder, architecture: Architecture) -> Contents:
+    from retrieve_cli.encoders.onnx_graph import write_graph  # a query finds a sound export
+
+    if folder.weights[0].suffix != ".safetensors":
+        raise Unavailable(
+            f"{folder.weights[0]} is a pickle, which the onnx encoder does not open.",
+            hint="fetch the model's safetensors file, or set `encoder.kind: torch`",
+        )
+    return arrange(read(folder.weights), architecture), partial(write_graph, architecture)

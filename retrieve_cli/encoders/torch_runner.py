@@ -1,0 +1,105 @@
+"""Runs a model of sentence-transformers on one device, in batches that fit its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from retrieve_cli.encoders.batching import halving
+from retrieve_cli.encoders.model_folder import Precision
+from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.threads import once
+from retrieve_cli.errors import Unavailable
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+
+
+class TorchRunner:
+    """One model; it loads at the first text. Threads that share it take turns."""
+
+    def __init__(
+        self,
+        kind: Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"],
+        path: Path,
+        *,
+        device: Literal["cpu", "cuda"],
+        precision: Precision,
+        prepare: Callable[[Any], None],
+        **options: Any,
+    ) -> None:
+        """`kind` is the class of sentence-transformers, `options` more of its arguments; `prepare` gets the model once
+        it is loaded."""
+        self._kind = kind
+        self._path = path
+        self.device = device
+        self._precision = precision
+        self._prepare = prepare
+        self._options = options
+        self.turn = RLock()
+        """Held while the model runs: a call sets how its tokenizer pads and cuts, on the tokenizer itself."""
+
+    @once
+    def model(self) -> Any:
+        """The loaded model.
+
+        Raises:
+            Unavailable: sentence-transformers is not installed, or cannot load it.
+        """
+        dtype = getattr(require("torch"), self._precision)
+        make = getattr(require("sentence_transformers"), self._kind)
+        with _quiet():
+            try:
+                model = make(
+                    str(self._path),
+                    device=self.device,
+                    local_files_only=True,
+                    model_kwargs={"dtype": dtype},
+                    **self._options,
+                )
+            except (OSError, ValueError, KeyError, ImportError) as error:
+                raise Unavailable(
+                    f"sentence-transformers cannot load {self._path}: {error}",
+                    hint="fetch the model's files again, or name another model",
+                ) from error
+        self._prepare(model)
+        return model
+
+    def run(self, places: Rows, batch: Callable[[Rows], None], *, size: int) -> None:
+        """Call `batch` with `size` of the places at a time in order, or fewer where they do not fit into memory."""
+
+        def step(start: int, end: int) -> None:
+            with self.turn:
+                batch(places[start:end])
+
+        halving(len(places), step, size=size, exhausted=require("torch").OutOfMemoryError, release=_release)
+
+
+def longest_first(lengths: Any) -> Rows:
+    """Places in descending order of length, so that the device's memory fails early or never."""
+    order: Rows = np.argsort(-np.asarray(lengths, np.int64), kind="stable")
+    return order
+
+
+def _release() -> None:
+    torch = require("torch")
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the bar that transformers draws while it loads weights."""
+    logging = require("transformers").utils.logging
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
