@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -481,6 +481,16 @@ class Ranking:
     def first(self, count: int) -> Ranking:
         """The first `count` hits."""
         return Ranking(self.query, self.hits[:count], self.trace)
+
+
+class Package(NamedTuple):
+    """A distribution, under any of its names, that a retriever cannot do without if its section has a value."""
+
+    names: tuple[str, ...]
+    key: str
+    value: str
+    card_key: str = ""
+    """The key of the card that says the same of an index, if it has another name."""
 
 
 @dataclass(frozen=True, slots=True)

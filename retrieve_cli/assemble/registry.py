@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config import plugins
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.retrievers.retriever import Retriever
+from retrieve_cli.retrievers.retriever import Form, Retriever
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -33,6 +33,11 @@ def retriever(name: str) -> Retriever[Any]:
         hint = "install the package that adds it, or build again: retrieve build"
         raise IndexCorrupt(f"the index has a retriever {name!r}, which is not installed", hint=hint)
     return added
+
+
+def asked_with(form: Form[Any]) -> list[str]:
+    """Return the built-in retrievers that are asked with something."""
+    return [name for name in _MODULES if retriever(name).form is form]
 
 
 def ordered(names: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ bounds stand beside its default, its comment in the repository's config.yaml.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -272,32 +272,44 @@ class RerankSettings:
     prompt: Literal["score", "pick"] = "score"
 
 
+Changes = Literal["answers", "index", "neither"]
+
+
+_ANSWERS, _INDEX, _NEITHER = ({"changes": what} for what in ("answers", "index", "neither"))
+"""What a section changes: answers of the same index, the index itself, or neither."""
+
+
+def sections(changes: Changes) -> frozenset[str]:
+    """Return the sections that change answers of the same index, the index itself, or neither."""
+    return frozenset(section.name for section in fields(Settings) if section.metadata["changes"] == changes)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All that can be configured, by section."""
 
-    sources: SourcesSettings = field(default_factory=SourcesSettings)
-    catalog: CatalogSettings = field(default_factory=CatalogSettings)
-    docs: DocsSettings = field(default_factory=DocsSettings)
-    build: BuildSettings = field(default_factory=BuildSettings)
-    sync: SyncSettings = field(default_factory=SyncSettings)
-    store: StoreSettings = field(default_factory=StoreSettings)
-    chunking: ChunkingSettings = field(default_factory=ChunkingSettings)
-    models: ModelsSettings = field(default_factory=ModelsSettings)
-    encoder: EncoderSettings = field(default_factory=EncoderSettings)
-    bm25: Bm25Settings = field(default_factory=Bm25Settings)
-    dense: DenseSettings = field(default_factory=DenseSettings)
-    search: SearchSettings = field(default_factory=SearchSettings)
-    fusion: FusionSettings = field(default_factory=FusionSettings)
-    splade: SpladeSettings = field(default_factory=SpladeSettings)
-    rerank: RerankSettings = field(default_factory=RerankSettings)
-    graph: GraphSettings = field(default_factory=GraphSettings)
-    expansion: ExpansionSettings = field(default_factory=ExpansionSettings)
-    gating: GatingSettings = field(default_factory=GatingSettings)
-    diversity: DiversitySettings = field(default_factory=DiversitySettings)
-    broadening: RelaxationSettings = field(default_factory=RelaxationSettings)
-    context: ContextSettings = field(default_factory=ContextSettings)
-    budget: BudgetSettings = field(default_factory=BudgetSettings)
-    log: LogSettings = field(default_factory=LogSettings)
-    plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    sources: SourcesSettings = field(default_factory=SourcesSettings, metadata=_NEITHER)
+    catalog: CatalogSettings = field(default_factory=CatalogSettings, metadata=_INDEX)
+    docs: DocsSettings = field(default_factory=DocsSettings, metadata=_INDEX)
+    build: BuildSettings = field(default_factory=BuildSettings, metadata=_NEITHER)
+    sync: SyncSettings = field(default_factory=SyncSettings, metadata=_NEITHER)
+    store: StoreSettings = field(default_factory=StoreSettings, metadata=_NEITHER)
+    chunking: ChunkingSettings = field(default_factory=ChunkingSettings, metadata=_INDEX)
+    models: ModelsSettings = field(default_factory=ModelsSettings, metadata=_ANSWERS)
+    encoder: EncoderSettings = field(default_factory=EncoderSettings, metadata=_INDEX)
+    bm25: Bm25Settings = field(default_factory=Bm25Settings, metadata=_INDEX)
+    dense: DenseSettings = field(default_factory=DenseSettings, metadata=_INDEX)
+    search: SearchSettings = field(default_factory=SearchSettings, metadata=_ANSWERS)
+    fusion: FusionSettings = field(default_factory=FusionSettings, metadata=_ANSWERS)
+    splade: SpladeSettings = field(default_factory=SpladeSettings, metadata=_INDEX)
+    rerank: RerankSettings = field(default_factory=RerankSettings, metadata=_ANSWERS)
+    graph: GraphSettings = field(default_factory=GraphSettings, metadata=_INDEX)
+    expansion: ExpansionSettings = field(default_factory=ExpansionSettings, metadata=_ANSWERS)
+    gating: GatingSettings = field(default_factory=GatingSettings, metadata=_ANSWERS)
+    diversity: DiversitySettings = field(default_factory=DiversitySettings, metadata=_ANSWERS)
+    broadening: RelaxationSettings = field(default_factory=RelaxationSettings, metadata=_ANSWERS)
+    context: ContextSettings = field(default_factory=ContextSettings, metadata=_ANSWERS)
+    budget: BudgetSettings = field(default_factory=BudgetSettings, metadata=_ANSWERS)
+    log: LogSettings = field(default_factory=LogSettings, metadata=_ANSWERS)
+    plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, metadata=_INDEX)
     """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 from retrieve_cli import __version__
 from retrieve_cli.assemble import encoders
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Json
+from retrieve_cli.contracts import Package
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 
@@ -114,14 +116,25 @@ def _source_kinds(subject: Subject) -> set[str]:
     return {entry.kind for entry in subject.entries}
 
 
-def _built(subject: Subject, part: str) -> Mapping[str, Json]:
-    """What the live index was built with."""
-    return subject.manifest.recipe.retrievers.get(part, {}) if subject.manifest else {}
+def _needs(name: str, package: Package) -> Callable[[Subject], bool]:
+    """Whether a retriever needs a package: by the configuration, or by what the index was built with."""
+
+    def needed(subject: Subject) -> bool:
+        card = subject.manifest.recipe.retrievers.get(name, {}) if subject.manifest else {}
+        section = getattr(subject.settings, name, None)
+        return package.value in (getattr(section, package.key, None), card.get(package.card_key or package.key))
+
+    return needed
+
+
+def _of_retrievers() -> Iterator[_Package]:
+    for name in retriever_names():
+        for package in retriever(name).packages:
+            yield _Package(package.names, f"{name}.{package.key}: {package.value}", _needs(name, package))
 
 
 _PACKAGES = (
     *(_Package((name,), "every command", _always) for name in ("typer", "rich", "PyYAML", "orjson", "numpy")),
-    _Package(("PyStemmer",), "bm25.stemming: english", lambda subject: subject.settings.bm25.stemming == "english"),
     *(
         _Package((name,), "the encoder on a CPU (encoder.kind: onnx)", _onnx)
         for name in ("tokenizers", "onnx", "onnxruntime")
@@ -135,16 +148,7 @@ _PACKAGES = (
         "texts that are cut into chunks",
         lambda subject: subject.settings.chunking.coherence or "docs" in _source_kinds(subject),
     ),
-    _Package(
-        ("rank-bm25",),
-        "bm25.backend: rank_bm25",
-        lambda subject: "rank_bm25" in (subject.settings.bm25.backend, _built(subject, "bm25").get("backend")),
-    ),
-    _Package(
-        ("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"),
-        "dense.index: hnsw",
-        lambda subject: "hnsw" in (subject.settings.dense.index, _built(subject, "dense").get("kind")),
-    ),
+    *_of_retrievers(),
     _Package(
         ("requests",),
         "sources of kind http and sparql",

@@ -11,7 +11,7 @@ import numpy as np
 
 from retrieve_cli.assemble import registry
 from retrieve_cli.config.loading import load, override, read_yaml
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.contracts import Index, Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Run, Topic, read_run
@@ -25,24 +25,6 @@ from retrieve_cli.storage.store import Store
 if TYPE_CHECKING:
     from ir_measures import Measure
 
-_OF_ANSWERS = frozenset(
-    {
-        "search",
-        "fusion",
-        "rerank",
-        "expansion",
-        "gating",
-        "diversity",
-        "context",
-        "budget",
-        "broadening",
-        "models",
-        "log",
-    }
-)
-"""Sections of the configuration that change answers and not the index."""
-_OF_NEITHER = frozenset({"sources", "build", "sync", "store"})
-"""Those that change neither."""
 _KEYS_OF_ANSWERS = frozenset(
     {
         "dense.hnsw_ef_search",
@@ -99,7 +81,7 @@ class Answers:
         for key in changes:
             section = key.partition(".")[0]
             varies = section in self.searcher.indexes and registry.retriever(section).varies(key.partition(".")[2])
-            if section not in _OF_ANSWERS | _OF_NEITHER and key not in _KEYS_OF_ANSWERS and not varies:
+            if section in sections("index") and key not in _KEYS_OF_ANSWERS and not varies:
                 hint = f"build another index with it and name its folder: --with ARTIFACTS ({key} differs)"
                 raise UsageError(f"`{key}` of {name} changes the index, which this command only asks", hint=hint)
         recipe, indexes = self.searcher.generation.manifest.recipe, {}

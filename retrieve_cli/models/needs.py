@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrieve_cli.assemble.registry import asked_with
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.encoders.cross.cross_folder import CrossFolder, read_cross_folder
 from retrieve_cli.encoders.digests import Digests
@@ -12,6 +13,7 @@ from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.splade.splade_folder import Masked, SpladeFolder, Static, read_splade
 from retrieve_cli.errors import UsageError
+from retrieve_cli.retrievers.retriever import TERMS
 
 Folder = ModelFolder | CrossFolder | SpladeFolder
 
@@ -60,6 +62,9 @@ class Found:
         return self.folder.revision(digests)
 
 
+_FROM_FOLDERS = ("auto", "onnx", "torch", "remote")
+
+
 def needs(settings: Settings) -> list[Need]:
     """The models of the stages that are configured, in the order of their work.
 
@@ -67,10 +72,10 @@ def needs(settings: Settings) -> list[Need]:
         UsageError: a stage needs a model, and none is named.
     """
     found = []
-    if settings.encoder.kind != "hashed":
+    if settings.dense.enabled and settings.encoder.kind in _FROM_FOLDERS:
         found.append(Need("encoder", settings.encoder.model))
-    if model := getattr(getattr(settings, "splade", None), "model", None):
-        found.append(Need("splade", str(model)))
+    sections = {name: getattr(settings, name) for name in asked_with(TERMS)}
+    found += [Need(name, section.model) for name, section in sections.items() if section.model]
     if settings.rerank.backend == "cross_encoder":
         if settings.rerank.model is None:
             hint = "name it: rerank.model"
@@ -114,7 +119,7 @@ def read(stage: str, path: Path, *, name: str = "") -> Found:
     """
     if stage == "rerank":
         return Found(read_cross_folder(path, name=name))
-    if stage == "splade":
+    if stage in asked_with(TERMS):
         return Found(read_splade(path, name=name))
     try:
         return Found(read_folder(path, name=name))

@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from retrieve_cli import __version__
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.plugins import retriever_names
+from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, unwritable
 from retrieve_cli.output import formats
@@ -28,8 +29,6 @@ from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.web.addresses import shown
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
-_SECTIONS = ("search", "fusion", "splade", "rerank", "gating", "diversity", "broadening", "context", "budget")
-"""Sections of the configuration that decide what an answer is."""
 _SHOWN = 5
 """Results of each query that the summary names."""
 
@@ -101,7 +100,8 @@ def log(runs: Path, answers: Sequence[Answer]) -> None:
 
 def configuration(settings: Settings) -> dict[str, Json]:
     """What of the configuration decides answers."""
-    chosen = {name: asdict(getattr(settings, name)) for name in _SECTIONS}
+    decisive = [*sorted(sections("answers") - {"models", "log"}), *retriever_names()]
+    chosen = {name: asdict(getattr(settings, name)) for name in decisive}
     if chosen["rerank"]["base_url"] is not None:
         chosen["rerank"]["base_url"] = shown(chosen["rerank"]["base_url"])
     value: dict[str, Json] = json.loads(json.dumps(chosen, default=str))

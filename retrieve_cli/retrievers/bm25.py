@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Record, Unit
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.retrievers.analyzer import Analyzer as TermAnalyzer
 from retrieve_cli.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
@@ -325,6 +325,7 @@ class Bm25(Retriever[str]):
     name = "bm25"
     file = "bm25.pkl"
     form = TEXT
+    packages = (Package(("PyStemmer",), "stemming", "english"), Package(("rank-bm25",), "backend", "rank_bm25"))
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {
         "k1": (0.6, 0.9, 1.2, 1.5, 2.0),
         "b": (0.2, 0.4, 0.6, 0.75, 0.9),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Card, Chunk, Json, Record, Unit
+from retrieve_cli.contracts import Candidates, Card, Chunk, Json, Package, Record, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 from retrieve_cli.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrievers.selection import best, candidates, grouped, masks, rows_of, spread
@@ -311,6 +311,7 @@ class Dense(Retriever["Vectors"]):
     weight = 0.65
     cost = (0.15, 0.01)
     similarity = True
+    packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
     by_text = True
 
     def card(self, building: Building) -> Card | None:

@@ -12,7 +12,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
-from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Json, Record, SparseEncoder, TermWeights
+from retrieve_cli.contracts import (
+    Analyzer,
+    Card,
+    Chunk,
+    Encoder,
+    Index,
+    Json,
+    Package,
+    Record,
+    SparseEncoder,
+    TermWeights,
+)
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,6 +111,7 @@ class Retriever(ABC, Generic[Q]):
     costliest first; one that costs nothing always runs."""
     similarity: ClassVar[bool] = False
     """Whether its score is a cosine, which `search.grade` and `search.max_distance` test."""
+    packages: ClassVar[tuple[Package, ...]] = ()
     by_text: ClassVar[bool] = False
     """Whether its rows follow from the texts of chunks alone, so that no record is read again for it."""
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {}

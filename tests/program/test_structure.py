@@ -152,7 +152,10 @@ def test_help_loads_no_heavy_package() -> None:
 
 
 def test_help_loads_neither_the_configuration_nor_the_store() -> None:
-    lazy = [f"retrieve_cli.{name}" for name in ("config.loading", "config.settings", "storage", "search", "serving", "experiments")]
+    lazy = [
+        f"retrieve_cli.{name}"
+        for name in ("config.loading", "config.settings", "storage", "search", "serving", "experiments")
+    ]
     assert loaded_by("--help", among=lazy) == set()
 
 
