@@ -227,6 +227,25 @@ def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None])
     return found
 
 
+def with_old_names(text: str, changes: Mapping[str, Mapping[str, Json]], *, where: str) -> dict[str, dict[str, Json]]:
+    """Return changes of a configuration file under the names that its text has for the same keys.
+
+    Raises:
+        UsageError: the text is not a configuration.
+    """
+    found = {section: dict(keys) for section, keys in changes.items()}
+    written = read_yaml(text, where)
+    old = (written.get("fusion") if isinstance(written, dict) else None) or {}
+    weights = found.get("fusion", {}).get("weights", {})
+    renamed = {name: f"{name}{_WEIGHT}" for name in weights if f"{name}{_WEIGHT}" in old}
+    if renamed:
+        rest = {name: weight for name, weight in weights.items() if name not in renamed}
+        fusion = {key: value for key, value in found["fusion"].items() if key != "weights"}
+        fusion |= {renamed[name]: weights[name] for name in renamed}
+        found["fusion"] = {**fusion, **({"weights": rest} if rest else {})}
+    return found
+
+
 def _plugins(value: Mapping[str, Json], where: str) -> dict[str, Mapping[str, Json]]:
     """`plugins`: by name what a plug-in is configured with, which only it understands."""
     for name, keys in value.items():

@@ -1,7 +1,8 @@
 """All that can be configured, as frozen Settings at their defaults; loading.py reads them.
 
-Plain dataclasses: this is loaded on the way to every answer, and a validation library would cost half of that. A key's
-bounds stand beside its default, its comment in the repository's config.yaml.
+Plain dataclasses without slots: this is loaded on the way to every answer, slots would double what making the classes
+costs, and a validation library would cost half a query. A key's bounds stand beside its default, its comment in the
+repository's config.yaml.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _named(default: str, *choices: str) -> Any:
     return field(default=default, metadata={"choices": lambda: choices})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FieldSetting:
     """Where a key of the catalog goes, and how much it weighs; written as a bare number it keeps its own name."""
 
@@ -35,7 +36,7 @@ class FieldSetting:
     weight: float = _bounded(1.0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourceSetting:
     """One entry of `sources.list`: where records come from. Which keys it takes depends on its kind."""
 
@@ -58,39 +59,39 @@ class SourceSetting:
     max_mb: float = _bounded(2048.0, 0.001)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourcesSettings:
     auto_sync: bool = False
     list: Sequence[SourceSetting] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SyncSettings:
     max_shrink: float = _bounded(0.5, 0, 1)
     wait: float = _bounded(30.0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoreSettings:
     keep: int = _bounded(3, 1, 10_000)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CatalogSettings:
     fields: Mapping[str, FieldSetting] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DocsSettings:
     name_weight: float = _bounded(2.0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BuildSettings:
     max_fail: float = _bounded(0.05, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChunkingSettings:
     strategy: str = _named("auto", "auto", "section", "imrad", "window")
     size: int | None = _bounded(None, 8)
@@ -99,14 +100,14 @@ class ChunkingSettings:
     language: str = "en"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelsSettings:
     auto_download: bool = False
     dir: Path | None = None
     cache_dir: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EncoderSettings:
     kind: str = _named("auto", "auto", "onnx", "torch", "hashed", "remote")
     model: str = "all-MiniLM-L6-v2"
@@ -126,7 +127,7 @@ class EncoderSettings:
     concurrency: int = _bounded(4, 1, 1000)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bm25Settings:
     backend: Literal["impacts", "rank_bm25"] = "impacts"
     variant: Literal["lucene", "robertson", "atire", "okapi"] = "lucene"
@@ -137,7 +138,7 @@ class Bm25Settings:
     stop_words: Literal["english", "none"] = "english"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DenseSettings:
     enabled: bool = True
     index: Literal["flat", "hnsw"] = "flat"
@@ -146,7 +147,7 @@ class DenseSettings:
     hnsw_ef_search: int = _bounded(128, 1, 10_000)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SearchSettings:
     engine: Literal["advanced", "naive"] = "advanced"
     mode: str = field(default=plugins.HYBRID, metadata={"choices": plugins.modes})
@@ -164,13 +165,13 @@ class SearchSettings:
     per_text: int | None = _bounded(None, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RelaxationSettings:
     min_results: int = _bounded(5, 0)
     max_retries: int = _bounded(2, 0, 2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GraphSettings:
     relations: Mapping[str, str] = field(
         default_factory=lambda: {
@@ -183,7 +184,7 @@ class GraphSettings:
     files: Sequence[Path] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExpansionSettings:
     enabled: bool | None = None
     method: Literal["paths", "pagerank"] = "paths"
@@ -195,7 +196,7 @@ class ExpansionSettings:
     bundle: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GatingSettings:
     enabled: bool = False
     field: str = "group"
@@ -205,32 +206,32 @@ class GatingSettings:
     min_results: int = _bounded(5, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DiversitySettings:
     per_source: int | None = _bounded(None, 1)
     per_group: int | None = _bounded(None, 1)
     mmr: float | None = _bounded(None, 0.01, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ContextSettings:
     window: int = _bounded(0, 0, 1000)
     table_window: int | None = _bounded(None, 0, 1000)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BudgetSettings:
     max_chunks: int | None = _bounded(None, 1)
     max_tokens: int | None = _bounded(None, 1)
     tokenizer: Path | None = field(default=None, metadata={"names": ("encoder", "words", "pieces")})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogSettings:
     queries: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FusionSettings:
     method: Literal["weighted", "rrf"] = "weighted"
     normalization: Literal["zscore", "zscore_candidates", "minmax"] = "zscore"
@@ -240,7 +241,7 @@ class FusionSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SpladeSettings:
     model: str | None = None
     policy: Literal["optional", "required"] = "optional"
@@ -251,7 +252,7 @@ class SpladeSettings:
     query_top_terms: int | None = _bounded(None, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RerankSettings:
     backend: str = _named("auto", "auto", "none", "maxsim", "cross_encoder", "remote", "llm")
     policy: Literal["optional", "required"] = "optional"
@@ -284,7 +285,7 @@ def sections(changes: Changes) -> frozenset[str]:
     return frozenset(section.name for section in fields(Settings) if section.metadata["changes"] == changes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """All that can be configured, by section."""
 

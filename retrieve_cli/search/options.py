@@ -10,7 +10,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Unit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SearchOptions:
     """What a search is asked for. Settings hold what an installation chooses, this what a request does."""
 
