@@ -18,11 +18,12 @@ from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import ordered
 from retrieve_cli.assemble.sources import entries_of
 from retrieve_cli.config.settings import Settings, SourceSetting
-from retrieve_cli.contracts import Item, Json, Record, Refused, Source
+from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.ingest.build import Intake, Limits, Progress, Report, apply, contents_before, tidy
 from retrieve_cli.ingest.changes import Changes, recipe_changes
-from retrieve_cli.ingest.reuse import Reuse
+from retrieve_cli.ingest.reuse import Reuse, reusable
+from retrieve_cli.ingest.scanned import Scanned
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.manifest import Manifest, sha1, trace
@@ -112,6 +113,8 @@ class Sync:
         self._progress = progress
         self._parts = parts()
         self._stamps: list[list[int] | None] = []
+        self._scanned: list[Source] = []
+        """The sources as the plan saw them, those whose items can be kept without another look at them."""
 
     def plan(self) -> Plan:
         """Fetches and compares; changes nothing of the index.
@@ -123,10 +126,15 @@ class Sync:
             source.fetch()
         live = self._live
         refused = sum(source.refused for source in live.manifest.sources) if live else 0
-        if live and self._as_built(live.manifest) and self._store.quarantined() == refused:
-            counts = {source.name: source.records for source in live.manifest.sources}
-            return Plan(live.manifest.id, Changes(kept=len(live.records)), {}, counts, refused, needed=False)
-        after, records, refused = self._read(live)
+        same = live is not None and self._same_recipe(live.manifest) and self._store.quarantined() == refused
+        self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
+        untouched = live is not None and same and self._looks_untouched(live.manifest)
+        if live and untouched and _digests(live.manifest) == [_digest(source) for source in self._sources]:
+            return self._nothing_to_do(live, refused)
+        after, records, refused_now, digests = self._read(live)
+        if live and same and digests == _digests(live.manifest):
+            return self._nothing_to_do(live, refused)
+        refused = refused_now
         recipe = recipe_changes(live.manifest.recipe.to_json(), self._parts.recipe.to_json()) if live else {}
         return Plan(self._store.live(), Changes.between(self._before, after), recipe, records, refused, needed=True)
 
@@ -152,7 +160,7 @@ class Sync:
                 self._limits.check_loss(last, plan.records)
             reuse = Reuse(self._live, self._parts.recipe) if self._live else None
             report = apply(
-                self._sources,
+                self._scanned or self._sources,
                 self._parts,
                 self._store,
                 limits=self._limits,
@@ -213,39 +221,57 @@ class Sync:
         kept = self._store.kept()
         return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
 
-    def _as_built(self, manifest: Manifest) -> bool:
-        """Whether recipe and items are those that the generation was built from."""
-        self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
+    def _nothing_to_do(self, live: Generation, refused: int) -> Plan:
+        counts = {source.name: source.records for source in live.manifest.sources}
+        return Plan(live.manifest.id, Changes(kept=len(live.records)), {}, counts, refused, needed=False)
+
+    def _same_recipe(self, manifest: Manifest) -> bool:
+        """Whether recipe and sources are called as those that the generation was built from."""
         named = [(str(source.origin["kind"]), source.name) for source in self._sources]
         same = sha1(manifest.recipe.to_json()) == sha1(self._parts.recipe.to_json())
-        same = same and named == [(source.kind, source.name) for source in manifest.sources]
-        return same and _digests(manifest) == [_digest(source) for source in self._sources]
+        return same and named == [(source.kind, source.name) for source in manifest.sources]
 
-    def _read(self, live: Generation | None) -> tuple[dict[str, bytes], dict[str, int], int]:
-        """SHA-1 of the content of every record by its id, the number of records by source, how many are refused.
+    def _looks_untouched(self, manifest: Manifest) -> bool:
+        """Whether every source has the marks that were noted: its digest then tells, and no item is looked up."""
+        try:
+            noted = [source["stamp"] for source in manifest.built["sources"]]
+        except (KeyError, TypeError):
+            return False
+        return None not in noted and noted == self._stamps
+
+    def _read(self, live: Generation | None) -> tuple[dict[str, bytes], dict[str, int], int, list[str]]:
+        """SHA-1 of the content of every record by its id, the number of records by source, how many are refused, and
+        the digest of each source.
 
         An item that the live generation has is not read: what it holds is known, if its source's fields are the same.
         """
         known = live.rows_by_origin if live else {}
         cards = live.manifest.recipe.sources if live else {}
+        kept = reusable(live.manifest.recipe, self._parts.recipe) if live else frozenset()
         contents: dict[str, bytes] = {}
         records: dict[str, int] = {}
+        digests: list[str] = []
         refused = 0
+        self._scanned = []
         for source in self._sources:
-            first = len(contents)
+            first, scanned = len(contents), Scanned(source) if source.kind in kept else None
+            digest = hashlib.sha1(usedforsecurity=False)
             same = sha1(cards.get(source.kind)) == sha1(self._parts.recipe.sources[source.kind])
             for item in source.scan():
+                digest.update(trace(item))
                 row = known.get(item.digest) if same and isinstance(item, Item) else None
                 if live and row is not None and (name := live.record_id(row)) not in contents:
                     contents[name] = live.contents[row].tobytes()
-                    continue
-                for piece in item.read() if isinstance(item, Item) else (item,):
-                    if isinstance(piece, Record) and piece.id not in contents:
-                        contents[piece.id] = content_digest(piece)
-                    elif isinstance(piece, Record | Refused):
-                        refused += 1
+                    pieces = None
+                else:
+                    pieces = list(item.read()) if isinstance(item, Item) else [item]
+                    refused += _taken(pieces, contents)
+                if scanned is not None:
+                    scanned.keep(item, pieces)
             records[source.name] = len(contents) - first
-        return contents, records, refused
+            digests.append(digest.hexdigest())
+            self._scanned.append(scanned or source)
+        return contents, records, refused, digests
 
     def _note(self, manifest: Manifest) -> None:
         """Keeps where the sources are now and how they look, though nothing in them has changed."""
@@ -290,6 +316,17 @@ def roll_back(store: Store, generation: str | None) -> Report:
         quarantined=sum(source.refused for source in opened.manifest.sources),
         seconds=round(time.monotonic() - begun, 3),
     )
+
+
+def _taken(pieces: Sequence[Record | Refused | Notice], contents: dict[str, bytes]) -> int:
+    """Adds the records among pieces to the contents by id; how many are refused, those whose id is taken included."""
+    refused = 0
+    for piece in pieces:
+        if isinstance(piece, Record) and piece.id not in contents:
+            contents[piece.id] = content_digest(piece)
+        elif isinstance(piece, Record | Refused):
+            refused += 1
+    return refused
 
 
 def _digest(source: Source) -> str:

@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +46,8 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(artifacts: Path, source: P
 @pytest.mark.parametrize(
     ("key", "value", "redo"),
     [
-        ("BM25__K1", "2", "BM25 is computed anew"),
-        ("DENSE__INDEX", "hnsw", "the dense index is written anew"),
+        ("BM25__K1", "2", "the bm25 index is written again"),
+        ("DENSE__INDEX", "hnsw", "the dense index is written again"),
         ("CHUNKING__SIZE", "30", "records are cut anew"),
         ("ENCODER__DIM", "64", "embedded anew"),
     ],
@@ -174,7 +176,7 @@ def test_several_sources_in_one_index(source: Path, retrieve: Program, tmp_path:
     Path("config.yaml").unlink()
     assert retrieve("sync", "--json").json["status"] == "unchanged"
     (docs / "new.md").write_text("# New\nNews.")
-    assert retrieve("sync", "--json").json["added"] == 1
+    assert retrieve("sync", "--json").json["changed"] == 1
     fresh = tmp_path / "fresh"
     write_config({"list": listed})
     assert retrieve("build", "--artifacts", fresh).code == 0
@@ -210,9 +212,9 @@ def test_a_source_of_another_name_or_kind_is_another_index(source: Path, retriev
         assert fresh["generation"] == done["generation"]
 
 
-def test_a_source_that_is_cut_short_after_it_was_planned_is_not_believed(
-    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def cut_short_after_planning(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody truncates the source between the plan and its application."""
     from retrieve_cli.ingest.sync import Sync
 
     planned = Sync.plan
@@ -222,12 +224,55 @@ def test_a_source_that_is_cut_short_after_it_was_planned_is_not_believed(
         write_catalog(source, records(0)[:3])
         return made
 
+    monkeypatch.setattr(Sync, "plan", plan)
+
+
+@pytest.mark.usefixtures("cut_short_after_planning")
+def test_a_sync_publishes_what_it_planned_whatever_becomes_of_the_source_meanwhile(
+    artifacts: Path, source: Path, retrieve: Program
+) -> None:
+    write_catalog(source, records(1))
+    done = retrieve("sync", "--json").json
+    assert (done["status"], done["changed"], done["removed"]) == ("published", 1, 0)
+    assert done["records"] == 61
+
+
+@pytest.mark.usefixtures("cut_short_after_planning")
+def test_a_source_that_is_read_again_and_was_cut_short_after_it_was_planned_is_not_believed(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = live(artifacts)
     write_catalog(source, records(1))
-    monkeypatch.setattr(Sync, "plan", plan)
+    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "30")  # every record is cut again, so that none is kept
     done = retrieve("sync", "--json")
     assert (done.code, done.json["status"], live(artifacts)) == (1, "failed", before)
     assert "it lost 95%" in done.err
+
+
+def test_a_sync_looks_at_its_sources_once_and_parses_a_changed_item_once(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from retrieve_cli.sources.catalog import CatalogSource
+
+    scans: list[int] = []
+    reads: list[int] = []
+    scan = CatalogSource.scan
+
+    def counting(self: CatalogSource) -> Iterator[Any]:
+        scans.append(1)
+        for item in scan(self):
+            read = item.read
+            yield replace(item, read=lambda read=read, line=item.line: (reads.append(line), read())[1])
+
+    monkeypatch.setattr(CatalogSource, "scan", counting)
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    assert (len(scans), reads) == (1, [])
+    changed = records(1)
+    write_catalog(source, changed)
+    scans.clear()
+    assert retrieve("sync", "--json").json["changed"] == 1
+    assert len(scans) == 1
+    assert len(reads) == len(set(reads)) == 1
 
 
 def test_old_generations_that_cannot_be_removed_are_said_and_no_failure(
