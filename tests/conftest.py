@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from profiles import NAME, SEED
 from samples import TOOLS, Done, Program, write_catalog
 
 from retrieve_cli.cli.main import main
 
-settings.register_profile("retrieve", deadline=None)  # a busy machine is no defect
-settings.load_profile("retrieve")
+settings.load_profile(NAME)
+
+
+def pytest_report_header() -> str:
+    return f"profile: {NAME} (HYPOTHESIS_PROFILE), seed: {SEED} (TEST_SEED)"
 
 
 @pytest.fixture(autouse=True)

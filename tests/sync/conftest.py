@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from samples import Program, write_catalog
+from sync.forks import Forks, Nursery
 from sync.state import Start, records
 
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("RETRIEVE_")}
@@ -25,14 +27,29 @@ def artifacts(source: Path, retrieve: Program) -> Path:
     return Path("artifacts").resolve()
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """The process whose forks run the program."""
+    place = Nursery()
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def forks(nursery: Nursery, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Starts the program, or a task, as a process of its own by a fork; what still runs at the end is killed."""
+    begun = Forks(nursery, tmp_path, tmp_path_factory.mktemp("forks"))
+    yield begun
+    begun.close()
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    """Starts the program, or a script, as a process of its own, with the hashed encoder."""
+    """Starts the program as a process of its own, by an interpreter of its own, with the hashed encoder."""
 
-    def begin(*arguments: object, script: str = "") -> subprocess.Popen[str]:
-        program = ["-c", script] if script else ["-m", "retrieve_cli"]
+    def begin(*arguments: object) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, *program, *map(str, arguments)],
+            [sys.executable, "-m", "retrieve_cli", *map(str, arguments)],
             cwd=tmp_path,
             env={**ENVIRONMENT, "RETRIEVE_ENCODER__KIND": "hashed"},
             stdout=subprocess.PIPE,
