@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
+from profiles import examples
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import variants
@@ -74,7 +75,7 @@ choices = st.builds(
 )
 
 
-@hypothesis_settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choice=choices)
 def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
     world: tuple[Path, list[Topic]], searcher: Searcher, choice: Choice

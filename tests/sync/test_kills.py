@@ -112,6 +112,7 @@ def killed_again_and_again(artifacts: Path, source: Path, retrieve: Program, for
     nothing_is_left(artifacts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", range(20 if NIGHTLY else 2))
 def test_syncs_killed_at_random_calls(
     artifacts: Path, source: Path, retrieve: Program, forks: Forks, series: int
@@ -124,6 +125,7 @@ def test_syncs_killed_at_random_calls(
     killed_again_and_again(artifacts, source, retrieve, forks, faults)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", range(20 if NIGHTLY else 2))
 def test_syncs_killed_in_the_middle_of_a_write(
     artifacts: Path, source: Path, retrieve: Program, forks: Forks, series: int
@@ -207,6 +209,7 @@ def test_a_disk_that_fills_up_at_any_point(small_disk: Path, source: Path, retri
     nothing_is_left(artifacts)
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow(artifacts: Path, source: Path, retrieve: Program, forks: Forks) -> None:
     before = live(artifacts)
     failures = 0

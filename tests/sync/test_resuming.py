@@ -108,6 +108,7 @@ def killed(step: int, source: Path, log: Path, forks: Forks) -> Iterator[tuple[s
         yield kind, bytes.fromhex(key)
 
 
+@pytest.mark.slow
 def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     source: Path, retrieve: Program, forks: Forks, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     assert not list(artifacts.rglob(".*"))
 
 
+@pytest.mark.slow
 def test_a_build_after_one_that_was_killed_anywhere_ends_as_one_that_was_not(
     source: Path, retrieve: Program, forks: Forks, tmp_path: Path
 ) -> None:
