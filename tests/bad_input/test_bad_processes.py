@@ -21,10 +21,12 @@ def long_build(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     line = '{{"id": "l{0}", "name": "Large {0}", "description": "counts many things of kind {0}"}}\n'
     large.write_text("".join(line.format(number) for number in range(60_000)))
     words = command("build", "--catalog", large)
-    # A shell's background job ignores SIGINT, and so would what it starts.
-    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell's background job ignores SIGINT, one under nohup SIGHUP, and so would what they start.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    heeded = {number: signal.signal(number, handler) for number, handler in usual.items()}
     running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-    signal.signal(signal.SIGINT, heeded)
+    for number, handler in heeded.items():
+        signal.signal(number, handler)
     until = time.monotonic() + 60
     while not any(Path("artifacts/generations").glob(".scratch-*/*")) and time.monotonic() < until:
         time.sleep(0.02)
