@@ -91,6 +91,7 @@ def a_loop(folder: Path, name: str) -> None:
     (folder / name).symlink_to(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [absent, cut, empty, a_folder, a_loop])
 @pytest.mark.parametrize("name", [*FILES, "manifest.json"])
 def test_a_file_that_is_gone_or_cut_is_named_by_every_command(

@@ -178,6 +178,7 @@ def test_front_matter_that_unfolds_to_billions_of_values_is_not_unfolded(tmp_pat
     assert done.code in (0, 8), done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -138,6 +138,7 @@ def plain(cells: Sequence[str]) -> list[str]:
 # ----------------------------------------------------------------------------------------------- figures
 
 
+@pytest.mark.slow
 def test_every_mean_and_interval_is_that_of_the_evaluation() -> None:
     shown = {row[0]: plain(row[1:]) for row in Page(written(arms())).table("Mean over").rows[2:]}
     for name in ("nDCG@10", "RR@10"):

@@ -144,6 +144,7 @@ def test_intervals_cover_the_true_mean_as_often_as_is_said(population: str, n: i
     assert covered / rounds == pytest.approx(said, abs=3 * math.sqrt(said * (1 - said) / rounds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 200])
 def test_p_values_of_the_randomisation_test_are_uniform_where_there_is_no_effect(n: int) -> None:
     generator = np.random.default_rng([2007, n])

@@ -206,6 +206,7 @@ class Listwise:
         return np.arange(len(hits))
 
 
+@pytest.mark.slow
 def test_what_reads_a_list_as_a_whole_is_shown_each_list_once_and_no_other_depth_is_tried(
     world: World, searcher: Searcher
 ) -> None:

@@ -75,6 +75,7 @@ choices = st.builds(
 )
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choice=choices)
 def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
@@ -119,6 +120,7 @@ def _value(searcher: Searcher, topics: list[Topic]) -> float:
     return evaluate(searcher, topics, [MEASURE], mode="hybrid").metrics["nDCG@10"]
 
 
+@pytest.mark.slow
 def test_judgments_by_lot_give_nothing_to_recommend(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
     """Of eight sets of random judgments, on which any setting is as good as another, hardly one may be taken up."""
     taken = 0

@@ -46,6 +46,7 @@ def test_the_default_configuration_answers_the_gold_queries(sample_index: Path, 
     assert found[R @ 20] >= 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "bm25"])
 def test_segment_lungs_in_ct_finds_a_lung_segmenter(sample_index: Path, retrieve, monkeypatch, mode: str) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")

@@ -43,6 +43,7 @@ SETTINGS: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.bits
 @pytest.mark.parametrize("keys", SETTINGS, ids=str)
 @pytest.mark.parametrize(

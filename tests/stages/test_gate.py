@@ -109,6 +109,7 @@ def test_each_leg_is_asked_once_a_pass_for_the_whole_batch_whatever_the_number_o
     assert [index.batches for index in corpus.indexes] == [[QUERIES]] * 4
 
 
+@pytest.mark.slow
 def test_the_second_pass_is_for_the_chosen_groups_alone_and_the_trace_says_for_how_many_records(
     corpus: Corpus,
 ) -> None:

@@ -45,11 +45,12 @@ def forks(nursery: Nursery, tmp_path: Path, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    """Starts the program as a process of its own, by an interpreter of its own, with the hashed encoder."""
+    """Starts the program, or a script, with an interpreter of its own and the hashed encoder."""
 
-    def begin(*arguments: object) -> subprocess.Popen[str]:
+    def begin(*arguments: object, script: str = "") -> subprocess.Popen[str]:
+        program = ["-c", script] if script else ["-m", "retrieve_cli"]
         return subprocess.Popen(
-            [sys.executable, "-m", "retrieve_cli", *map(str, arguments)],
+            [sys.executable, *program, *map(str, arguments)],
             cwd=tmp_path,
             env={**ENVIRONMENT, "RETRIEVE_ENCODER__KIND": "hashed"},
             stdout=subprocess.PIPE,

@@ -22,14 +22,15 @@ MAIN = "retrieve_cli.cli.main:main"
 class Nursery:
     """The process that forks; one for a whole session of tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
+        """Loads these modules beside those that every child needs."""
         paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("RETRIEVE_")},
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sync.nursery"],
+            [sys.executable, "-m", "sync.nursery", *modules],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -117,6 +118,8 @@ class Forks:
         """Start the program, or a function `module:name`, with the hashed encoder unless `environment` says else."""
         files = self._files / str(len(self._children))
         files.mkdir()
+        for name in ("out", "err"):
+            (files / name).touch()
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("RETRIEVE_")}
         pid = self._nursery.ask(
             {

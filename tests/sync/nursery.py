@@ -166,8 +166,8 @@ def wait(child: int, seconds: float) -> int | None:
 
 
 def serve() -> None:
-    """Answers requests until standard input ends."""
-    for name in LOADED:
+    """Answers requests until standard input ends; modules on the command line are loaded, too."""
+    for name in (*LOADED, *sys.argv[1:]):
         importlib.import_module(name)
     answers = os.dup(1)
     tasks = Path("/proc/self/task")

@@ -15,7 +15,7 @@ from sync.state import live, records, versions
 
 from retrieve_cli.storage.store import Store
 
-PARTS = 4
+PARTS = 6
 SMALL = "sync.tasks:small_batches"
 BATCH = 16
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from samples import Program, write_catalog
 from splade_models import save_masked
-from sync.forks import Fault, Forks
+from sync.forks import Fault, Forks, Nursery
 from sync.state import live
 
 from retrieve_cli.assemble import splade
@@ -30,6 +30,14 @@ BATCH = 16
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_masked(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """The process whose forks run the program, with what it needs to weigh terms."""
+    place = Nursery("torch", "transformers.models.bert.modeling_bert", "transformers.models.auto.modeling_auto")
+    yield place
+    place.close()
 
 
 @pytest.fixture(autouse=True)
@@ -171,6 +179,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_file_of_the_cache_is_said_and_computed_again_and_no_other(
