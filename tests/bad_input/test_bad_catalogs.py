@@ -68,6 +68,7 @@ def test_a_name_nested_beyond_reason_costs_one_record_and_never_the_build(tmp_pa
     assert done.code in (0, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -200,6 +200,7 @@ def test_a_folder_that_cannot_be_read_is_a_failure(index: Path, monkeypatch) -> 
 # -------------------------------------------------------------------------------------------------- damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARTIFACTS)
 @pytest.mark.parametrize("at", [0.0, 0.5, 0.9])
 def test_a_flipped_bit_is_found_and_a_sync_mends_it(
