@@ -1,16 +1,28 @@
 """Fixtures: an empty folder for every test, an index without any model, the program as a function."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from samples import TOOLS, Done, Program, write_catalog
+from processors import lacking
+from profiles import NAME, SEED
+from samples import ROOT, TOOLS, Done, Program, write_catalog
 
 from retrieve_cli.cli.main import main
 
-settings.register_profile("retrieve", deadline=None)  # a busy machine is no defect
-settings.load_profile("retrieve")
+settings.load_profile(NAME)
+CORE = os.environ.get("OPENBLAS_CORETYPE", "")
+
+
+def pytest_report_header() -> str:
+    return f"profile: {NAME} (HYPOTHESIS_PROFILE), seed: {SEED} (TEST_SEED), kernels: {CORE or 'those found'}"
+
+
+def pytest_configure() -> None:
+    if missing := lacking(CORE):
+        pytest.exit(f"skipped: this processor cannot run the kernels of {CORE}, it lacks {sorted(missing)}", 0)
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +57,17 @@ def index(catalog: Path, retrieve: Program) -> Path:
     """The artifacts folder of an index of that catalog, at the default place."""
     assert retrieve("build", "--catalog", catalog).code == 0
     return Path("artifacts").resolve()
+
+
+@pytest.fixture(scope="session")
+def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifacts folder of an index of the sample catalog by the default encoder, to be read only."""
+    artifacts = tmp_path_factory.mktemp("sample") / "artifacts"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(artifacts.parent)
+        patch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+        assert main(["build", "--catalog", str(ROOT / "catalogs" / "tools.jsonl"), "--artifacts", str(artifacts)]) == 0
+    return artifacts
 
 
 @pytest.fixture

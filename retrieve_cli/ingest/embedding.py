@@ -27,7 +27,7 @@ TERM_LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
 """Of the cache of passages' term weights."""
 _BLOCK = 16_384
 """Rows lent at a time."""
-_TERM_BATCH = 1024
+TERM_BATCH = 1024
 """Texts that the sparse encoder is given at a time, and what a killed build loses of its work at most."""
 
 
@@ -124,9 +124,9 @@ class TermEncoding:
     def encode(self, keys: Sequence[bytes], texts: Sequence[str]) -> None:
         # Texts are encoded in their order: a build that goes on after it was killed makes the same batches as one that
         # was not, and on some devices a weight differs in its last bits with the texts it shares a batch with.
-        for start in range(0, len(keys), _TERM_BATCH):
-            found = self._encoder.encode_passages(texts[start : start + _TERM_BATCH])
-            self._cache.append(keys[start : start + _TERM_BATCH], [(each.terms, each.weights) for each in found])
+        for start in range(0, len(keys), TERM_BATCH):
+            found = self._encoder.encode_passages(texts[start : start + TERM_BATCH])
+            self._cache.append(keys[start : start + TERM_BATCH], [(each.terms, each.weights) for each in found])
             self.done += len(found)
 
     def lend(self, older: Generation) -> None:

@@ -21,10 +21,12 @@ def long_build(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     line = '{{"id": "l{0}", "name": "Large {0}", "description": "counts many things of kind {0}"}}\n'
     large.write_text("".join(line.format(number) for number in range(60_000)))
     words = command("build", "--catalog", large)
-    # A shell's background job ignores SIGINT, and so would what it starts.
-    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell's background job ignores SIGINT, one under nohup SIGHUP, and so would what they start.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    heeded = {number: signal.signal(number, handler) for number, handler in usual.items()}
     running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-    signal.signal(signal.SIGINT, heeded)
+    for number, handler in heeded.items():
+        signal.signal(number, handler)
     until = time.monotonic() + 60
     while not any(Path("artifacts/generations").glob(".scratch-*/*")) and time.monotonic() < until:
         time.sleep(0.02)
@@ -44,6 +46,7 @@ def test_a_second_build_is_turned_away_while_one_runs(
     assert retrieve("query", "lungs", "-l").out.startswith("lungs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_build_that_is_ended_leaves_the_live_index_and_nothing_that_stops_the_next(
     index: Path, catalog: Path, retrieve: Program, long_build: subprocess.Popen[bytes], blow: signal.Signals
@@ -65,6 +68,7 @@ def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build:
     assert "error: interrupted" in err.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [
@@ -82,6 +86,7 @@ def test_a_reader_that_has_seen_enough_ends_the_program_quietly(index: Path, lin
     assert "rror" not in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -179,6 +184,7 @@ def test_a_working_folder_that_was_removed_is_a_sentence(tmp_path: Path) -> None
     assert not unforeseen(done.err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}], ids=str)
 def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
     tmp_path: Path, monkeypatch, setting: dict[str, str]
@@ -194,6 +200,7 @@ def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
     assert json.loads(process("query", "brain", "--json").out)["results"][0]["id"].endswith("#0")
 
 
+@pytest.mark.slow
 def test_one_of_many_builds_at_once_wins_and_the_index_is_whole(
     tmp_path: Path, catalog: Path, retrieve: Program
 ) -> None:

@@ -17,6 +17,7 @@ def test_an_empty_query_in_json_is_one_object_on_stderr(index: Path, retrieve: P
     assert said_in_json(retrieve("query", "", "--json"), 2)["kind"] == "usage"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["x " * 50_000, "y" * 100_000, "the of and is", "!!! ??? ...", '"', '""', "'", "\\", "a\0b", "🧠", "עברית",

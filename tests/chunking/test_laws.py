@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from profiles import examples
 
 from retrieve_cli.chunking.coherence import Coherence
 from retrieve_cli.chunking.imrad import ImradChunker
@@ -55,9 +56,7 @@ NAME = st.sampled_from(["Guide", "", "A giant name " * 40, "the cell", "語" * 1
 KIND = st.sampled_from(["markdown", "text", "catalog"])
 PREFIX = st.sampled_from(["", "Represent the passage: "])
 
-LAWS = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example]
-)
+LAWS = settings(max_examples=examples(1), suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
 
 
 def _letters(sentences: Iterable[str]) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from profiles import examples
 from sklearn.isotonic import IsotonicRegression
 
 from retrieve_cli.errors import Unavailable, UsageError
@@ -149,7 +150,7 @@ def test_three_lucky_hits_at_the_top_are_no_certainty() -> None:
 numbers = st.floats(-1e6, 1e6)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(1))
 @given(scores=st.lists(numbers, min_size=1, max_size=50))
 def test_a_higher_score_is_never_less_sure(both: list[Calibration], scores: list[float]) -> None:
     for found in both:
@@ -161,7 +162,7 @@ def test_a_higher_score_is_never_less_sure(both: list[Calibration], scores: list
         assert np.all((confidences >= 0) & (confidences <= 1))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(2))
 @given(
     points=st.lists(st.tuples(numbers, st.floats(0, 1)), min_size=1, max_size=8, unique_by=lambda point: point[0]),
     scores=st.lists(numbers, min_size=1, max_size=20),

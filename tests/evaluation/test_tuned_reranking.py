@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from retrieve_cli.experiments.recombination import Recombination
+from retrieve_cli.experiments.rereading import Together
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import variants
@@ -20,8 +22,6 @@ from retrieve_cli.contracts import Hit, Query
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
 from retrieve_cli.experiments.choices import Choice, Reranking
-from retrieve_cli.experiments.recombination import Recombination
-from retrieve_cli.experiments.rereading import Together
 from retrieve_cli.experiments.tuning import _Search, tune
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
@@ -93,6 +93,7 @@ CHOICES = [
 """Some of which read more hits than the legs are asked for, or fewer than are handed on."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "keys"), [(10, {}), (30, {}), (10, {"keep": 7}), (30, {"min_score": 0.55})])
 def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
     world: World, searcher: Searcher, k: int, keys: dict[str, float]
@@ -107,6 +108,7 @@ def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
     assert len(seen) > 3
 
 
+@pytest.mark.slow
 def test_the_reranker_is_tuned_with_the_fusion_and_what_it_comes_to_is_measured_as_promised(
     world: World, retrieve: Program, tmp_path: Path
 ) -> None:
@@ -174,6 +176,7 @@ def remote() -> Iterator[Settings]:
     running.server_close()
 
 
+@pytest.mark.slow
 def test_a_server_is_shown_each_hit_once_whatever_is_tried(world: World, searcher: Searcher, remote: Settings) -> None:
     table = Recombination(searcher.under(remote), remote, world[1], MEASURE, k=10)
     ours = [table.values(choice) for choice in CHOICES]
@@ -203,6 +206,7 @@ class Listwise:
         return np.arange(len(hits))
 
 
+@pytest.mark.slow
 def test_what_reads_a_list_as_a_whole_is_shown_each_list_once_and_no_other_depth_is_tried(
     world: World, searcher: Searcher
 ) -> None:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
+from profiles import examples
+from retrieve_cli.experiments.recombination import Recombination
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import variants
@@ -17,7 +19,6 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import parse
 from retrieve_cli.experiments.choices import Choice
-from retrieve_cli.experiments.recombination import Recombination
 from retrieve_cli.experiments.tuning import Tuned, _folds, tune
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
@@ -74,7 +75,8 @@ choices = st.builds(
 )
 
 
-@hypothesis_settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@hypothesis_settings(max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choice=choices)
 def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
     world: tuple[Path, list[Topic]], searcher: Searcher, choice: Choice
@@ -118,6 +120,7 @@ def _value(searcher: Searcher, topics: list[Topic]) -> float:
     return evaluate(searcher, topics, [MEASURE], mode="hybrid").metrics["nDCG@10"]
 
 
+@pytest.mark.slow
 def test_judgments_by_lot_give_nothing_to_recommend(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
     """Of eight sets of random judgments, on which any setting is as good as another, hardly one may be taken up."""
     taken = 0

@@ -13,6 +13,7 @@ import bm25s
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from profiles import examples
 from rank_bm25 import BM25Okapi
 
 from retrieve_cli.contracts import Field
@@ -93,7 +94,7 @@ def test_okapi_scores_equal_those_of_rank_bm25(corpus: Any, query: Any, k1: floa
 
 
 @pytest.mark.parametrize("variant", BM25S)
-@settings(max_examples=60)
+@settings(max_examples=examples(2))
 @given(corpus=documents, query=queries, **formulas)
 def test_scores_equal_those_of_bm25s(variant: Variant, corpus: Any, query: Any, k1: float, b: float) -> None:
     formula = Formula(variant, k1, b)

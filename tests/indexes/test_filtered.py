@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from profiles import examples
 
 from retrieve_cli.contracts import Candidates, Field, Index, TermWeights
 from retrieve_cli.retrievers import dense
@@ -161,8 +162,9 @@ FEW = st.sampled_from([1 / ROWS, 0.001, 0.01, 0.1]) | st.floats(0, 0.15)
 """Shares at which a graph is not walked: groups differ in size, so that of their rows it may be a little more."""
 
 
+@pytest.mark.bits
 @GROUPED
-@settings(max_examples=50)
+@settings(max_examples=examples(2))
 @given(data=st.data(), seed=st.integers(0, 2**32), place=st.integers(0, QUERIES - 1), depth=st.integers(1, 300))
 def test_a_filtered_search_equals_brute_force_filtered(
     engine: Engine, starts: Any, data: st.DataObject, seed: int, place: int, depth: int
@@ -176,6 +178,7 @@ def test_a_filtered_search_equals_brute_force_filtered(
     assert (found.rows.dtype, found.scores.dtype) == (np.int64, np.float32)
 
 
+@pytest.mark.bits
 @GROUPED
 @pytest.mark.parametrize("share", [1 / ROWS, 0.01, 0.5])
 def test_mean_and_deviation_are_those_of_all_rows_whatever_is_allowed(
@@ -201,6 +204,7 @@ def test_where_nothing_is_allowed_nothing_is_listed(engine: Engine, starts: Any)
     assert (found.rows.dtype, found.scores.dtype) == (np.int64, np.float32)
 
 
+@pytest.mark.bits
 @GROUPED
 def test_where_everything_is_allowed_the_answer_is_that_without_a_filter(engine: Engine, starts: Any) -> None:
     free = engine.index.search(engine.queries, depth=50, starts=starts)
@@ -212,6 +216,7 @@ def test_where_everything_is_allowed_the_answer_is_that_without_a_filter(engine:
     assert all(each.before == each.after > 0 for each in free)
 
 
+@pytest.mark.bits
 @GROUPED
 def test_a_batch_with_different_filters_answers_as_its_queries_do_one_by_one(engine: Engine, starts: Any) -> None:
     units = units_of(starts)

@@ -115,6 +115,7 @@ def test_a_batch_from_stdin_is_answered_in_order(index: Path, retrieve: Program,
     assert [answer["results"][0]["doc_id"] for answer in answers] == ["stitch", "brain", "lungs"]
 
 
+@pytest.mark.bits
 def test_a_batch_gives_the_same_answers_as_single_queries(index: Path, retrieve: Program, stdin) -> None:
     texts = ["stitch tiles", "brain volumes", "count cells in images"]
     stdin("".join(text + "\n" for text in texts))

@@ -34,20 +34,21 @@ def test_gold_judges_only_tools_of_the_catalog() -> None:
     assert len({query["id"] for query in GOLD}) == len(GOLD)
 
 
-def test_the_default_configuration_answers_the_gold_queries(tmp_path: Path, retrieve, stdin, monkeypatch) -> None:
+@pytest.mark.slow
+def test_the_default_configuration_answers_the_gold_queries(sample_index: Path, retrieve, stdin, monkeypatch) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-    retrieve("build", "--catalog", ROOT / "catalogs" / "tools.jsonl")
     stdin("".join(json.dumps({"id": query["id"], "query": query["query"]}) + "\n" for query in GOLD))
-    run = list(ir_measures.read_trec_run(retrieve("query", "-", "--format", "trec", "-k", 20).out))
+    done = retrieve("query", "-", "--format", "trec", "-k", 20, "--artifacts", sample_index)
+    run = list(ir_measures.read_trec_run(done.out))
     judged = [ir_measures.Qrel(query["id"], id_, grade) for query in GOLD for id_, grade in query["relevant"].items()]
     found = ir_measures.calc_aggregate([nDCG @ 10, R @ 20], judged, run)
     assert found[nDCG @ 10] >= 0.6
     assert found[R @ 20] >= 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "bm25"])
-def test_segment_lungs_in_ct_finds_a_lung_segmenter(tmp_path: Path, retrieve, monkeypatch, mode: str) -> None:
+def test_segment_lungs_in_ct_finds_a_lung_segmenter(sample_index: Path, retrieve, monkeypatch, mode: str) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-    retrieve("build", "--catalog", ROOT / "catalogs" / "tools.jsonl")
-    best = retrieve("query", "segment lungs in CT", "--mode", mode, "-l", "-k", 1).out.strip()
-    assert best in {"lungmask", "totalsegmentator"}
+    done = retrieve("query", "segment lungs in CT", "--mode", mode, "-l", "-k", 1, "--artifacts", sample_index)
+    assert done.out.strip() in {"lungmask", "totalsegmentator"}

@@ -1,6 +1,7 @@
 """config.yaml, the environment, the flags; and that every key changes something."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from samples import ROOT, TOOLS, Program, write_catalog
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
+from retrieve_cli.storage.manifest import Manifest
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -100,34 +102,47 @@ def test_the_config_file_of_the_working_folder_is_used(index: Path, retrieve: Pr
 
 
 TEXT = "First sentence about lungs. Second one on cells in microscopes. Third names brains and scans. " * 12
+SECTIONS = "# Lungs\n\nOne sentence. Another one.\n\n## Cells\n\nThey are counted.\n\n## Brains\n\nRegistered.\n\n" * 4
+GERMAN = "Der Apparat misst z. B. die Lunge bzw. das Herz am 3. Mai um ca. 9 Uhr. Er zeigt u. a. Schnitte. " * 8
 RECORDS = [
     *TOOLS,
     {"id": "long", "name": "Long", "description": TEXT, "summary": "unusual zebra words"},
     {"id": "running", "name": "the Runner", "description": "It was running the brains of a scanner on and on."},
+    {"id": "sections", "name": "Sections", "description": SECTIONS},
+    {"id": "german", "name": "German", "description": GERMAN},
 ]
 
-BUILD_KEYS = {
-    "catalog.fields": {"summary": 1.0},
-    "chunking.strategy": "section",
-    "chunking.size": 40,
-    "chunking.overlap": 12,
-    "chunking.coherence": True,
-    "chunking.language": "de",
-    "encoder.kind": "onnx",
-    "encoder.dim": 64,
-    "bm25.backend": "rank_bm25",
-    "bm25.variant": "okapi",
-    "bm25.unit": "chunk",
-    "bm25.k1": 2.0,
-    "bm25.b": 0.1,
-    "bm25.stemming": "none",
-    "bm25.stop_words": "none",
-    "dense.index": "hnsw",
-}
-"""Keys that change the generation of the catalog above, each with another value than its default."""
+Keys = dict[str, object]
+CUT = ("chunks.jsonl", "offsets.pkl", "dense.faiss")
+ALL = (*CUT, "records.jsonl", "bm25.pkl")
+SHORT: Keys = {"chunking.size": 48}
+COHERENT: Keys = {**SHORT, "chunking.coherence": True}
+GRAPH: Keys = {"dense.index": "hnsw"}
+MODEL: Keys = {"encoder.kind": "onnx"}
 
-SHORT_CHUNKS = {"chunking.overlap", "chunking.coherence", "chunking.language"}
-"""Keys that matter only where a record is cut."""
+BUILD_KEYS: dict[str, tuple[object, tuple[str, ...], Keys]] = {
+    "catalog.fields": ({"summary": 1.0}, ALL, {}),
+    "chunking.strategy": ("section", CUT, SHORT),
+    "chunking.size": (40, CUT, {}),
+    "chunking.overlap": (12, CUT, SHORT),
+    "chunking.coherence": (True, CUT, SHORT),
+    "chunking.language": ("de", CUT, COHERENT),
+    "encoder.kind": ("onnx", (*CUT, "tokens.pkl"), {}),
+    "encoder.dim": (64, ("dense.faiss",), {}),
+    "encoder.passage_prefix": ("Represent: ", (*CUT, "tokens.pkl"), MODEL),
+    "bm25.backend": ("rank_bm25", ("bm25.pkl",), {}),
+    "bm25.variant": ("okapi", ("bm25.pkl",), {}),
+    "bm25.unit": ("chunk", ("bm25.pkl",), {}),
+    "bm25.k1": (2.0, ("bm25.pkl",), {}),
+    "bm25.b": (0.1, ("bm25.pkl",), {}),
+    "bm25.stemming": ("none", ("bm25.pkl",), {}),
+    "bm25.stop_words": ("none", ("bm25.pkl",), {}),
+    "dense.index": ("hnsw", ("dense.faiss",), {}),
+    "dense.hnsw_m": (4, ("dense.faiss",), GRAPH),
+    "dense.hnsw_ef_construction": (8, ("dense.faiss",), GRAPH),
+}
+"""Keys that change files of the index of the catalog above: another value than the default, the files that it changes,
+and the keys under which it does so."""
 
 QUERY_KEYS = {
     "search.mode": "bm25",
@@ -145,7 +160,7 @@ QUERY_KEYS = {
     "budget.max_chunks": 2,
     "budget.max_tokens": 20,
 }
-"""Keys that change the answer from one and the same index."""
+"""Keys that change the answer from one and the same index, each with another value than its default."""
 
 ELSEWHERE = {
     "sources.auto_sync": "tests/sync",
@@ -179,16 +194,13 @@ ELSEWHERE = {
     "budget.tokenizer": "tests/program/test_context_command.py",
     "log.queries": "tests/program/test_query_logs.py",
     "fusion.rrf_k": "test_the_constant_of_reciprocal_ranks",
-    "dense.hnsw_m": "test_the_shape_of_a_graph",
-    "dense.hnsw_ef_construction": "test_the_shape_of_a_graph",
     "dense.hnsw_ef_search": "tests/indexes",
     "encoder.model": "tests/encoders",
-    "encoder.device": "test_a_required_gpu_that_is_absent_is_an_error",
+    "encoder.device": "tests/program/test_offline.py",
     "models.auto_download": "tests/program/test_downloads.py",
     "models.dir": "tests/program/test_models.py",
     "models.cache_dir": "test_the_cache_of_models_is_where_it_is_configured",
-    "encoder.query_prefix": "test_prefixes_change_the_vectors",
-    "encoder.passage_prefix": "test_prefixes_change_the_vectors",
+    "encoder.query_prefix": "test_the_prefix_of_queries_changes_the_scores",
     "encoder.precision": "tests/encoders",
     "encoder.batch_size": "tests/encoders",
     "fusion.splade_weight": "tests/program/test_splade.py",
@@ -234,33 +246,50 @@ ELSEWHERE = {
 
 
 def test_every_key_has_a_test_that_it_changes_a_result() -> None:
-    keys = {
+    keys = [
         f"{section.name}.{key.name}"
         for section in dataclasses.fields(Settings)
         for key in dataclasses.fields(getattr(Settings(), section.name))
-    }
-    assert keys == {*BUILD_KEYS, *QUERY_KEYS, *ELSEWHERE}
+    ]
+    assert sorted(keys) == sorted([*BUILD_KEYS, *QUERY_KEYS, *ELSEWHERE])
 
 
-def built(retrieve: Program, tmp_path: Path, name: str, **keys: object) -> str:
-    """The generation built with the given keys."""
-    sections: dict[str, dict[str, object]] = {}
+@pytest.mark.parametrize("place", sorted(set(ELSEWHERE.values())))
+def test_a_test_that_is_elsewhere_is_there(place: str) -> None:
+    found = place in globals() or (ROOT / place).exists()
+    assert found, place
+
+
+def built(retrieve: Program, place: Path, keys: Keys, *source: object) -> dict[str, str]:
+    """The digest of each file of an index that is built with the given keys in `place`."""
+    place.mkdir()
+    sections: dict[str, Keys] = {}
     for key, value in keys.items():
         section, _, inner = key.partition(".")
         sections.setdefault(section, {})[inner] = value
-    path = tmp_path / f"{name}.yaml"
-    path.write_text(yaml.safe_dump(sections))
-    source = write_catalog(tmp_path / "all.jsonl", RECORDS)
-    done = retrieve("build", "--catalog", source, "--artifacts", tmp_path / name, "--config", path, "--json")
+    config = place / "config.yaml"
+    config.write_text(yaml.safe_dump(sections))
+    what = source or ("--catalog", write_catalog(place / "all.jsonl", RECORDS))
+    done = retrieve("build", *what, "--artifacts", place / "artifacts", "--config", config, "--json")
     assert done.code == 0, done.err
-    return str(done.json["generation"])
+    manifest = Manifest.read(place / "artifacts" / "generations" / done.json["generation"] / "manifest.json")
+    return {name: file.sha1 for name, file in manifest.files.items()}
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    """Files that are not the same in both, those included that only one has."""
+    return {name for name in before | after if before.get(name) != after.get(name)}
 
 
 @pytest.mark.parametrize("key", BUILD_KEYS)
-def test_a_key_of_the_build_changes_what_is_built(tmp_path: Path, retrieve: Program, monkeypatch, key: str) -> None:
+def test_a_key_of_the_build_changes_the_files_it_is_about_and_no_other(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
-    base = {"encoder.kind": "hashed", **({"chunking.size": 48} if key in SHORT_CHUNKS else {})}
-    assert built(retrieve, tmp_path, "a", **base) != built(retrieve, tmp_path, "b", **{**base, key: BUILD_KEYS[key]})
+    value, files, under = BUILD_KEYS[key]
+    base = {"encoder.kind": "hashed", **under}
+    before, after = built(retrieve, tmp_path / "a", base), built(retrieve, tmp_path / "b", {**base, key: value})
+    assert changed(before, after) == set(files)
 
 
 @pytest.mark.parametrize("key", QUERY_KEYS)
@@ -270,7 +299,7 @@ def test_a_key_of_the_search_changes_the_answer(index: Path, retrieve: Program, 
         return [(result["id"], result["score"]) for result in found]
 
     before = answer()
-    monkeypatch.setenv(f"RETRIEVE_{key.upper().replace('.', '__')}", str(QUERY_KEYS[key]))
+    monkeypatch.setenv(f"RETRIEVE_{key.upper().replace('.', '__')}", json.dumps(QUERY_KEYS[key]))
     assert answer() != before
 
 
@@ -301,38 +330,33 @@ def test_the_share_that_may_fail(tmp_path: Path, retrieve: Program, monkeypatch)
     assert retrieve("build", "--catalog", path, "--json").json["status"] == "partial"
 
 
-def test_a_title_weighs_in_documents(tmp_path: Path, retrieve: Program, monkeypatch) -> None:
+def test_a_title_weighs_in_documents(tmp_path: Path, retrieve: Program) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "x.md").write_text("# Zebra\nhorses with stripes")
-    generations = []
-    for weight in ("2", "5"):
-        monkeypatch.setenv("RETRIEVE_DOCS__NAME_WEIGHT", weight)
-        generations.append(retrieve("build", "--docs-dir", tmp_path / "docs", "--json").json["generation"])
-    assert generations[0] != generations[1]
+    docs = ("--docs-dir", tmp_path / "docs")
+    two, five = (built(retrieve, tmp_path / str(at), {"docs.name_weight": at}, *docs) for at in (2, 5))
+    assert "bm25.pkl" in changed(two, five)
+    assert "dense.faiss" not in changed(two, five)
 
 
-def test_the_shape_of_a_graph(tmp_path: Path, retrieve: Program, monkeypatch) -> None:
-    graph = {"encoder.kind": "hashed", "dense.index": "hnsw"}
-    shapes = [{}, {"dense.hnsw_m": 4}, {"dense.hnsw_ef_construction": 8}]
-    generations = [built(retrieve, tmp_path, str(at), **graph, **shape) for at, shape in enumerate(shapes)]
-    assert len(set(generations)) == 3
-
-
-def test_prefixes_change_the_vectors(tmp_path: Path, retrieve: Program, monkeypatch) -> None:
-    monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
-    plain = built(retrieve, tmp_path, "plain")
-    assert built(retrieve, tmp_path, "passage", **{"encoder.passage_prefix": "Represent: "}) != plain
-    built(retrieve, tmp_path, "query", **{"encoder.query_prefix": "Represent the query: "})
+def test_the_prefix_of_queries_changes_the_scores(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    prefix: Keys = {"encoder.query_prefix": "Represent the query: "}
+    assert changed(built(retrieve, tmp_path / "a", {}), built(retrieve, tmp_path / "b", prefix)) == set()
     scores = [
-        retrieve("query", "brain", "--mode", "dense", "--artifacts", tmp_path / name, "--json").json["results"][0][
-            "score"
-        ]
-        for name in ("plain", "query")
+        retrieve(
+            "query", "brain", "--mode", "dense", "--artifacts", tmp_path / name / "artifacts", *more, "--json"
+        ).json["results"][0]["score"]
+        for name, more in (("a", ()), ("b", ("--config", tmp_path / "b" / "config.yaml")))
     ]
     assert scores[0] != scores[1]
 
 
-def test_the_cache_of_models_is_where_it_is_configured(tmp_path: Path, retrieve: Program, monkeypatch) -> None:
+def test_the_cache_of_models_is_where_it_is_configured(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
-    built(retrieve, tmp_path, "a", **{"models.cache_dir": str(tmp_path / "cache")})
+    built(retrieve, tmp_path / "a", {"models.cache_dir": str(tmp_path / "cache")})
     assert list((tmp_path / "cache").rglob("model.onnx"))

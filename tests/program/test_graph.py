@@ -184,6 +184,7 @@ def test_a_graph_that_is_not_configured_as_it_should_be_is_refused(
     assert "graph." in done.err
 
 
+@pytest.mark.slow
 def test_tools_that_a_query_implies_are_found_twice_as_often(tmp_path: Path, retrieve: Program) -> None:
     folder = collection("toollinkos")
     assert retrieve("build", "--catalog", folder / "tools.jsonl").code == 0

@@ -32,3 +32,4 @@ def test_the_continuous_integration_runs_what_readme_says() -> None:
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     assert "make check" in script
     assert "make test" in script
+    assert "make bits" in script

@@ -15,13 +15,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def sample(folder: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The index of the sample catalog by the default encoder, built once."""
+def sample(sample_index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The index of the sample catalog by the default encoder."""
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-    artifacts = folder / "artifacts"
-    if not artifacts.exists():
-        assert retrieve("build", "--catalog", ROOT / "catalogs" / "tools.jsonl", "--artifacts", artifacts).code == 0
-    return artifacts
+    return sample_index
 
 
 def part(folder: Path, *, files: bool) -> Path:
@@ -35,6 +32,7 @@ def part(folder: Path, *, files: bool) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_format_tokens_beat_none_beyond_noise(sample: Path, folder: Path, retrieve: Program) -> None:
     gold = part(folder, files=True)
     without = ("--with", "search.file_tokens=false")
@@ -45,6 +43,7 @@ def test_format_tokens_beat_none_beyond_noise(sample: Path, folder: Path, retrie
     assert compared["p"] < 0.01
 
 
+@pytest.mark.slow
 def test_queries_without_files_find_what_they_found(sample: Path, folder: Path, retrieve: Program) -> None:
     gold = part(folder, files=False)
     runs = []

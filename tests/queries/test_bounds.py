@@ -12,6 +12,7 @@ import pytest
 import tifffile
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
+from profiles import examples
 from queries.images import PERSON, SYNTAXES, bytes_read, changed, cut, grey, write_dicom, write_nifti, write_tiff
 
 from retrieve_cli.queries.formats.content import HEAD, LIMIT, Bounded, Exhausted
@@ -19,6 +20,7 @@ from retrieve_cli.queries.formats.read import read_file
 from retrieve_cli.queries.formats.table import FOLDERS, FORMATS
 
 
+@pytest.mark.slow
 def test_pixels_are_never_read(tmp_path: Path) -> None:
     large = [
         write_dicom(tmp_path / "a.dcm", frames=20, side=1024),
@@ -137,7 +139,8 @@ BEGINNINGS = [b"", b"\x1f\x8b\x08\0\0\0\0\0\0\xff"] + [
 ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(10))
 @given(ending=st.sampled_from(ENDINGS), beginning=st.sampled_from(BEGINNINGS), rest=st.binary(max_size=600))
 def test_no_bytes_under_any_name_are_an_error(tmp_path: Path, ending: str, beginning: bytes, rest: bytes) -> None:
     path = tmp_path / f"a{ending}"
@@ -161,7 +164,8 @@ def _sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (*paths, folder / "a.nrrd")}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(10))
 @given(data=st.data())
 def test_no_damage_to_a_sound_file_is_an_error(tmp_path: Path, sound: dict[str, bytes], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(sound)))

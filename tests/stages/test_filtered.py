@@ -70,6 +70,7 @@ def close(expected: Any) -> Any:
 # -------------------------------------------------------------------------------------------------- one leg
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("index_unit", UNITS)
 @given(sizes=sizes, data=st.data(), depth=st.integers(1, 12))
@@ -99,6 +100,7 @@ def test_a_leg_lists_of_the_records_allowed_what_it_would_list_of_all(
     assert (found.before, found.after) == (len(counted), within(mask, layout, counted_as, counted).sum())
 
 
+@pytest.mark.bits
 @given(sizes=sizes, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6))
 def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
     make_leg: MakeLeg,
@@ -124,6 +126,7 @@ def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
 # ------------------------------------------------------------------------------------------------ all stages
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("unit", UNITS)
 @given(sizes=sizes, data=st.data())
 def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out(
@@ -154,6 +157,7 @@ def rank_among(hits: Sequence[Hit], leg: str, rank: int | None) -> int | None:
     return None if rank is None else sorted(ranks).index(rank) + 1
 
 
+@pytest.mark.bits
 @given(sizes=sizes, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
 def test_a_filter_that_lets_all_through_changes_nothing(
     make_leg: MakeLeg,

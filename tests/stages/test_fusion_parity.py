@@ -106,6 +106,7 @@ def compared(make_leg: Callable[..., Leg]) -> dict[str, list[tuple[Any, Any]]]:
     return pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rrf", "minmax", "zscore", "zscore_candidates"])
 def test_fused_scores_equal_those_of_ranx(kind: str, compared: dict[str, list[tuple[Any, Any]]]) -> None:
     assert len(compared[kind]) == CASES / 4

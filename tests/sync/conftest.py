@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from samples import Program, write_catalog
+from sync.forks import Forks, Nursery
 from sync.state import Start, records
 
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("RETRIEVE_")}
@@ -25,9 +27,25 @@ def artifacts(source: Path, retrieve: Program) -> Path:
     return Path("artifacts").resolve()
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """The process whose forks run the program."""
+    place = Nursery()
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def forks(nursery: Nursery, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Starts the program, or a task, as a process of its own by a fork; what still runs at the end is killed."""
+    begun = Forks(nursery, tmp_path, tmp_path_factory.mktemp("forks"))
+    yield begun
+    begun.close()
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    """Starts the program, or a script, as a process of its own, with the hashed encoder."""
+    """Starts the program, or a script, with an interpreter of its own and the hashed encoder."""
 
     def begin(*arguments: object, script: str = "") -> subprocess.Popen[str]:
         program = ["-c", script] if script else ["-m", "retrieve_cli"]

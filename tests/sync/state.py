@@ -1,6 +1,5 @@
 """Catalogs in versions, and what an artifacts folder says."""
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -29,10 +28,3 @@ def live(artifacts: Path) -> str:
 def versions(answer: Any) -> set[str]:
     """The versions that the hits of an answer name: one, unless generations were mixed."""
     return {word for hit in answer["results"] for word in hit["content"].split() if word.startswith("version")}
-
-
-def summary(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    """What a process printed as JSON, once it has ended."""
-    out, err = process.communicate(timeout=120)
-    assert out, err
-    return dict(json.loads(out))

@@ -3,75 +3,59 @@
 import gc
 import os
 import shutil
+import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from samples import Program, write_catalog
-from sync.state import Start, live, records, summary, versions
+from sync.forks import Child, Forks
+from sync.state import live, records, versions
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
-READER = """
-import sys
-from pathlib import Path
-from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Request
-from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.storage.store import Store
 
-print("ready", flush=True)
-artifacts, stop, reads, seen, kept = Path(sys.argv[1]), Path(sys.argv[2]), 0, set(), None
-while not stop.exists() or reads < 3:
-    store = Store(artifacts)
-    searcher = Searcher(store, Settings())
-    if kept is None:
-        kept = searcher
-    for each in (searcher, kept):  # one that is new, and one that stays open all the time
-        [answer] = each.answer([Request("segment lungs word3")], k=10, mode="hybrid")
-        found = {w for r in answer.results for w in r.chunk["text"].split() if w.startswith("version")}
-        assert len(found) == 1 and len(answer.results) == 10, (answer.generation, found)
-        assert answer.generation == each.generation.manifest.id
-    assert kept.generation.folder.is_dir(), "a generation in use was removed"
-    seen.add(searcher.generation.manifest.id)
-    reads += 1
-print(reads, len(seen))
-"""
+def said(child: Child, line: str) -> None:
+    """Wait until a process has printed this line."""
+    while line not in child.out.splitlines():
+        assert not child.ended(), child.err
+        time.sleep(0.002)
 
 
+@pytest.mark.slow
 def test_thirty_readers_during_twenty_publications(
-    artifacts: Path, source: Path, retrieve: Program, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    artifacts: Path, source: Path, retrieve: Program, forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
     stop = tmp_path / "stop"
-    readers = [start(artifacts, stop, script=READER) for _ in range(30)]
+    readers = [forks.start(artifacts, stop, call="sync.tasks:read", nice=10) for _ in range(30)]
     for reader in readers:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "ready\n"
+        said(reader, "ready")
     for version in range(1, 21):
         write_catalog(source, records(version))
         assert retrieve("sync", "--json").json["status"] == "published"
     stop.touch()
     reads, seen = 0, 0
     for reader in readers:
-        out, err = reader.communicate(timeout=240)
-        assert reader.returncode == 0, err
-        reads, seen = reads + int(out.split()[0]), max(seen, int(out.split()[1]))
+        assert reader.wait() == 0, reader.err
+        counts = [int(word) for word in reader.out.split()[-2:]]
+        reads, seen = reads + counts[0], max(seen, counts[1])
     assert reads >= 90
     assert seen > 1
     assert retrieve("sync").code == 0
     assert [kept.manifest.id for kept in Store(artifacts).kept()] == [live(artifacts)]
 
 
-def test_two_syncs_at_once_take_turns(artifacts: Path, source: Path, retrieve: Program, start: Start) -> None:
+def test_two_syncs_at_once_take_turns(artifacts: Path, source: Path, retrieve: Program, forks: Forks) -> None:
     for version in range(1, 4):
         write_catalog(source, records(version))
-        both = [start("sync", "--json"), start("sync", "--json")]
-        done = [summary(process) for process in both]
-        assert [process.returncode for process in both] == [0, 0]
+        both = [forks.start("sync", "--json"), forks.start("sync", "--json")]
+        done = [child.json for child in both]
+        assert [child.wait() for child in both] == [0, 0]
         assert sorted(each["status"] for each in done) == ["published", "unchanged"]
         assert {each["generation"] for each in done} == {live(artifacts)}
         assert retrieve("inspect", "verify").code == 0
@@ -106,21 +90,12 @@ def test_who_waits_goes_on_when_the_other_ends(artifacts: Path, source: Path, re
     other.join()
 
 
-def test_the_lock_of_a_dead_writer_is_free(artifacts: Path, source: Path, retrieve: Program, start: Start) -> None:
-    script = """
-import sys, time
-from pathlib import Path
-from retrieve_cli.storage.store import Store
-with Store(Path(sys.argv[1])).writer():
-    print("holding", flush=True)
-    time.sleep(600)
-"""
-    holder = start(artifacts, script=script)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "holding\n"
+def test_the_lock_of_a_dead_writer_is_free(artifacts: Path, source: Path, retrieve: Program, forks: Forks) -> None:
+    holder = forks.start(artifacts, call="sync.tasks:hold")
+    said(holder, "holding")
     assert retrieve("sync", "--no-wait").code == 7
-    holder.kill()
-    holder.communicate()
+    holder.send(signal.SIGKILL)
+    assert holder.wait() == -signal.SIGKILL
     assert str(holder.pid) in (artifacts / "lock").read_text()
     write_catalog(source, records(1))
     assert retrieve("sync", "--no-wait").code == 0

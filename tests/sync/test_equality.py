@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from profiles import examples
 from samples import Program, write_catalog
 
 from retrieve_cli.storage.manifest import Manifest
 
 WORDS = "lung brain cell scan volume align stitch tile segment count the of über 画像 naïve".split()
 DOCUMENT = "---\ntitle: T\ngroup: g\n---\n# H\nbody\n\n# I\nmore"
+pytestmark = pytest.mark.bits
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)
-few = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+few = settings(
+    max_examples=examples(0.5), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def fingerprint(artifacts: Path) -> tuple[str, dict[str, str]]:
@@ -66,6 +70,7 @@ def edits(draw: st.DrawFn) -> Callable[[list[str]], list[str]]:
     return edit
 
 
+@pytest.mark.slow
 @few
 @given(series=st.lists(st.lists(edits(), min_size=1, max_size=4), min_size=1, max_size=5))
 @pytest.mark.parametrize("keys", [{}, {"bm25.unit": "chunk", "chunking.size": 24}], ids=["records", "chunks"])
@@ -98,6 +103,7 @@ def test_a_catalog_after_any_edits(
 # ------------------------------------------------------------------------------------------------ folders
 
 
+@pytest.mark.slow
 @few
 @given(
     series=st.lists(

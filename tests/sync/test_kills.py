@@ -4,39 +4,20 @@ import random
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from profiles import NIGHTLY, SEED
 from samples import Program, write_catalog
-from sync.state import Start, live, records, summary, versions
+from sync.forks import Fault, Forks
+from sync.state import live, records, versions
 
 from retrieve_cli.storage.store import Store
 
-COUNTING = """
-import os, signal, sys
-last, seen = int(sys.argv[1]), 0
-changing = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "fcntl.flock"}
-def hook(event, arguments):
-    global seen
-    if event in changing or (event == "open" and isinstance(arguments[2], int) and arguments[2] & 3):
-        seen += 1
-        if seen == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(hook)
-from retrieve_cli.cli.main import main
-code = main(sys.argv[2:])
-print("events", seen)
-sys.exit(code)
-"""
-"""The program, killed just before the n-th thing that it does to the disk."""
-
-
-def events(process: "subprocess.Popen[str]") -> int:
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    return int(out.split()[-1])
+PARTS = 6
+SMALL = "sync.tasks:small_batches"
+BATCH = 16
 
 
 def holds(retrieve: Program, artifacts: Path, allowed: set[str | None]) -> None:
@@ -58,103 +39,126 @@ def nothing_is_left(artifacts: Path) -> None:
     assert not list(artifacts.rglob("*.new"))
 
 
+# ------------------------------------------------------------------------------------------ before every step
+
+steps_in_parts = pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))]
+)
+"""Every n-th step, so that the parts together are all steps; the first part is the quick look."""
+
+
+def restore(place: Path, from_: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(from_, place)
+
+
+@steps_in_parts
 def test_a_sync_killed_before_any_of_its_steps(
-    artifacts: Path, source: Path, retrieve: Program, start: Start, tmp_path: Path
+    artifacts: Path, source: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
-    write_catalog(source, records(1))
-    steps = events(start(0, "sync", "--json", script=COUNTING))
-    assert steps > 25
-    for version, step in enumerate(range(1, steps + 1), 2):
-        before = live(artifacts)
+    for version in (1, 2):  # as many generations as are kept, so that the sync removes one as well
         write_catalog(source, records(version))
-        after = retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh", "--json").json["generation"]
-        killed = start(step, "sync", script=COUNTING)
-        killed.communicate(timeout=120)
-        assert killed.returncode == -signal.SIGKILL
+        assert retrieve("sync").code == 0
+    before = live(artifacts)
+    write_catalog(source, records(3))
+    template = artifacts.rename(tmp_path / "template")
+    restore(artifacts, template)
+    steps = forks.start("sync", "--json").counted.steps
+    after = live(artifacts)
+    assert steps > 40
+    assert len(Store(artifacts).kept()) == len(Store(template).kept()) == 3
+    for step in range(1 + part, steps + 1, PARTS):
+        restore(artifacts, template)
+        assert forks.start("sync", fault=Fault(step=step)).wait() == -signal.SIGKILL
         holds(retrieve, artifacts, {before, after})
         assert retrieve("sync").code == 0
         assert live(artifacts) == after
         nothing_is_left(artifacts)
-        assert len(Store(artifacts).kept()) <= 3
+        assert len(Store(artifacts).kept()) == 3
 
 
+@steps_in_parts
 def test_a_first_build_killed_before_any_of_its_steps(
-    source: Path, retrieve: Program, start: Start, tmp_path: Path
+    source: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
     artifacts = tmp_path / "artifacts"
-    after = retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh", "--json").json["generation"]
-    steps = events(start(0, "build", "--catalog", source, script=COUNTING))
-    for step in range(1, steps + 1, 2):
+    steps = forks.start("build", "--catalog", source).counted.steps
+    after = live(artifacts)
+    assert steps > 30
+    for step in range(1 + part, steps + 1, PARTS):
         shutil.rmtree(artifacts)
-        killed = start(step, "build", "--catalog", source, script=COUNTING)
-        killed.communicate(timeout=120)
-        assert killed.returncode == -signal.SIGKILL
+        assert forks.start("build", "--catalog", source, fault=Fault(step=step)).wait() == -signal.SIGKILL
         holds(retrieve, artifacts, {None, after})
         assert retrieve("build", "--catalog", source).code == 0
         assert live(artifacts) == after
         nothing_is_left(artifacts)
 
 
-def test_a_sync_killed_at_random_moments(artifacts: Path, source: Path, retrieve: Program, start: Start) -> None:
-    clock = random.Random(0)
-    write_catalog(source, records(1, 3000))
-    begun = time.monotonic()
-    assert summary(start("sync", "--json"))["status"] == "published"
-    usual = time.monotonic() - begun
-    for version in range(2, 52):
+# ------------------------------------------------------------------------------------------- at any other moment
+
+
+def killed_again_and_again(artifacts: Path, source: Path, retrieve: Program, forks: Forks, faults: list[Fault]) -> None:
+    """One sync after another is killed, none of them is followed by one that is not, until the last."""
+    codes = []
+    for version, fault in enumerate(faults, 2):
         before = live(artifacts)
-        write_catalog(source, records(version, 3000))
-        process = start("sync")
-        time.sleep(clock.uniform(0.2, 1.0) * usual)
-        process.kill()
-        process.communicate()
-        after = live(artifacts)
-        holds(retrieve, artifacts, {before, after})
+        write_catalog(source, records(version))
+        codes.append(forks.start(BATCH, "sync", call=SMALL, fault=fault).wait())
+        holds(retrieve, artifacts, {before, live(artifacts)})
+    assert set(codes) <= {0, -signal.SIGKILL, -signal.SIGXFSZ}
+    assert codes.count(0) <= len(codes) / 2
     assert retrieve("sync").code == 0
     assert retrieve("sync", "--verify").code == 0
     nothing_is_left(artifacts)
 
 
-def test_a_killed_first_build_goes_on_where_it_was(
-    source: Path, retrieve: Program, start: Start, tmp_path: Path
+@pytest.mark.slow
+@pytest.mark.parametrize("series", range(20 if NIGHTLY else 2))
+def test_syncs_killed_at_random_calls(
+    artifacts: Path, source: Path, retrieve: Program, forks: Forks, series: int
 ) -> None:
-    many = [{"id": f"t{number}", "name": f"tool {number} of its own kind"} for number in range(9000)]
-    write_catalog(source, many)
-    process = start("build", "--catalog", source)
-    cache = tmp_path / "artifacts" / "cache"
-    while not [path for path in cache.glob("*.vectors") if path.stat().st_size > 2048 * 512 * 4]:
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
+    """Between two steps as well: while records are read, encoded, weighed and compared."""
+    write_catalog(source, records(1))
+    calls = forks.start(BATCH, "sync", call=SMALL, fault=Fault(call=-1)).counted.calls
+    place = random.Random(f"calls {SEED} {series}")
+    faults = [Fault(call=place.randint(1, calls)) for _ in range(12)]
+    killed_again_and_again(artifacts, source, retrieve, forks, faults)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", range(20 if NIGHTLY else 2))
+def test_syncs_killed_in_the_middle_of_a_write(
+    artifacts: Path, source: Path, retrieve: Program, forks: Forks, series: int
+) -> None:
+    """The kernel ends the process when a file grows beyond a size: what it was writing is there in part."""
+    sizes = sorted(size for path in artifacts.rglob("*") if path.is_file() and (size := path.stat().st_size))
+    place = random.Random(f"writes {SEED} {series}")
+    faults = [Fault(size=place.randint(1, place.choice(sizes))) for _ in range(12)]
+    killed_again_and_again(artifacts, source, retrieve, forks, faults)
+
+
+@pytest.mark.parametrize("step", [7, 12, 25])
+def test_a_killed_first_build_goes_on_where_it_was(
+    source: Path, retrieve: Program, forks: Forks, tmp_path: Path, step: int
+) -> None:
+    write_catalog(source, [{"id": f"t{number}", "name": f"tool {number} of its own kind"} for number in range(300)])
+    fault = Fault(step=step, within="/cache/")
+    assert forks.start(BATCH, "build", "--catalog", source, call=SMALL, fault=fault).wait() == -signal.SIGKILL
     done = retrieve("build", "--catalog", source, "--json").json
-    assert (done["records"], done["status"]) == (9000, "published")
-    assert 0 < done["embedded"] <= 9000 - 2048
+    assert (done["records"], done["status"]) == (300, "published")
+    assert 0 < done["embedded"] <= 300 - BATCH
 
 
-INTERRUPTIBLE = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from retrieve_cli.cli.main import main
-sys.exit(main(sys.argv[1:]))
-"""
-"""The program, heeding interruptions even where these tests run in the background."""
-
-
+@pytest.mark.parametrize("step", [1, 4, 8])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_asked_to_end_it_leaves_no_half_state(
-    artifacts: Path, source: Path, retrieve: Program, start: Start, number: signal.Signals, code: int
+    artifacts: Path, source: Path, retrieve: Program, forks: Forks, number: signal.Signals, code: int, step: int
 ) -> None:
     before = live(artifacts)
-    write_catalog(source, [{"id": f"t{n}", "name": f"tool {n} " * 30} for n in range(4000)])
-    process = start("sync", script=INTERRUPTIBLE)
-    while not list((artifacts / "generations").glob(".scratch-*/chunks.jsonl")):
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == code, err
-    assert "the live index is as it was" in err
+    write_catalog(source, records(1))
+    asked = forks.start("sync", fault=Fault(step=step, within=".scratch-", number=number))
+    assert asked.wait() == code, asked.err
+    assert "the live index is as it was" in asked.err
     assert live(artifacts) == before
     nothing_is_left(artifacts)
     assert (artifacts / "lock").read_text() == ""
@@ -205,23 +209,14 @@ def test_a_disk_that_fills_up_at_any_point(small_disk: Path, source: Path, retri
     nothing_is_left(artifacts)
 
 
-LIMITED = """
-import resource, signal, sys
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))
-from retrieve_cli.cli.main import main
-sys.exit(main(sys.argv[2:]))
-"""
-"""The program, none of whose files may grow beyond a size."""
-
-
-def test_files_that_may_not_grow(artifacts: Path, source: Path, retrieve: Program, start: Start) -> None:
+@pytest.mark.slow
+def test_files_that_may_not_grow(artifacts: Path, source: Path, retrieve: Program, forks: Forks) -> None:
     before = live(artifacts)
     failures = 0
     for version, limit in enumerate(range(0, 400_000, 10_000), 1):
         write_catalog(source, records(version))
-        process = start(limit, "sync", "--json", script=LIMITED)
-        done, code = summary(process), process.returncode
+        child = forks.start(limit, "sync", "--json", call="sync.tasks:limited")
+        done, code = child.json, child.wait()
         if code == 0:
             break
         failures += 1

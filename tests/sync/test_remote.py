@@ -57,7 +57,7 @@ def load(endpoint: Endpoint, numbers: Any, *, text: str = "Counts cells") -> Non
 def configure(*sources: dict[str, Any], **sections: Any) -> None:
     """Writes a config.yaml; a server that fails is asked only once."""
     quick = {"retries": 0, "timeout_s": 5}
-    listed = [{**source, **(quick if "url" in source else {})} for source in sources]
+    listed = [{**source, **(quick if "url" in source or "endpoint" in source else {})} for source in sources]
     Path("config.yaml").write_text(json.dumps({"sources": listed, **sections}))
     Path("hub.rq").write_text(QUERY)
 

@@ -6,8 +6,6 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +14,9 @@ from typing import Any
 import pytest
 from samples import Program, write_catalog
 from splade_models import save_masked
+from sync.forks import Fault, Forks, Nursery
 from sync.state import live
 
-from retrieve_cli.assemble import splade
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.ingest import embedding
 from retrieve_cli.storage import pickles
@@ -26,41 +24,19 @@ from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.vector_cache import VectorCache
 
 BATCH = 16
-LOGGING = f"""
-import os, signal, sys
-last, log, seen = int(sys.argv[1]), sys.argv[2], 0
-changing = {{"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"}}
-def hook(event, arguments):
-    global seen
-    if event in changing or (event == "open" and isinstance(arguments[2], int) and arguments[2] & 3):
-        if "artifacts/cache" in str(arguments[0]):
-            seen += 1
-            if seen == last:
-                os.kill(os.getpid(), signal.SIGKILL)
-from retrieve_cli.ingest import embedding
-from retrieve_cli.assemble import splade
-from retrieve_cli.cli.main import main
-from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
-from retrieve_cli.encoders.splade.encoder import SpladeEncoder
-from retrieve_cli.storage.manifest import text_key
-embedding.BATCH = splade._BATCH = {BATCH}
-def logged(kind, method):
-    def encode(self, texts, *rest):
-        with open(log, "a") as file:
-            file.writelines(f"{{kind}} {{text_key(text).hex()}}\\n" for text in texts)
-        return method(self, texts, *rest)
-    return encode
-OnnxEncoder.encode_passages_into = logged("tokens", OnnxEncoder.encode_passages_into)
-SpladeEncoder.encode_passages = logged("weights", SpladeEncoder.encode_passages)
-sys.addaudithook(hook)
-sys.exit(main(sys.argv[3:]))
-"""
-"""The program in small batches, killed just before the n-th thing that it does to the caches; it notes what it read."""
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_masked(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """The process whose forks run the program, with what it needs to weigh terms."""
+    place = Nursery("torch", "transformers.models.bert.modeling_bert", "transformers.models.auto.modeling_auto")
+    yield place
+    place.close()
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +47,7 @@ def _encoders(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
     monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(model.parent / "cache"))
     monkeypatch.setattr(embedding, "BATCH", BATCH)
-    monkeypatch.setattr(splade, "_BATCH", BATCH)
+    monkeypatch.setattr(embedding, "TERM_BATCH", BATCH)
 
 
 def tools(count: int = 100, version: int = 0) -> list[dict[str, Any]]:
@@ -127,19 +103,21 @@ def embedded(out: str) -> int:
 # ------------------------------------------------------------------------------------------------------- kills
 
 
-def killed(step: int, source: Path, log: Path) -> Iterator[tuple[str, bytes]]:
+def killed(step: int, source: Path, log: Path, forks: Forks) -> Iterator[tuple[str, bytes]]:
     """Runs a build up to one of its steps; what it began to encode, by kind. Nothing where it came to its end."""
     log.unlink(missing_ok=True)
-    command = [sys.executable, "-c", LOGGING, str(step), str(log), "build", "--catalog", str(source)]
-    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=300)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    models = {key: value for key, value in os.environ.items() if key.startswith("RETRIEVE_")}
+    fault = Fault(step=step, within="artifacts/cache")
+    done = forks.start(BATCH, log, "build", "--catalog", source, call="sync.tasks:logged", fault=fault, **models)
+    assert done.wait(300) in (0, -signal.SIGKILL), done.err
     for line in log.read_text().splitlines() if log.exists() else ():
         kind, key = line.split()
         yield kind, bytes.fromhex(key)
 
 
+@pytest.mark.slow
 def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
-    source: Path, retrieve: Program, tmp_path: Path
+    source: Path, retrieve: Program, forks: Forks, tmp_path: Path
 ) -> None:
     fresh, artifacts = tmp_path / "fresh", tmp_path / "artifacts"
     assert retrieve("build", "--catalog", source, "--artifacts", fresh).code == 0
@@ -147,7 +125,7 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     known: Cached = {kind: set() for kind in KINDS}
     goings_on = dict.fromkeys(KINDS, 0)
     while not (artifacts / "current").exists():
-        encoded = list(killed(point.randint(5, 22), source, tmp_path / "log"))
+        encoded = list(killed(point.randint(5, 22), source, tmp_path / "log", forks))
         after = cached(artifacts, card)
         for kind in KINDS:
             mine = [key for each, key in encoded if each == kind]
@@ -162,15 +140,16 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     assert not list(artifacts.rglob(".*"))
 
 
+@pytest.mark.slow
 def test_a_build_after_one_that_was_killed_anywhere_ends_as_one_that_was_not(
-    source: Path, retrieve: Program, tmp_path: Path
+    source: Path, retrieve: Program, forks: Forks, tmp_path: Path
 ) -> None:
     fresh, artifacts = tmp_path / "fresh", tmp_path / "artifacts"
     assert retrieve("build", "--catalog", source, "--artifacts", fresh).code == 0
     wanted, card = contents(fresh), encoder_card(fresh)
     for step in random.Random(0).sample(range(4, 60), 3):
         shutil.rmtree(artifacts, ignore_errors=True)
-        assert list(killed(step, source, tmp_path / "log"))
+        assert list(killed(step, source, tmp_path / "log", forks))
         assert not (artifacts / "current").exists()
         known = cached(artifacts, card)
         done = retrieve("build", "--catalog", source)
@@ -199,6 +178,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_file_of_the_cache_is_said_and_computed_again_and_no_other(

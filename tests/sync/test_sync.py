@@ -233,8 +233,7 @@ def test_a_sync_publishes_what_it_planned_whatever_becomes_of_the_source_meanwhi
 ) -> None:
     write_catalog(source, records(1))
     done = retrieve("sync", "--json").json
-    assert (done["status"], done["changed"], done["removed"]) == ("published", 1, 0)
-    assert done["records"] == 61
+    assert (done["status"], done["records"], done["changed"], done["removed"]) == ("published", 60, 60, 0)
 
 
 @pytest.mark.usefixtures("cut_short_after_planning")
@@ -267,8 +266,7 @@ def test_a_sync_looks_at_its_sources_once_and_parses_a_changed_item_once(
     monkeypatch.setattr(CatalogSource, "scan", counting)
     assert retrieve("sync", "--json").json["status"] == "unchanged"
     assert (len(scans), reads) == (1, [])
-    changed = records(1)
-    write_catalog(source, changed)
+    write_catalog(source, [records(1)[0], *records(0)[1:]])
     scans.clear()
     assert retrieve("sync", "--json").json["changed"] == 1
     assert len(scans) == 1

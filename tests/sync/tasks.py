@@ -1,0 +1,91 @@
+"""What a forked process does beside running the program: read on and on, hold the lock, encode in small batches."""
+
+from __future__ import annotations
+
+import io
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from retrieve_cli.cli.main import main
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Request
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.encoders.splade.encoder import SpladeEncoder
+from retrieve_cli.ingest import embedding
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.manifest import text_key
+from retrieve_cli.storage.store import Store
+
+
+def read(arguments: Sequence[str]) -> None:
+    """Ask an index until a file appears, by a searcher that is new each time and by one that stays open."""
+    artifacts, stop = Path(arguments[0]), Path(arguments[1])
+    reads, seen, kept = 0, set(), None
+    while not stop.exists() or reads < 3:
+        searcher = Searcher(Store(artifacts), Settings())
+        kept = kept or searcher
+        for each in (searcher, kept):
+            [answer] = each.answer([Request("segment lungs word3")], k=10, mode="hybrid")
+            found = {w for r in answer.results for w in r.chunk["text"].split() if w.startswith("version")}
+            assert len(found) == 1, (answer.generation, found)
+            assert len(answer.results) == 10, answer.generation
+            assert answer.generation == each.generation.manifest.id
+        assert kept.generation.folder.is_dir(), "a generation in use was removed"
+        seen.add(searcher.generation.manifest.id)
+        reads += 1
+        if reads == 1:
+            print("ready", flush=True)
+    print(reads, len(seen))
+
+
+def hold(arguments: Sequence[str]) -> None:
+    """Be the writer of an artifacts folder for ten minutes."""
+    with Store(Path(arguments[0])).writer():
+        print("holding", flush=True)
+        time.sleep(600)
+
+
+def limited(arguments: Sequence[str]) -> int:
+    """Run the program, none of whose files may grow beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(arguments[0]), before[1]))
+        code = main(arguments[1:])
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    print(out.getvalue(), end="")  # what a test reads comes in a file, too
+    print(err.getvalue(), end="", file=sys.stderr)
+    return code
+
+
+def small_batches(arguments: Sequence[str]) -> int:
+    """Run the program in batches of so many texts."""
+    set_batch(int(arguments[0]))
+    return main(arguments[1:])
+
+
+def logged(arguments: Sequence[str]) -> int:
+    """Run the program in small batches; it notes in a file the texts that its encoders read."""
+    set_batch(int(arguments[0]))
+    log = Path(arguments[1])
+
+    def noting(kind: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def encode(self: object, texts: Sequence[str], *rest: Any) -> Any:
+            with log.open("a") as file:
+                file.writelines(f"{kind} {text_key(text).hex()}\n" for text in texts)
+            return method(self, texts, *rest)
+
+        return encode
+
+    OnnxEncoder.encode_passages_into = noting("tokens", OnnxEncoder.encode_passages_into)  # type: ignore[method-assign]
+    SpladeEncoder.encode_passages = noting("weights", SpladeEncoder.encode_passages)  # type: ignore[method-assign]
+    return main(arguments[2:])
+
+
+def set_batch(size: int) -> None:
+    """Let the encoders read so many texts at a time, and keep them before the next."""
+    embedding.BATCH = embedding.TERM_BATCH = size
