@@ -30,7 +30,7 @@ def read(arguments: Sequence[str]) -> None:
         searcher = Searcher(Store(artifacts), Settings())
         kept = kept or searcher
         for each in (searcher, kept):
-            [answer] = each.answer([Request("segment lungs word3")], k=10, mode="hybrid")
+            [answer] = each.answer([Request("segment lungs word3")])
             found = {w for r in answer.results for w in r.chunk["text"].split() if w.startswith("version")}
             assert len(found) == 1, (answer.generation, found)
             assert len(answer.results) == 10, answer.generation

@@ -115,7 +115,7 @@ def test_a_generation_that_somebody_reads_is_not_removed(
     history = {each["generation"]: each for each in retrieve("inspect", "history", "--json").json}
     assert set(history) == {first, live(artifacts)}
     assert (history[first]["in_use"], history[first]["live"]) == (True, False)
-    [answer] = searcher.answer([Request("segment lungs")], k=10, mode="hybrid")
+    [answer] = searcher.answer([Request("segment lungs")])
     assert answer.generation == first
     del searcher, answer
     gc.collect()
@@ -126,7 +126,7 @@ def test_a_generation_that_somebody_reads_is_not_removed(
 def test_a_generation_removed_under_its_reader(artifacts: Path, source: Path, retrieve: Program) -> None:
     searcher = Searcher(Store(artifacts), Settings())
     shutil.rmtree(artifacts / "generations" / live(artifacts))
-    [answer] = searcher.answer([Request("segment lungs")], k=10, mode="hybrid")
+    [answer] = searcher.answer([Request("segment lungs")])
     assert len(answer.results) == 10
     gone = retrieve("query", "lungs")
     assert gone.code == 5

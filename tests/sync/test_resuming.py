@@ -87,7 +87,7 @@ def contents(artifacts: Path) -> dict[str, bytes]:
 
 def encoder_card(artifacts: Path) -> ModelCard:
     manifest = Manifest.read(artifacts / "generations" / live(artifacts) / "manifest.json")
-    return ModelCard(**manifest.recipe["encoder"])
+    return manifest.recipe.encoder_card
 
 
 def weighed(said: str) -> tuple[int, int]:

@@ -176,7 +176,7 @@ def test_several_sources_in_one_index(source: Path, retrieve: Program, tmp_path:
     Path("config.yaml").unlink()
     assert retrieve("sync", "--json").json["status"] == "unchanged"
     (docs / "new.md").write_text("# New\nNews.")
-    assert retrieve("sync", "--json").json["changed"] == 1
+    assert retrieve("sync", "--json").json["added"] == 1
     fresh = tmp_path / "fresh"
     write_config({"list": listed})
     assert retrieve("build", "--artifacts", fresh).code == 0
