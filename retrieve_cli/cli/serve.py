@@ -46,7 +46,7 @@ def serve(
 
     POST /v1/embeddings takes texts as they are; `input_type: query` or `passage` puts the model's own prefix in front.
     """
-    from retrieve_cli.encoders.remote.key import read_key
+    from retrieve_cli.web.secrets import read_key
 
     if not encoders:
         raise UsageError("what to serve is not said", hint="retrieve serve --encoders")

@@ -20,6 +20,7 @@ import pytest
 import requests
 import uvicorn
 from cross_models import make_bert
+from retrieve_cli.encoders.remote.key import Secret
 
 from retrieve_cli.encoders.cross.scorer import CrossScorer
 from retrieve_cli.encoders.hashed import HashedEncoder
@@ -29,7 +30,6 @@ from retrieve_cli.encoders.onnx import OnnxEncoder
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
-from retrieve_cli.encoders.remote.key import Secret
 from retrieve_cli.encoders.remote.rerank import RemoteScorer
 from retrieve_cli.errors import UsageError
 from retrieve_cli.serving.app import encoder_app

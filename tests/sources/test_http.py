@@ -15,11 +15,11 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
 from retrieve_cli.sources.remote import transfer
-from retrieve_cli.sources.remote.addresses import same_server
 from retrieve_cli.sources.remote.http import HttpFetcher
 from retrieve_cli.sources.remote.publication import intact, sweep
-from retrieve_cli.sources.remote.reply import gunzip
 from retrieve_cli.storage import durable
+from retrieve_cli.web.addresses import same_server
+from retrieve_cli.web.limits import gunzip
 
 LINES = b'{"id": "a", "name": "A"}\n{"id": "b", "name": "B"}\n'
 OTHER = b'{"id": "c", "name": "C"}\n'
@@ -375,9 +375,7 @@ def test_what_will_not_pass_is_not_tried_again(site, target: Path, status: int) 
     assert len(site.asked) == 1
 
 
-@pytest.mark.parametrize(
-    ("asked", "waited"), [("3", 3), ("99999", 60), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("soon", 0)]
-)
+@pytest.mark.parametrize(("asked", "waited"), [("3", 3), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("soon", 0)])
 def test_the_server_may_say_how_long_to_wait(site, target: Path, monkeypatch, asked: str, waited: float) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(transfer.time, "sleep", pauses.append)
@@ -600,7 +598,7 @@ def test_a_digest_that_is_none_is_refused() -> None:
 
 
 def test_a_missing_package_is_one_sentence_with_its_install_line(target: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "requests", None)
+    monkeypatch.setitem(sys.modules, "urllib3", None)
     with pytest.raises(Unavailable) as caught:
         fetcher("https://example.org/c").fetch(target)
     assert caught.value.hint == "pip install 'retrieve-cli[remote]'"

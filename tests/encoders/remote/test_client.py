@@ -112,8 +112,8 @@ def test_a_key_that_no_header_carries_is_refused_without_showing_it(connect, mon
     assert value not in error.message + error.hint
 
 
-def test_without_requests_the_install_line_is_said(connect, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "requests", None)
+def test_without_urllib3_the_install_line_is_said(connect, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "urllib3", None)
     assert refused(connect(), Unavailable).hint == "pip install 'retrieve-cli[remote]'"
 
 
