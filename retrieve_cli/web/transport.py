@@ -26,13 +26,7 @@ HEAD = 4096
 """Bytes of a body that are read to show its beginning."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_CODINGS: dict[str, Callable[[Iterator[bytes]], Iterator[bytes]]] = {
-    "gzip": gunzip,
-    "x-gzip": gunzip,
-    "deflate": inflate,
-    "identity": iter,
-    "": iter,
-}
+_CODINGS = {"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +73,13 @@ class Reply:
             HttpFailed: the coding is not supported, or the body is damaged.
         """
         coding = self.headers.get("Content-Encoding", "").strip().lower()
-        if coding not in _CODINGS:
-            hint = "ask the server for gzip or for no compression"
-            raise HttpFailed(f"{shown(self.url)} answers in the coding {printable(coding)!r}", hint=hint)
-        return _CODINGS[coding](self.travelling if travelling is None else travelling)
+        body = self.travelling if travelling is None else travelling
+        if coding in ("", "identity"):
+            return body
+        if coding in _CODINGS:
+            return _CODINGS[coding](body)
+        hint = "ask the server for gzip or for no compression"
+        raise HttpFailed(f"{shown(self.url)} answers in the coding {printable(coding)!r}", hint=hint)
 
     def head(self) -> bytes:
         """The first bytes of the body, as far as they can be had."""

@@ -385,6 +385,18 @@ def test_the_server_may_say_how_long_to_wait(site, target: Path, monkeypatch, as
     assert pauses == [waited]
 
 
+def test_a_pause_that_is_too_long_is_said_and_not_waited_for(site, target: Path) -> None:
+    error = failure(site.put("/c", status=503, headers={"Retry-After": "99999"}), target, retries=3)
+    assert "asks for a pause of 99999 s" in error.message
+    assert len(site.asked) == 1
+
+
+@pytest.mark.parametrize("status", [501, 505])
+def test_a_server_that_will_never_answer_is_asked_once(site, target: Path, status: int) -> None:
+    failure(site.put("/c", status=status), target, retries=3)
+    assert len(site.asked) == 1
+
+
 def test_each_pause_is_longer_up_to_a_limit(site, target: Path, monkeypatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(transfer.time, "sleep", pauses.append)
