@@ -40,6 +40,7 @@ _CLOCK: ContextVar[Clock] = ContextVar("clock")
 _LONGEST_CONNECT_S = 10.0
 _LONGEST_HEAD = 1 << 20
 """Bytes of a status line and headers, informational answers before them included."""
+_LONGEST_REASON = 200
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 # Its messages have whole addresses in them, and a query may be a signature.
@@ -64,6 +65,9 @@ class _Wire(io.RawIOBase):
         self.left -= count or 0
         if self.left < 0:
             raise http.client.HTTPException(f"its headers have more than {_LONGEST_HEAD} bytes")
+        if self.left < inf and not count:
+            # http.client would take them for whole, and an answer without a length for an empty one.
+            raise http.client.RemoteDisconnected("the connection was closed before the end of the headers")
         return count
 
     def close(self) -> None:
@@ -198,13 +202,19 @@ def _authorized(authorization: Secret | None) -> dict[str, str]:
 
 
 def _reason(error: BaseException) -> str:
-    """What happened at the bottom of a chain of errors; those above it spell out the address, secrets included."""
+    """What happened at the bottom of a chain of errors; those above it spell out the address, secrets included.
+
+    Errors that spell out what the server said, which may be the secret that it was told, are passed over.
+    """
     chain = [error]
     for above in chain:
         inner = (getattr(above, "reason", None), *above.args, above.__cause__, above.__context__)
-        chain += [part for part in inner if isinstance(part, BaseException) and part not in chain][:1]
+        errors = [part for part in inner if isinstance(part, BaseException) and type(part) is not ValueError]
+        chain += [part for part in errors if part not in chain][:1]
     error = chain[-1]
-    return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+    if type(error) in (http.client.BadStatusLine, http.client.UnknownProtocol):
+        return "the answer is not HTTP"
+    return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:_LONGEST_REASON]
 
 
 def _manager(proxy: str, size: int, trust: ssl.SSLContext | None) -> urllib3.PoolManager:
@@ -254,5 +264,7 @@ def _trust() -> ssl.SSLContext:
     try:
         context.load_verify_locations(**{"capath" if os.path.isdir(path) else "cafile": path})  # noqa: PTH112
     except OSError as error:
-        raise ssl.SSLError(f"cannot read {path}, which {variable} names: {error.strerror}") from error
-    return context
+        trouble = error.strerror
+    else:
+        return context
+    raise ssl.SSLError(f"cannot read {path}, which {variable} names: {trouble}")

@@ -375,7 +375,12 @@ def test_what_will_not_pass_is_not_tried_again(site, target: Path, status: int) 
     assert len(site.asked) == 1
 
 
-@pytest.mark.parametrize(("asked", "waited"), [("3", 3), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("soon", 0)])
+BAD_ZONE = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited"), [("3", 3), ("1.5", 1.5), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("soon", 0), (BAD_ZONE, 0)]
+)
 def test_the_server_may_say_how_long_to_wait(site, target: Path, monkeypatch, asked: str, waited: float) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(transfer.time, "sleep", pauses.append)

@@ -17,7 +17,7 @@ from retrieve_cli.web.addresses import Wording, check_url, joined, shown, withou
 from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import Clock, limited
 from retrieve_cli.web.retries import PASSING, GaveUp, Retries, persist, retry_after
-from retrieve_cli.web.secrets import Credentials, Secret, quoted
+from retrieve_cli.web.secrets import Credentials, Secret, hidden, quoted
 from retrieve_cli.web.transport import HEAD, Redirect, Reply, Request, Transport
 
 T = TypeVar("T")
@@ -106,10 +106,10 @@ class Transfer:
         try:
             return persist(attempt, retries, sleep=time.sleep, until=self._clock.until)
         except GaveUp as gave_up:
-            failure = SourceFailed(f"{shown(url)} could not be fetched: {gave_up}", hint=self.probe)
+            message, hint = f"{shown(url)} could not be fetched: {gave_up}", self.probe
         except HttpFailed as failed:
-            failure = SourceFailed(str(failed), hint=failed.hint)
-        raise failure
+            message, hint = str(failed), failed.hint
+        raise SourceFailed(hidden(message, self._secrets), hint=hint)
 
     def excerpt(self, raw: bytes) -> str:
         """The beginning of a body in quotation marks, without secrets and control characters."""
