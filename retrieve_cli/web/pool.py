@@ -235,18 +235,14 @@ def _proxy(url: str) -> str:
     scheme, host, port = place(url)
     proxies = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all", "")
-    if not proxy or proxy_bypass(f"{host}:{port}") or _in_networks(host, proxies.get("no", "")):
+    if not proxy or proxy_bypass(f"{host}:{port}"):
         return ""
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _in_networks(host: str, no_proxy: str) -> bool:
-    """Whether one of the networks that NO_PROXY lists (10.0.0.0/8) has the host; urllib compares names alone."""
-    for entry in no_proxy.split(","):
+    for entry in proxies.get("no", "").split(","):
+        # NO_PROXY may list networks (10.0.0.0/8); urllib compares names alone.
         with suppress(ValueError):
             if ip_address(host) in ip_network(entry.strip(), strict=False):
-                return True
-    return False
+                return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def _trust() -> ssl.SSLContext:

@@ -81,15 +81,15 @@ class Reply:
         hint = "ask the server for gzip or for no compression"
         raise HttpFailed(f"{shown(self.url)} answers in the coding {printable(coding)!r}", hint=hint)
 
-    def head(self) -> bytes:
-        """The first bytes of the body, as far as they can be had."""
+    def head(self, size: int = HEAD) -> bytes:
+        """The first `size` bytes of the body, as far as they can be had."""
         body = b""
         with suppress(Passing, HttpFailed):
             for piece in self.decoded():
                 body += piece
-                if len(body) >= HEAD:
+                if len(body) >= size:
                     break
-        return body[:HEAD]
+        return body[:size]
 
 
 class Transport:

@@ -37,6 +37,8 @@ BASE_URL = Wording(
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
 _KEEPS_METHOD = frozenset({307, 308})
 _MOST_REDIRECTS = 3
+_LONGEST_COMPLAINT = 1 << 16
+"""Bytes of an error that its message is looked for in."""
 _EXCERPT = 300
 """Characters of an answer that an error shows."""
 
@@ -208,7 +210,7 @@ class Client:
 
     def _refusal(self, reply: Reply, path: str, hint: str) -> Exception:
         status = reply.status
-        said = f"{status}: {self.excerpt(_complaint(reply.head()))}"
+        said = f"{status}: {self.excerpt(_complaint(reply.head(_LONGEST_COMPLAINT)))}"
         if status in PASSING:
             after = retry_after(reply.headers.get("Retry-After", ""))
             return Passing(f"the server answered {said}", after=after, status=status)

@@ -62,29 +62,6 @@ class _Memory:
         return {name: value for name, value in pairs.items() if value}
 
 
-class _Digests:
-    """SHA-1 of a body, as it travelled and without its content coding.
-
-    A server that compresses on the fly offers the digest of either, by the header's definition and by its habit.
-    """
-
-    def __init__(self) -> None:
-        self._hashes = [hashlib.sha1(usedforsecurity=False) for _ in range(2)]
-
-    def of(self, reply: Reply) -> Iterator[bytes]:
-        """The body without its content coding, hashed as far as it is read."""
-        return self._hashed(reply.decoded(self._hashed(reply.travelling, 0)), 1)
-
-    @property
-    def found(self) -> tuple[str, ...]:
-        return tuple(digest.hexdigest() for digest in self._hashes)
-
-    def _hashed(self, pieces: Iterable[bytes], place: int) -> Iterator[bytes]:
-        for piece in pieces:
-            self._hashes[place].update(piece)
-            yield piece
-
-
 class HttpFetcher:
     """Fetches one address; what the server says has not changed is not fetched again."""
 
@@ -140,18 +117,23 @@ class HttpFetcher:
     def _receive(self, transfer: Transfer, target: Path, memory: _Memory | None, reply: Reply) -> None:
         if reply.status == 304 and memory:
             return
-        digests = _Digests()
-        pieces = json_lines(transfer.limited(_unpacked(digests.of(reply))), partial(_refusal, transfer, reply))
-        sha1 = publish(target, self._checked(transfer, reply, pieces, digests))
-        self._remember(target, reply, digests.found, sha1)
+        # A server that compresses on the fly offers the digest of either, by the header's definition and by its habit.
+        travelled, decoded = (hashlib.sha1(usedforsecurity=False) for _ in range(2))
+        body = _hashed(reply.decoded(_hashed(reply.travelling, travelled)), decoded)
+        pieces = json_lines(transfer.limited(_unpacked(body)), partial(_refusal, transfer, reply))
+        sha1 = publish(target, self._checked(transfer, reply, pieces, (travelled, decoded)))
+        self._remember(target, reply, (travelled.hexdigest(), decoded.hexdigest()), sha1)
 
-    def _checked(self, transfer: Transfer, reply: Reply, pieces: Iterable[bytes], digests: _Digests) -> Iterator[bytes]:
+    def _checked(
+        self, transfer: Transfer, reply: Reply, pieces: Iterable[bytes], digests: Iterable[hashlib._Hash]
+    ) -> Iterator[bytes]:
         """The pieces, and an error in place of their end where they are not what the server promised."""
         yield from pieces
         expected, where = self._expected(transfer, reply)
-        if expected and expected not in digests.found:
+        found = [digest.hexdigest() for digest in digests]
+        if expected and expected not in found:
             raise SourceFailed(
-                f"{transfer.origin} has SHA-1 {digests.found[0]}; {where} says {expected}",
+                f"{transfer.origin} has SHA-1 {found[0]}; {where} says {expected}",
                 hint="fetch again; where it stays so, ask who keeps the catalog (sha1: none would not check)",
             )
 
@@ -213,6 +195,12 @@ def _digest_for(name: str, text: str) -> str:
     of_name = [line for line in found if (line[2] or line[3] or "").rpartition("/")[2] == name]
     chosen = of_name or (found if len(found) == 1 else [])
     return (chosen[0][1] or chosen[0][4]).lower() if chosen else ""
+
+
+def _hashed(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
 
 
 def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:

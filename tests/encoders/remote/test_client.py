@@ -235,6 +235,11 @@ def test_a_content_coding_that_was_not_asked_for_is_refused(api: Api, connect) -
     assert api.last.headers["Accept-Encoding"] == "identity"
 
 
+def test_the_message_of_a_long_error_is_found_in_it(api: Api, connect) -> None:
+    api.say({"trace": "x" * 9000, "error": {"message": "too many tokens"}}, status=400)
+    assert "400: “too many tokens”" in refused(connect()).message
+
+
 def test_an_error_shows_one_short_line_of_what_the_server_said(api: Api, connect) -> None:
     api.say(b"\x1b[31mred\nalert" + b"!" * 5000, status=400)
     message = refused(connect()).message
