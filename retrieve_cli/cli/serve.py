@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieve_cli.cli.options import Shared, Talk, shared
-from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError
+from retrieve_cli.errors import Exit, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    import socket
-
     from fastapi import FastAPI
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Encoder, PairScorer
+    from retrieve_cli.web.listening import Listener
 
 _LOOPBACK = ("127.", "::1")
 _GRACE_S = 5
@@ -46,14 +45,15 @@ def serve(
 
     POST /v1/embeddings takes texts as they are; `input_type: query` or `passage` puts the model's own prefix in front.
     """
-    from retrieve_cli.encoders.remote.key import read_key
+    from retrieve_cli.web.listening import bound
+    from retrieve_cli.web.secrets import read_key
 
     if not encoders:
         raise UsageError("what to serve is not said", hint="retrieve serve --encoders")
     _check_packages()
     settings = shared.settings()
     key = read_key(api_key_env)
-    with _bound(host, port) as listener:
+    with bound(host, port) as listener:
         encoder, scorer, prompted = _parts(settings)
         from retrieve_cli.serving.app import encoder_app
 
@@ -76,35 +76,6 @@ def _check_packages() -> None:
     except ImportError as error:
         message = f"a server needs fastapi and uvicorn, and {error.name} is not installed"
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
-
-
-@contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket at the address, taken before the model is loaded; nobody can connect to it yet.
-
-    Raises:
-        RetrieveError: the port is taken, or the address is not this machine's.
-    """
-    import socket  # not on the way to --help
-
-    listener = None
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except (OSError, UnicodeError) as error:
-        if listener is not None:
-            listener.close()
-        raise _not_there(host, port, error) from error
-    with listener:
-        yield listener
-
-
-def _not_there(host: str, port: int, error: Exception) -> RetrieveError:
-    reason = getattr(error, "strerror", None) or str(error)
-    hint = "choose another: --port N, or --port 0 for one that is free; --host for another address"
-    return RetrieveError(f"cannot listen at {host}, port {port}: {reason}", hint=hint)
 
 
 def _parts(settings: Settings) -> tuple[Encoder, PairScorer | None, tuple[str, str]]:
@@ -138,7 +109,7 @@ def _announce(shared: Shared, url: str, name: str, scorer: PairScorer | None) ->
     shared.talk.say(f"ready: {name}{f' and {reranker}' if reranker else ''} at {url}")
 
 
-def _serve(app: FastAPI, listener: socket.socket, ready: Callable[[], None], talk: Talk) -> None:
+def _serve(app: FastAPI, listener: Listener, ready: Callable[[], None], talk: Talk) -> None:
     """Answers until it is told to end: by SIGTERM, which is the end of a server's day, or by SIGINT.
 
     Raises:
@@ -147,18 +118,16 @@ def _serve(app: FastAPI, listener: socket.socket, ready: Callable[[], None], tal
     """
     import uvicorn
 
+    from retrieve_cli.web.listening import listen
+
     class Server(uvicorn.Server):
         """Says when it is there."""
 
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        async def startup(self, sockets: list[Listener] | None = None) -> None:
             await super().startup(sockets)
             ready()
 
-    try:
-        listener.listen(2048)
-    except OSError as error:
-        host, port = listener.getsockname()[:2]
-        raise _not_there(host, port, error) from error
+    listen(listener)
     config = uvicorn.Config(
         app,
         log_config=_logging(),

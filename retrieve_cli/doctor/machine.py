@@ -112,6 +112,10 @@ def _torch(subject: Subject) -> bool:
     return chosen.kind == "torch" or (chosen.kind == "auto" and chosen.device == "cuda")
 
 
+def _model_servers(subject: Subject) -> bool:
+    return subject.settings.encoder.kind == "remote" or subject.settings.rerank.backend in ("remote", "llm")
+
+
 def _source_kinds(subject: Subject) -> set[str]:
     return {entry.kind for entry in subject.entries}
 
@@ -150,9 +154,9 @@ _PACKAGES = (
     ),
     *_of_retrievers(),
     _Package(
-        ("requests",),
-        "sources of kind http and sparql",
-        lambda subject: bool(_source_kinds(subject) & {"http", "sparql"}),
+        ("urllib3",),
+        "sources of kind http and sparql, and models on a server",
+        lambda subject: bool(_source_kinds(subject) & {"http", "sparql"}) or _model_servers(subject),
     ),
     _Package(("pyoxigraph",), "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
     _Package(

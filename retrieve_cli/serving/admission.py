@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from hmac import compare_digest
 from typing import TYPE_CHECKING
 
-from retrieve_cli.encoders.remote.key import Secret
 from retrieve_cli.serving.answers import dumped
 from retrieve_cli.serving.requests import Limits, Refused, Work
+from retrieve_cli.web.secrets import Secret
 
 if TYPE_CHECKING:
     from starlette.requests import Request

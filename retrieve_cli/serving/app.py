@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Encoder, PairScorer
-from retrieve_cli.encoders.remote.key import Secret
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.serving.admission import Queue, admit, read_body
 from retrieve_cli.serving.answers import failure_handlers, response
 from retrieve_cli.serving.embeddings import Embeddings
 from retrieve_cli.serving.requests import Limits, Work, read_object
 from retrieve_cli.serving.rerank import Rerank
+from retrieve_cli.web.secrets import Secret
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -1,1 +1,1 @@
-"""The only room that imports an HTTP client: transport, retries, redaction, credentials, address rules."""
+"""The only room that opens connections: HTTP transport, retries, redaction, credentials, address rules, listening."""

@@ -1,43 +1,41 @@
 """Addresses of web servers: the same ones are refused for models and for sources, each in its own words."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.encoders.remote import address as models
+from retrieve_cli.encoders.remote.client import BASE_URL
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.remote import addresses as sources
-from retrieve_cli.web.addresses import shown, without_user
+from retrieve_cli.sources.remote.transfer import ADDRESS
+from retrieve_cli.web.addresses import Wording, check_url, shown, without_user
 
-CHECKS = [models.check_url, sources.check_url]
+WORDINGS = [BASE_URL, ADDRESS]
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("url", ["http://host", "https://host:8443/v1?version=2", "http://[::1]:8080/v1"])
-def test_an_address_of_a_web_server_is_taken(check: Callable[[str], None], url: str) -> None:
-    check(url)
+def test_an_address_of_a_web_server_is_taken(wording: Wording, url: str) -> None:
+    check_url(url, wording)
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("url", ["", "host", "ftp://host", "http://", "http://host/a b", "http://host/\x1b[2J"])
-def test_what_is_no_address_of_a_web_server_is_refused(check: Callable[[str], None], url: str) -> None:
+def test_what_is_no_address_of_a_web_server_is_refused(wording: Wording, url: str) -> None:
     with pytest.raises(UsageError, match="is no http or https address"):
-        check(url)
+        check_url(url, wording)
 
 
 @pytest.mark.parametrize(
-    ("check", "broken", "user"),
+    ("wording", "broken", "user"),
     [
-        (models.check_url, "the base_url is no URL", "the base_url http://host/v1 has a user in it"),
-        (sources.check_url, "the address is no URL", "the address of http://host/v1 has a user in it"),
+        (BASE_URL, "the base_url is no URL", "the base_url http://host/v1 has a user in it"),
+        (ADDRESS, "the address is no URL", "the address of http://host/v1 has a user in it"),
     ],
 )
-def test_each_room_says_in_its_own_words_what_is_wrong(check: Callable[[str], None], broken: str, user: str) -> None:
+def test_each_room_says_in_its_own_words_what_is_wrong(wording: Wording, broken: str, user: str) -> None:
     with pytest.raises(UsageError, match=broken):
-        check("http://host:99999")
+        check_url("http://host:99999", wording)
     with pytest.raises(UsageError, match=user) as caught:
-        check("http://anna:secret@host/v1")
+        check_url("http://anna:secret@host/v1", wording)
     assert "secret" not in f"{caught.value.message} {caught.value.hint}"
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import requests
+import urllib3
 import uvicorn
 from cross_models import make_bert
 
@@ -29,11 +29,11 @@ from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
-from retrieve_cli.encoders.remote.key import Secret
 from retrieve_cli.encoders.remote.rerank import RemoteScorer
 from retrieve_cli.errors import UsageError
 from retrieve_cli.serving.app import encoder_app
 from retrieve_cli.serving.requests import Limits
+from retrieve_cli.web.secrets import Secret
 
 TEXTS = ["segment lungs in CT", "Grüße 細胞 \U0001f600", "שלום", "a\x00b\nc", "[CLS] <s>", "brain " * 400]
 PASSAGES = ["the word list", "registration of brain", "a", "細胞 café", "segment the word"]
@@ -80,14 +80,18 @@ def client(url: str) -> Iterator[Client]:
         yield made
 
 
-def post(address: str, payload: Any, **headers: str) -> requests.Response:
+def post(address: str, payload: Any, **headers: str) -> urllib3.BaseHTTPResponse:
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    return requests.post(address, data=body, headers=headers, timeout=30)
+    return urllib3.request("POST", address, body=body, headers=headers, timeout=30, retries=False)
+
+
+def get(address: str) -> urllib3.BaseHTTPResponse:
+    return urllib3.request("GET", address, timeout=30, retries=False)
 
 
 def embed(url: str, **payload: Any) -> Any:
     answer = post(f"{url}/v1/embeddings", payload)
-    assert answer.status_code == 200, answer.text
+    assert answer.status == 200, answer.data.decode()
     return answer.json()
 
 
@@ -138,7 +142,7 @@ def test_eight_threads_get_each_its_own_vectors_while_health_answers(url: str, c
     remote = RemoteEncoder(client, model="", max_tokens=512, batch_size=2)
     with ThreadPoolExecutor(8) as pool:
         found = [pool.submit(remote.encode_passages, texts[start::8]) for start in range(8)]
-        assert requests.get(f"{url}/health", timeout=30).json() == {"status": "ok"}
+        assert get(f"{url}/health").json() == {"status": "ok"}
         for start, future in enumerate(found):
             expected = HashedEncoder(64).encode_passages(texts[start::8])
             np.testing.assert_allclose(future.result(), expected, atol=1e-6)
@@ -184,9 +188,9 @@ def test_health_answers_during_a_computation_and_who_comes_too_many_is_told_to_c
         first = pool.submit(embed, address, input="a")
         try:
             assert slow.begun.wait(30)
-            assert requests.get(f"{address}/health", timeout=30).status_code == 200
+            assert get(f"{address}/health").status == 200
             second = post(f"{address}/v1/embeddings", {"input": "b"})
-            assert (second.status_code, second.headers["Retry-After"]) == (503, "1")
+            assert (second.status, second.headers["Retry-After"]) == (503, "1")
         finally:
             slow.go_on.set()
         assert len(first.result()["data"]) == 1
@@ -203,8 +207,8 @@ def test_a_failure_of_the_model_is_an_error_object_and_the_server_lives_on() -> 
     with serving(encoder_app(Broken(8), None, "broken")) as address:
         for text, code in [("x", "internal"), ("nan", "not_finite"), ("x", "internal")]:
             answer = post(f"{address}/v1/embeddings", {"input": text})
-            assert (answer.status_code, answer.json()["error"]["code"]) == (500, code)
-            assert "secret" not in answer.text
+            assert (answer.status, answer.json()["error"]["code"]) == (500, code)
+            assert "secret" not in answer.data.decode()
 
 
 def test_an_encoder_with_prefixes_of_its_own_is_refused() -> None:
@@ -243,7 +247,7 @@ def test_a_scorer_of_another_name_is_refused_and_not_asked_in_the_other_form(cli
 def test_without_a_reranker_the_answer_says_how_to_get_one() -> None:
     with serving(encoder_app(HashedEncoder(8), None, "h")) as address:
         answer = post(f"{address}/v1/rerank", {"query": "q", "documents": ["d"]})
-        assert answer.status_code == 501
+        assert answer.status == 501
         assert "rerank.backend" in answer.json()["error"]["message"]
 
 
@@ -276,7 +280,7 @@ def test_an_embeddings_request_that_cannot_be_answered_is_told_why(
     url: str, payload: Any, status: int, said: str
 ) -> None:
     answer = post(f"{url}/v1/embeddings", payload)
-    assert answer.status_code == status
+    assert answer.status == status
     error = answer.json()["error"]
     assert said in error["message"]
     assert error.keys() == {"message", "type", "param", "code"}
@@ -298,14 +302,14 @@ def test_an_embeddings_request_that_cannot_be_answered_is_told_why(
 )
 def test_a_rerank_request_that_cannot_be_answered_is_told_why(url: str, payload: Any, said: str) -> None:
     answer = post(f"{url}/v1/rerank", payload)
-    assert answer.status_code == 400
+    assert answer.status == 400
     assert said in answer.json()["error"]["message"]
 
 
 def test_other_places_and_methods_are_error_objects_too(url: str, scorer: CrossScorer) -> None:
-    for answer, status in [(post(f"{url}/v1/chat", {}), 404), (requests.get(f"{url}/v1/embeddings", timeout=30), 405)]:
-        assert (answer.status_code, answer.json()["error"]["type"]) == (status, "invalid_request_error")
-    listed = requests.get(f"{url}/v1/models", timeout=30).json()["data"]
+    for answer, status in [(post(f"{url}/v1/chat", {}), 404), (get(f"{url}/v1/embeddings"), 405)]:
+        assert (answer.status, answer.json()["error"]["type"]) == (status, "invalid_request_error")
+    listed = get(f"{url}/v1/models").json()["data"]
     assert [model["id"] for model in listed] == ["hashed-64", scorer.name]
 
 
@@ -313,12 +317,12 @@ def test_a_key_opens_everything_but_health_and_nothing_opens_without_it(monkeypa
     monkeypatch.setenv("RIGHT", "sk-right")
     monkeypatch.setenv("WRONG", "sk-wrong")
     with serving(encoder_app(HashedEncoder(8), None, "h", Secret("sk-right"))) as address:
-        assert requests.get(f"{address}/health", timeout=30).status_code == 200
+        assert get(f"{address}/health").status == 200
         for header in ("", "sk-right", "Bearer", "Bearer sk-righ", "Basic sk-right", "Bearer sk-right\xe9"):
             answer = post(f"{address}/v1/embeddings", b"{", Authorization=header)
-            assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
-            assert "sk-" not in answer.text
-        assert requests.get(f"{address}/v1/models", timeout=30).status_code == 401
+            assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+            assert "sk-" not in answer.data.decode()
+        assert get(f"{address}/v1/models").status == 401
         with Client(f"{address}/v1", api_key_env="RIGHT") as right:
             assert RemoteEncoder(right, model="h", max_tokens=9).encode_queries(["x"]).shape == (1, 8)
         with Client(f"{address}/v1", api_key_env="WRONG") as wrong, pytest.raises(ServerUnavailable, match="401"):
@@ -385,7 +389,7 @@ def test_for_people_one_line_and_with_v_the_requests_all_on_stderr(start: Start)
     ready = next(line for line in lines if line.startswith("ready: "))
     address = ready.split()[-1]
     assert ready == f"ready: hashed-512 at {address}\n"
-    assert requests.get(f"{address}/models", timeout=30).status_code == 200
+    assert get(f"{address}/models").status == 200
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
@@ -396,7 +400,7 @@ def test_without_v_nothing_but_the_ready_line_is_said(start: Start) -> None:
     process = start("--encoders", "--port", "0")
     assert process.stderr is not None
     address = process.stderr.readline().split()[-1]
-    assert requests.get(f"{address}/models", timeout=30).status_code == 200
+    assert get(f"{address}/models").status == 200
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=30) == ("", "")
 

@@ -15,11 +15,11 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
 from retrieve_cli.sources.remote import transfer
-from retrieve_cli.sources.remote.addresses import same_server
 from retrieve_cli.sources.remote.http import HttpFetcher
 from retrieve_cli.sources.remote.publication import intact, sweep
-from retrieve_cli.sources.remote.reply import gunzip
 from retrieve_cli.storage import durable
+from retrieve_cli.web.addresses import same_server
+from retrieve_cli.web.limits import gunzip
 
 LINES = b'{"id": "a", "name": "A"}\n{"id": "b", "name": "B"}\n'
 OTHER = b'{"id": "c", "name": "C"}\n'
@@ -375,8 +375,11 @@ def test_what_will_not_pass_is_not_tried_again(site, target: Path, status: int) 
     assert len(site.asked) == 1
 
 
+BAD_ZONE = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"
+
+
 @pytest.mark.parametrize(
-    ("asked", "waited"), [("3", 3), ("99999", 60), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("soon", 0)]
+    ("asked", "waited"), [("3", 3), ("1.5", 1.5), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("soon", 0), (BAD_ZONE, 0)]
 )
 def test_the_server_may_say_how_long_to_wait(site, target: Path, monkeypatch, asked: str, waited: float) -> None:
     pauses: list[float] = []
@@ -385,6 +388,18 @@ def test_the_server_may_say_how_long_to_wait(site, target: Path, monkeypatch, as
     site.put("/c", LINES)
     fetcher(url, retries=1).fetch(target)
     assert pauses == [waited]
+
+
+def test_a_pause_that_is_too_long_is_said_and_not_waited_for(site, target: Path) -> None:
+    error = failure(site.put("/c", status=503, headers={"Retry-After": "99999"}), target, retries=3)
+    assert "asks for a pause of 99999 s" in error.message
+    assert len(site.asked) == 1
+
+
+@pytest.mark.parametrize("status", [501, 505])
+def test_a_server_that_will_never_answer_is_asked_once(site, target: Path, status: int) -> None:
+    failure(site.put("/c", status=status), target, retries=3)
+    assert len(site.asked) == 1
 
 
 def test_each_pause_is_longer_up_to_a_limit(site, target: Path, monkeypatch) -> None:
@@ -600,7 +615,7 @@ def test_a_digest_that_is_none_is_refused() -> None:
 
 
 def test_a_missing_package_is_one_sentence_with_its_install_line(target: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "requests", None)
+    monkeypatch.setitem(sys.modules, "urllib3", None)
     with pytest.raises(Unavailable) as caught:
         fetcher("https://example.org/c").fetch(target)
     assert caught.value.hint == "pip install 'retrieve-cli[remote]'"

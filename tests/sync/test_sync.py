@@ -81,7 +81,7 @@ import os, sys
 os.environ["RETRIEVE_ENCODER__KIND"] = "auto"
 from retrieve_cli.cli.main import main
 code = main(["build", "--catalog", "tools.jsonl", "-q"]) if sys.argv[1] == "build" else main(["sync", "--json"])
-heavy = {"torch", "onnxruntime", "faiss", "transformers", "sentence_transformers", "spacy", "scipy", "requests"}
+heavy = {"torch", "onnxruntime", "faiss", "transformers", "sentence_transformers", "spacy", "scipy", "urllib3"}
 print(sorted(heavy & set(sys.modules)))
 sys.exit(code)
 """

@@ -1,44 +1,44 @@
 """A client of JSON APIs: attempts and pauses, a bounded number of requests at once, a key that never shows.
 
-Client.ask -> attempts -> POST, and where it is redirected to -> status -> body -> JSON -> receive(answer)
+Client.ask -> attempts -> Transport: POST, and where it is redirected to -> status -> body -> JSON -> receive(answer)
 """
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
 from shlex import quote
 from threading import BoundedSemaphore, Event
-from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Self, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.encoders.remote.address import check_url, endpoint, origin, redirected
-from retrieve_cli.encoders.remote.failures import Passing, ServerFailed, ServerUnavailable
-from retrieve_cli.encoders.remote.key import Secret, hidden, read_key
-from retrieve_cli.encoders.remote.reply import TooLarge, complaint, parse, read, reason, retry_after
-from retrieve_cli.encoders.remote.sessions import Sessions
+from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.errors import RetrieveError, printable
-from retrieve_cli.web.addresses import shown
-
-if TYPE_CHECKING:
-    from requests import PreparedRequest, Response, Session
+from retrieve_cli.web.addresses import Wording, check_url, joined, origin, shown
+from retrieve_cli.web.failures import HttpFailed, Passing
+from retrieve_cli.web.limits import Clock, limited
+from retrieve_cli.web.retries import PASSING, GaveUp, Retries, persist, retry_after
+from retrieve_cli.web.secrets import Secret, hidden, quoted, read_key
+from retrieve_cli.web.transport import HEAD, Redirect, Reply, Request, Transport
 
 T = TypeVar("T")
 Receive = Callable[[Json], T]
 """Makes of an answer what is wanted of it, or raises what `Client.failure` makes."""
 
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers of a server that may be well again in a moment."""
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+BASE_URL = Wording(
+    called="base_url",
+    form="http://HOST:PORT/v1",
+    user="the base_url {} has a user in it, and settings are kept in the open",
+    instead="take it out; a server that wants a key gets it from a variable: api_key_env",
+)
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
 _KEEPS_METHOD = frozenset({307, 308})
 _MOST_REDIRECTS = 3
-_LONGEST_CONNECT_S = 10.0
-_LONGEST_PAUSE_S = 60.0
-_HEAD = 4096
-"""Bytes of an answer that are looked at to show its beginning."""
+_LONGEST_COMPLAINT = 1 << 16
+"""Bytes of an error that its message is looked for in."""
 _EXCERPT = 300
 """Characters of an answer that an error shows."""
 
@@ -66,17 +66,16 @@ class Client:
         Raises:
             UsageError: `base_url` is no web address.
         """
-        check_url(base_url)
+        check_url(base_url, BASE_URL)
         self._base_url = base_url
         self._api_key_env = api_key_env
         self._timeout_s = timeout_s
-        self._retries = retries
+        self._retries = Retries(retries, backoff_s)
         self._concurrency = concurrency
-        self._backoff_s = backoff_s
         self._max_bytes = max_bytes
         self._sleep = sleep
         self._slots = BoundedSemaphore(concurrency)
-        self._sessions = Sessions()
+        self._transport = Transport(base_url, called="base_url", follow=self._follow, connections=concurrency)
 
     @property
     def address(self) -> str:
@@ -91,7 +90,7 @@ class Client:
 
     def close(self) -> None:
         """Lets go of the connections that are kept for the next request; a request after that opens new ones."""
-        self._sessions.close()
+        self._transport.close()
 
     def ask(self, path: str, payload: Json, receive: Receive[T], *, hint: str = "") -> T:
         """What `receive` makes of the answer to a POST; `hint` is for a server that refuses what the request says.
@@ -99,7 +98,7 @@ class Client:
         Raises:
             ServerUnavailable: the server is not there, not well, or lets nobody in; or the key's variable is not set.
             ServerFailed: it refuses the request, sends it elsewhere, or answers with what is no JSON or too large.
-            Unavailable: requests is not installed.
+            Unavailable: urllib3 is not installed.
         """
         return self._answer(path, payload, receive, hint, Event())
 
@@ -143,8 +142,7 @@ class Client:
 
     def excerpt(self, said: Json) -> str:
         """The beginning of something the server said, in quotation marks, fit to be shown."""
-        text = self.plain(str(said))
-        return f"“{text[:_EXCERPT]}…”" if len(text) > _EXCERPT else f"“{text}”"
+        return quoted(str(said), self._secrets(), most=_EXCERPT)
 
     def plain(self, text: str) -> str:
         """A server's text on one line, without the secrets it was told and without what drives a terminal."""
@@ -157,109 +155,65 @@ class Client:
         import orjson
 
         key = read_key(self._api_key_env)
-        body = orjson.dumps(payload)
-        trouble = Passing("")
-        for attempt in range(self._retries + 1):
+        header = Secret(key.bearer) if key else None
+        request = Request(endpoint(self._base_url, path), _HEADERS, orjson.dumps(payload), header)
+
+        def attempt() -> Json:
             if stop.is_set():
                 raise CancelledError
-            try:
-                with self._slots, self._sessions.one() as session:
-                    answer = self._attempt(session, path, body, key, hint)
-            except Passing as passing:
-                trouble = passing
-            else:
-                return receive(answer)
-            if attempt == self._retries or trouble.after > _LONGEST_PAUSE_S:
-                break
-            self._sleep(stop, self._pause(attempt, trouble.after))
-        asked = f"; it asks for a pause of {trouble.after:g} s" if trouble.after > _LONGEST_PAUSE_S else ""
-        often = f" ({attempt + 1} attempts)" if attempt else ""
-        raise ServerUnavailable(
-            f"{self._shown(path)} gave no answer: {self.plain(str(trouble))}{asked}{often}",
-            hint=self._probe, status=trouble.status,
-        )  # fmt: skip
+            with self._slots, self._transport.open(request, Clock(self._timeout_s, self._timeout_s)) as reply:
+                return self._read(reply, path, hint)
 
-    def _attempt(self, session: Session, path: str, body: bytes, key: Secret | None, hint: str) -> Json:
-        """The answer after all redirects."""
-        until = time.monotonic() + self._timeout_s
-        url = endpoint(self._base_url, path)
-        for _ in range(_MOST_REDIRECTS + 1):
-            response = self._post(session, url, body, key)
-            try:
-                location = response.headers.get("Location")
-                if response.status_code not in _REDIRECTS or location is None:
-                    return self._read(response, path, hint, until)
-                url = self._follow(url, location, response.status_code)
-            finally:
-                response.close()
-        raise self.failure(path, f"redirects more than {_MOST_REDIRECTS} times")
-
-    def _post(self, session: Session, url: str, body: bytes, key: Secret | None) -> Response:
-        import requests
-
-        def authorize(request: PreparedRequest) -> PreparedRequest:
-            # A callable even where there is nothing to add: without one, requests would look into ~/.netrc.
-            if key:
-                request.headers["Authorization"] = key.bearer
-            return request
-
-        timeout = (min(_LONGEST_CONNECT_S, self._timeout_s), self._timeout_s)
         failure: Exception
         try:
-            return session.post(url, data=body, auth=authorize, timeout=timeout, stream=True, allow_redirects=False)
-        except requests.exceptions.SSLError as error:
-            failure = ServerUnavailable(
-                f"{self.plain(shown(url))} offers no TLS to trust: {self.plain(reason(error))}",
-                hint="check base_url and the certificates (REQUESTS_CA_BUNDLE names a file of your own)",
-            )
-        except requests.exceptions.ReadTimeout:
-            failure = Passing(f"nothing came within {self._timeout_s:g} s")
-        except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
-            failure = Passing(reason(error))
-        except (requests.exceptions.RequestException, ValueError) as error:
-            failure = ServerUnavailable(
-                f"{self.plain(shown(url))} cannot be asked ({type(error).__name__})",
-                hint="check base_url, and HTTP_PROXY and HTTPS_PROXY where they are set",
-            )
-        # Out here, where the error is not chained to one that carries the request and with it the key.
+            answer = persist(attempt, self._retries, sleep=partial(self._sleep, stop))
+        except GaveUp as gave_up:
+            message = f"{self._shown(path)} gave no answer: {self.plain(str(gave_up))}"
+            failure = ServerUnavailable(message, hint=self._probe, status=gave_up.status)
+        except HttpFailed as failed:
+            failure = ServerUnavailable(self.plain(str(failed)), hint=failed.hint)
+        else:
+            return receive(answer)
+        # Out here, where it is chained to nothing.
         raise failure
 
-    def _follow(self, url: str, location: str, status: int) -> str:
+    def _follow(self, redirect: Redirect) -> str:
+        url, status = redirect.url, redirect.status
+        if redirect.number > _MOST_REDIRECTS:
+            message = f"{self.plain(shown(url))} redirects more than {_MOST_REDIRECTS} times"
+            raise ServerFailed(message, hint=self._probe)
         try:
-            target = redirected(url, location)
+            target = joined(url, redirect.location)
+            same, elsewhere = origin(target) == origin(url), origin(target)
         except ValueError as error:
-            elsewhere = self.plain(str(error))
-        else:
-            if status in _KEEPS_METHOD:
-                return target
-            elsewhere = self.plain(shown(target))
+            same, elsewhere = False, str(error)
+        if same and status in _KEEPS_METHOD:
+            return target
+        elsewhere = self.plain(shown(target) if same else elsewhere)
         raise ServerFailed(
             f"{origin(url)} redirects to {elsewhere} (status {status}), which is not followed",
             hint="set base_url to where the API is; a key is for the server named there alone", status=status,
         )  # fmt: skip
 
-    def _read(self, response: Response, path: str, hint: str, until: float) -> Json:
-        if not 200 <= response.status_code < 300:
-            raise self._refusal(response, path, hint)
-        coding = response.headers.get("Content-Encoding", "identity")
+    def _read(self, reply: Reply, path: str, hint: str) -> Json:
+        if not 200 <= reply.status < 300:
+            raise self._refusal(reply, path, hint)
+        coding = reply.headers.get("Content-Encoding", "identity")
         if coding.strip().lower() != "identity":
             raise self.failure(path, "answers in a content coding that was not asked for", said=coding)
-        broken = ""
-        body = b""
-        try:
-            body = read(response, most=self._max_bytes, until=until)
-            return parse(body, response.headers)
-        except TooLarge:
-            broken = f"answers with more than {self._max_bytes} bytes"
-        except ValueError:
-            broken = "answers with what is no JSON"
-        raise self.failure(path, broken, said=body[:_HEAD].decode("utf-8", "replace") if body else None)
+        too_large = self.failure(path, f"answers with more than {self._max_bytes} bytes")
+        body = b"".join(limited(reply.travelling, self._max_bytes, lambda: too_large))
+        with suppress(ValueError):
+            return _parsed(body, reply.headers)
+        said = body[:HEAD].decode("utf-8", "replace") if body else None
+        raise self.failure(path, "answers with what is no JSON", said=said)
 
-    def _refusal(self, response: Response, path: str, hint: str) -> Exception:
-        status = response.status_code
-        said = f"{status}: {self.excerpt(complaint(response))}"
-        if status in _PASSING:
-            return Passing(f"the server answered {said}", after=retry_after(response.headers), status=status)
+    def _refusal(self, reply: Reply, path: str, hint: str) -> Exception:
+        status = reply.status
+        said = f"{status}: {self.excerpt(_complaint(reply.head(_LONGEST_COMPLAINT)))}"
+        if status in PASSING:
+            after = retry_after(reply.headers.get("Retry-After", ""))
+            return Passing(f"the server answered {said}", after=after, status=status)
         message = f"{self._shown(path)} answered {said}"
         if status in (401, 403):
             given = self._api_key_env
@@ -272,10 +226,6 @@ class Client:
         return ServerFailed(message, hint=hint or self._probe, status=status)
 
     # ------------------------------------------------------------------------------------------ around it
-
-    def _pause(self, attempt: int, after: float) -> float:
-        backoff = self._backoff_s * 2.0**attempt * random.uniform(0.5, 1)  # noqa: S311  spread is no secret
-        return min(max(backoff, after), _LONGEST_PAUSE_S)
 
     def _shown(self, path: str) -> str:
         return shown(endpoint(self._base_url, path))
@@ -294,3 +244,38 @@ class Client:
         """A command that shows a person what the server says."""
         key = f' -H "Authorization: Bearer ${self._api_key_env}"' if self._api_key_env else ""
         return f"see what the server says: curl -sS {quote(self._shown('/models'))}{key}"
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """The address of an endpoint under a base address, whose query (an API version, say) stays at the end."""
+    parts = urlsplit(base_url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, parts.query, ""))
+
+
+def _parsed(body: bytes, headers: Mapping[str, str]) -> Json:
+    """The body as JSON; neither NaN nor Infinity is a number.
+
+    Raises:
+        Passing: it is not JSON, and nothing said how long it should have been.
+        ValueError: it is not JSON.
+    """
+    import orjson
+
+    if "Content-Length" in headers or "Transfer-Encoding" in headers:
+        return orjson.loads(body)
+    with suppress(ValueError):
+        return orjson.loads(body)
+    raise Passing("the answer was cut short")
+
+
+def _complaint(body: bytes) -> str:
+    """What the body of an error says: its message where servers are known to put it, or all of it."""
+    import orjson
+
+    with suppress(ValueError):
+        said = orjson.loads(body)
+        while isinstance(said, dict):
+            said = next((said[key] for key in ("error", "message", "detail") if said.get(key)), None)
+        if said and isinstance(said, str):
+            return said
+    return body.decode("utf-8", "replace")

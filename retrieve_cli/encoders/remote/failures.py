@@ -23,12 +23,3 @@ class ServerUnavailable(Unavailable):
         """`status` is that of the last answer; 0 where there was none."""
         super().__init__(message, hint=hint)
         self.status = status
-
-
-class Passing(Exception):
-    """A failure that may pass by itself: worth another attempt, `after` seconds at least."""
-
-    def __init__(self, reason: str, *, after: float = 0.0, status: int = 0) -> None:
-        super().__init__(reason)
-        self.after = after
-        self.status = status

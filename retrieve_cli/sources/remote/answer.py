@@ -8,7 +8,7 @@ from types import ModuleType
 
 from retrieve_cli.errors import Unavailable, printable
 from retrieve_cli.sources.remote.linked import Solution, Term, Triple
-from retrieve_cli.sources.remote.transfer import INSTALL
+from retrieve_cli.web.transport import INSTALL
 
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
 """Terms of SPARQL 1.1 Query Results JSON; `typed-literal` is what older servers write."""

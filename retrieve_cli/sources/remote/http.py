@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from base64 import b64decode
@@ -9,21 +10,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, UsageError
-from retrieve_cli.sources.remote.addresses import check_url
-from retrieve_cli.sources.remote.credentials import Credentials
 from retrieve_cli.sources.remote.publication import intact, publish
-from retrieve_cli.sources.remote.reply import Reply, gunzip
-from retrieve_cli.sources.remote.transfer import BACKOFF_S, DEADLINE_S, MAX_BYTES, RETRIES, TIMEOUT_S, Limits, Transport
+from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
-from retrieve_cli.web.addresses import shown
+from retrieve_cli.web.addresses import check_url, shown
+from retrieve_cli.web.limits import gunzip, peeked
+from retrieve_cli.web.secrets import Credentials
+from retrieve_cli.web.transport import Reply
 
 Refuse = Callable[[str, str, bytes], SourceFailed]
 """Makes the error from what the body is, a hint, and the body's beginning."""
@@ -69,15 +69,15 @@ class HttpFetcher:
         self,
         url: str,
         *,
-        timeout_s: float = TIMEOUT_S,
-        retries: int = RETRIES,
-        max_bytes: int = MAX_BYTES,
+        timeout_s: float = Limits.timeout_s,
+        retries: int = Limits.retries,
+        max_bytes: int = Limits.max_bytes,
         sha1: str = "auto",
         token_env: str | None = None,
         user_env: str | None = None,
         password_env: str | None = None,
-        deadline_s: float = DEADLINE_S,
-        backoff_s: float = BACKOFF_S,
+        deadline_s: float = Limits.deadline_s,
+        backoff_s: float = Limits.backoff_s,
     ) -> None:
         """`sha1` says what the download is held to: `auto` (what the server offers, in a header or at `<url>.sha1`),
         40 hex digits, the address of a file with them, or `none`.
@@ -85,7 +85,7 @@ class HttpFetcher:
         Raises:
             UsageError: the address, `sha1` or the credentials cannot be meant.
         """
-        check_url(url)
+        check_url(url, ADDRESS)
         self._url = url
         self._sha1 = sha1
         self._limits = Limits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
@@ -93,7 +93,7 @@ class HttpFetcher:
         if self._sha1 in ("auto", "none"):
             return
         if self._sha1.startswith(("http://", "https://")):
-            check_url(self._sha1)
+            check_url(self._sha1, ADDRESS)
         elif _HEX.fullmatch(self._sha1):
             self._sha1 = self._sha1.lower()
         else:
@@ -106,31 +106,38 @@ class HttpFetcher:
         Raises:
             SourceFailed: the server does not answer, or with something else than JSON Lines of objects.
             UsageError: a credential's variable is not set.
-            Unavailable: requests is not installed.
+            Unavailable: urllib3 is not installed.
         """
         memory = self._recall(target)
-        with Transport(self._url, credentials=self._credentials, limits=self._limits) as transport:
-            receive = partial(self._receive, transport, target, memory)
+        with Transfer(self._url, credentials=self._credentials, limits=self._limits) as transfer:
+            receive = partial(self._receive, transfer, target, memory)
             headers = memory.headers if memory else {}
-            transport.ask(receive, headers=headers, statuses=(200, 304) if headers else (200,))
+            transfer.ask(receive, headers=headers, statuses=(200, 304) if headers else (200,))
 
-    def _receive(self, transport: Transport, target: Path, memory: _Memory | None, reply: Reply) -> None:
+    def _receive(self, transfer: Transfer, target: Path, memory: _Memory | None, reply: Reply) -> None:
         if reply.status == 304 and memory:
             return
-        pieces = json_lines(transport.limited(_unpacked(reply.pieces())), partial(_refusal, transport, reply))
-        self._remember(target, reply, publish(target, self._checked(transport, reply, pieces)))
+        # A server that compresses on the fly offers the digest of either, by the header's definition and by its habit.
+        travelled, decoded = (hashlib.sha1(usedforsecurity=False) for _ in range(2))
+        body = _hashed(reply.decoded(_hashed(reply.travelling, travelled)), decoded)
+        pieces = json_lines(transfer.limited(_unpacked(body)), partial(_refusal, transfer, reply))
+        sha1 = publish(target, self._checked(transfer, reply, pieces, (travelled, decoded)))
+        self._remember(target, reply, (travelled.hexdigest(), decoded.hexdigest()), sha1)
 
-    def _checked(self, transport: Transport, reply: Reply, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def _checked(
+        self, transfer: Transfer, reply: Reply, pieces: Iterable[bytes], digests: Iterable[hashlib._Hash]
+    ) -> Iterator[bytes]:
         """The pieces, and an error in place of their end where they are not what the server promised."""
         yield from pieces
-        expected, where = self._expected(transport, reply)
-        if expected and expected not in reply.digests:
+        expected, where = self._expected(transfer, reply)
+        found = [digest.hexdigest() for digest in digests]
+        if expected and expected not in found:
             raise SourceFailed(
-                f"{transport.origin} has SHA-1 {reply.digests[0]}; {where} says {expected}",
+                f"{transfer.origin} has SHA-1 {found[0]}; {where} says {expected}",
                 hint="fetch again; where it stays so, ask who keeps the catalog (sha1: none would not check)",
             )
 
-    def _expected(self, transport: Transport, reply: Reply) -> tuple[str, str]:
+    def _expected(self, transfer: Transfer, reply: Reply) -> tuple[str, str]:
         """The SHA-1 that the download should have, and who says so; both empty where nobody does."""
         if self._sha1 == "none":
             return "", ""
@@ -146,15 +153,15 @@ class HttpFetcher:
         parts = urlsplit(self._url)
         beside = urlunsplit((parts.scheme, parts.netloc, parts.path + ".sha1", parts.query, ""))
         url = beside if self._sha1 == "auto" else self._sha1
-        return self._ask_for_digest(transport, url, parts.path.rpartition("/")[2])
+        return self._ask_for_digest(transfer, url, parts.path.rpartition("/")[2])
 
-    def _ask_for_digest(self, transport: Transport, url: str, name: str) -> tuple[str, str]:
+    def _ask_for_digest(self, transfer: Transfer, url: str, name: str) -> tuple[str, str]:
         def receive(reply: Reply) -> str:
             body = reply.head() if reply.status == 200 else b""
             return _digest_for(name, body.decode("utf-8", "replace"))
 
         offered = self._sha1 == "auto"
-        digest = transport.ask(receive, url=url, statuses=(200, *_NOT_OFFERED) if offered else (200,))
+        digest = transfer.ask(receive, url=url, statuses=(200, *_NOT_OFFERED) if offered else (200,))
         if not digest and not offered:
             raise SourceFailed(f"{shown(url)} holds no SHA-1 of {name}", hint="correct sha1, or write sha1: auto")
         return digest, shown(url)
@@ -170,9 +177,9 @@ class HttpFetcher:
         same = memory.address == sha1_of(self._url)
         return memory if known and held and same and memory.sha1 == intact(target) else None
 
-    def _remember(self, target: Path, reply: Reply, sha1: str) -> None:
+    def _remember(self, target: Path, reply: Reply, served: tuple[str, ...], sha1: str) -> None:
         etag, modified = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
-        memory = _Memory(sha1_of(self._url), sha1, reply.digests, etag, modified)
+        memory = _Memory(sha1_of(self._url), sha1, served, etag, modified)
         # Without it the next fetch is a full one: no reason to call this one failed.
         with suppress(OSError):
             durable.replace(_memory_path(target), canonical(asdict(memory)).decode() + "\n")
@@ -190,15 +197,16 @@ def _digest_for(name: str, text: str) -> str:
     return (chosen[0][1] or chosen[0][4]).lower() if chosen else ""
 
 
+def _hashed(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+
+
 def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The pieces, unpacked where they are a gzip file by their first bytes, whatever its name or type say."""
-    head = b""
-    for piece in pieces:
-        head += piece
-        if len(head) >= len(_GZIP):
-            break
-    whole = chain((head,), pieces)
-    return gunzip(whole) if head.startswith(_GZIP) else whole
+    head, whole = peeked(pieces, len(_GZIP))
+    return gunzip(whole) if head == _GZIP else whole
 
 
 def json_lines(pieces: Iterator[bytes], refuse: Refuse) -> Iterator[bytes]:
@@ -257,11 +265,11 @@ def _complains(item: dict[str, Json]) -> bool:
     return not item or bool(keys & {"error", "errors"}) or described
 
 
-def _refusal(transport: Transport, reply: Reply, what: str, hint: str, body: bytes) -> SourceFailed:
-    said = f": {transport.excerpt(body)}" if body else ""
-    if reply.redirected:
-        said = f", after a redirect to {shown(reply.redirected)}{said}"
+def _refusal(transfer: Transfer, reply: Reply, what: str, hint: str, body: bytes) -> SourceFailed:
+    said = f": {transfer.excerpt(body)}" if body else ""
+    if reply.url != transfer.url:
+        said = f", after a redirect to {shown(reply.url)}{said}"
         hint = f"{hint}; where it is a page to sign in, set token_env (or user_env and password_env)"
     return SourceFailed(
-        f"{transport.origin} is no JSON Lines but {what}{said}", hint=f"{hint} (curl -sSL {quote(transport.origin)})"
+        f"{transfer.origin} is no JSON Lines but {what}{said}", hint=f"{hint} (curl -sSL {quote(transfer.origin)})"
     )

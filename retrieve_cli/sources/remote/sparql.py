@@ -17,16 +17,15 @@ from urllib.parse import urlencode
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, printable
-from retrieve_cli.sources.remote.addresses import check_url
 from retrieve_cli.sources.remote.answer import Page, Unreadable, rdf_reader, rows_in, triples_in
-from retrieve_cli.sources.remote.credentials import Credentials
 from retrieve_cli.sources.remote.linked import records_of_solutions, records_of_triples, triples_of_solutions
 from retrieve_cli.sources.remote.publication import publish
 from retrieve_cli.sources.remote.query import INNER, Template
-from retrieve_cli.sources.remote.reply import Reply
-from retrieve_cli.sources.remote.transfer import BACKOFF_S, DEADLINE_S, MAX_BYTES, RETRIES, TIMEOUT_S, Limits, Transport
+from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
 from retrieve_cli.storage.manifest import canonical
-from retrieve_cli.web.addresses import shown
+from retrieve_cli.web.addresses import check_url, shown
+from retrieve_cli.web.secrets import Credentials
+from retrieve_cli.web.transport import Reply
 
 _ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/ld+json;q=0.8, application/rdf+xml;q=0.7"
 _ACCEPT_ROWS = "application/sparql-results+json, application/json;q=0.9"
@@ -43,17 +42,17 @@ class SparqlFetcher:
         *,
         graph: str | None = None,
         page_size: int | None = None,
-        timeout_s: float = TIMEOUT_S,
-        retries: int = RETRIES,
-        max_bytes: int = MAX_BYTES,
+        timeout_s: float = Limits.timeout_s,
+        retries: int = Limits.retries,
+        max_bytes: int = Limits.max_bytes,
         token_env: str | None = None,
         user_env: str | None = None,
         password_env: str | None = None,
-        deadline_s: float = DEADLINE_S,
-        backoff_s: float = BACKOFF_S,
+        deadline_s: float = Limits.deadline_s,
+        backoff_s: float = Limits.backoff_s,
     ) -> None:
         """Raises: UsageError where the endpoint, the query, `graph`, `page_size` or the credentials cannot be meant."""
-        check_url(endpoint)
+        check_url(endpoint, ADDRESS)
         self._endpoint = endpoint
         self._template = Template.of(query, graph=graph, page_size=page_size)
         self._limits = Limits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
@@ -65,16 +64,16 @@ class SparqlFetcher:
         Raises:
             SourceFailed: the endpoint does not answer, or without a record.
             UsageError: a credential's variable is not set.
-            Unavailable: requests or pyoxigraph is not installed.
+            Unavailable: urllib3 or pyoxigraph is not installed.
         """
         if self._template.form != "SELECT":
             rdf_reader()  # before the endpoint is asked for what nobody could read
         probe = f"see what the endpoint says: curl -sS --data-urlencode 'query=ASK {{}}' {quote(shown(self._endpoint))}"
-        with Transport(self._endpoint, credentials=self._credentials, limits=self._limits, probe=probe) as transport:
-            records = self._records(list(self._pages(transport)))
+        with Transfer(self._endpoint, credentials=self._credentials, limits=self._limits, probe=probe) as transfer:
+            records = self._records(list(self._pages(transfer)))
         if not records:
             hint = "try the query at the endpoint by hand; see whether its graph is what is kept there"
-            raise SourceFailed(f"{transport.origin} answered without a single record", hint=hint)
+            raise SourceFailed(f"{transfer.origin} answered without a single record", hint=hint)
         publish(target, (canonical(record) + b"\n" for record in records))
 
     def _records(self, pages: Sequence[Page]) -> list[dict[str, Json]]:
@@ -87,7 +86,7 @@ class SparqlFetcher:
             return records_of_solutions(variables, solutions)
         return records_of_triples(triples)
 
-    def _pages(self, transport: Transport) -> Iterator[Page]:
+    def _pages(self, transfer: Transfer) -> Iterator[Page]:
         """All pages; without a page size, the one there is.
 
         How many rows stand behind a page of triples cannot be seen, so only an empty page is their end, or one that
@@ -98,18 +97,18 @@ class SparqlFetcher:
         """
         size, rows = self._template.page_size, self._template.form == "SELECT"
         if size is None:
-            yield self._page(transport, 0, 0)
+            yield self._page(transfer, 0, 0)
             return
         seen: set[Hashable] = set()
         earlier: dict[Hashable, bool] = {}
         received = 0
         for offset in count(0, size):
-            page = self._page(transport, offset, received)
+            page = self._page(transfer, offset, received)
             marks = page.marks()
             whole = frozenset(Counter(marks).items())
             if earlier.get(whole):
                 raise SourceFailed(
-                    f"{transport.origin} gives a page again at OFFSET {offset}: it ignores OFFSET, or rows repeat",
+                    f"{transfer.origin} gives a page again at OFFSET {offset}: it ignores OFFSET, or rows repeat",
                     hint=f"leave page_size out, or page over distinct records: {INNER}",
                 )
             if whole in earlier:
@@ -121,33 +120,33 @@ class SparqlFetcher:
             seen.update(marks)
             received += page.bytes
 
-    def _page(self, transport: Transport, offset: int, received: int) -> Page:
+    def _page(self, transfer: Transfer, offset: int, received: int) -> Page:
         query = self._template.at(offset)
-        receive = partial(self._receive, transport, offset, received)
+        receive = partial(self._receive, transfer, offset, received)
         headers = {"Accept": _ACCEPT_ROWS if self._template.form == "SELECT" else _ACCEPT_GRAPH}
-        page = transport.ask(
+        page = transfer.ask(
             lambda reply: None if reply.status in _NO_POST else receive(reply),
             form={"query": query}, headers=headers, statuses=(200, *_NO_POST),
         )  # fmt: skip
-        url = f"{transport.url}{'&' if '?' in transport.url else '?'}{urlencode({'query': query})}"
-        return page or transport.ask(receive, url=url, headers=headers)
+        url = f"{transfer.url}{'&' if '?' in transfer.url else '?'}{urlencode({'query': query})}"
+        return page or transfer.ask(receive, url=url, headers=headers)
 
-    def _receive(self, transport: Transport, offset: int, received: int, reply: Reply) -> Page:
-        body = b"".join(transport.limited(reply.pieces(), before=received))
+    def _receive(self, transfer: Transfer, offset: int, received: int, reply: Reply) -> Page:
+        body = b"".join(transfer.limited(reply.decoded(), before=received))
         media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         scope = f"{offset}:"
         try:
             if self._template.form == "SELECT":
                 page = rows_in(body, scope)
             else:
-                page = triples_in(body, media_type, scope, transport.url)
+                page = triples_in(body, media_type, scope, transfer.url)
         except Unreadable as error:
-            said = f"{transport.origin} answered with {printable(media_type) or 'no Content-Type'}"
-            raise SourceFailed(f"{said}, {error}: {transport.excerpt(body)}", hint=transport.probe) from error
-        self._hold_to_cap(transport, reply, len(page.triples) + len(page.solutions))
+            said = f"{transfer.origin} answered with {printable(media_type) or 'no Content-Type'}"
+            raise SourceFailed(f"{said}, {error}: {transfer.excerpt(body)}", hint=transfer.probe) from error
+        self._hold_to_cap(transfer, reply, len(page.triples) + len(page.solutions))
         return page
 
-    def _hold_to_cap(self, transport: Transport, reply: Reply, items: int) -> None:
+    def _hold_to_cap(self, transfer: Transfer, reply: Reply, items: int) -> None:
         """Refuses what the endpoint says itself to be a part of the answer (headers of Virtuoso)."""
         cap = reply.headers.get("X-SPARQL-MaxRows", "")
         size = self._template.page_size
@@ -155,6 +154,6 @@ class SparqlFetcher:
         if capped or "X-SQL-State" in reply.headers:
             limit = f"at most {cap} rows at a time" if capped else "what it found before its own time was up"
             raise SourceFailed(
-                f"{transport.origin} answered only in part: it gives {limit}",
+                f"{transfer.origin} answered only in part: it gives {limit}",
                 hint=f"ask in pages: set page_size (to {cap or 1000}, say) and order the query",
             )

@@ -112,8 +112,8 @@ def test_a_key_that_no_header_carries_is_refused_without_showing_it(connect, mon
     assert value not in error.message + error.hint
 
 
-def test_without_requests_the_install_line_is_said(connect, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "requests", None)
+def test_without_urllib3_the_install_line_is_said(connect, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "urllib3", None)
     assert refused(connect(), Unavailable).hint == "pip install 'retrieve-cli[remote]'"
 
 
@@ -169,10 +169,11 @@ def test_a_retry_after_is_waited_for(api: Api, connect, pauses) -> None:
     later = datetime.now(UTC) + timedelta(seconds=50)
     api.say(OVERLOADED, status=429, headers={"Retry-After": format_datetime(later, usegmt=True)})
     api.say(OVERLOADED, status=429, headers={"Retry-After": "soon, -1 or nan"})
-    ask(connect(retries=4, backoff_s=0))
+    api.say(OVERLOADED, status=429, headers={"Retry-After": "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"})
+    ask(connect(retries=5, backoff_s=0))
     assert pauses[:2] == [7, 1.5]
     assert 30 < pauses[2] <= 50
-    assert pauses[3] == 0
+    assert pauses[3:] == [0, 0]
 
 
 def test_a_pause_that_is_too_long_is_said_and_not_waited_for(api: Api, connect, pauses) -> None:
@@ -232,6 +233,11 @@ def test_a_content_coding_that_was_not_asked_for_is_refused(api: Api, connect) -
     api.say(b"??", headers={"Content-Encoding": "br"})
     assert "“br”" in refused(connect()).message
     assert api.last.headers["Accept-Encoding"] == "identity"
+
+
+def test_the_message_of_a_long_error_is_found_in_it(api: Api, connect) -> None:
+    api.say({"trace": "x" * 9000, "error": {"message": "too many tokens"}}, status=400)
+    assert "400: “too many tokens”" in refused(connect()).message
 
 
 def test_an_error_shows_one_short_line_of_what_the_server_said(api: Api, connect) -> None:

@@ -1,0 +1,51 @@
+"""The socket that a server of this program listens at."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from retrieve_cli.errors import RetrieveError
+
+Listener = socket.socket
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[Listener]:
+    """A socket at the address, taken before the model is loaded; nobody can connect to it yet.
+
+    Raises:
+        RetrieveError: the port is taken, or the address is not this machine's.
+    """
+    listener = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except (OSError, UnicodeError) as error:
+        if listener is not None:
+            listener.close()
+        raise _not_there(host, port, error) from error
+    with listener:
+        yield listener
+
+
+def listen(listener: Listener) -> None:
+    """Let clients connect.
+
+    Raises:
+        RetrieveError: another process took the port meanwhile.
+    """
+    try:
+        listener.listen(2048)
+    except OSError as error:
+        host, port = listener.getsockname()[:2]
+        raise _not_there(host, port, error) from error
+
+
+def _not_there(host: str, port: int, error: Exception) -> RetrieveError:
+    reason = getattr(error, "strerror", None) or str(error)
+    hint = "choose another: --port N, or --port 0 for one that is free; --host for another address"
+    return RetrieveError(f"cannot listen at {host}, port {port}: {reason}", hint=hint)

@@ -1,0 +1,150 @@
+"""HTTP requests to one server: pooled connections, a clock for the whole of each, credentials, redirects.
+
+Transport.open -> send, and again where it is redirected to -> Reply -> its body, in pieces, as long as the clock runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from retrieve_cli.errors import Unavailable, printable
+from retrieve_cli.web.addresses import same_server, shown
+from retrieve_cli.web.failures import HttpFailed, Passing
+from retrieve_cli.web.limits import Clock, gunzip, inflate
+from retrieve_cli.web.secrets import Secret
+
+if TYPE_CHECKING:
+    from retrieve_cli.web.pool import Pool
+
+INSTALL = "pip install 'retrieve-cli[remote]'"
+HEAD = 4096
+"""Bytes of a body that are read to show its beginning."""
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_CODINGS = {"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A GET, or a POST if there is a body. The server alone sees the authorization, wherever redirects lead."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    authorization: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """An answer that names another address."""
+
+    url: str
+    status: int
+    location: str
+    number: int
+    """Which one of the request it is, from 1."""
+
+
+Follow = Callable[[Redirect], str]
+"""Returns the address to ask next, or raises the caller's own error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer whose body can be read once."""
+
+    url: str
+    """The address it came from, after all redirects."""
+    status: int
+    headers: Mapping[str, str]
+    travelling: Iterator[bytes]
+    """The body as it travels. Raises `Passing` if it is cut short or takes too long."""
+
+    def decoded(self, travelling: Iterator[bytes] | None = None) -> Iterator[bytes]:
+        """The body without its content coding; `travelling` may stand in for the field of that name.
+
+        Raises:
+            Passing: it was cut short or took too long.
+            HttpFailed: the coding is not supported, or the body is damaged.
+        """
+        coding = self.headers.get("Content-Encoding", "").strip().lower()
+        body = self.travelling if travelling is None else travelling
+        if coding in ("", "identity"):
+            return body
+        if coding in _CODINGS:
+            return _CODINGS[coding](body)
+        hint = "ask the server for gzip or for no compression"
+        raise HttpFailed(f"{shown(self.url)} answers in the coding {printable(coding)!r}", hint=hint)
+
+    def head(self, size: int = HEAD) -> bytes:
+        """The first `size` bytes of the body, as far as they can be had."""
+        body = b""
+        with suppress(Passing, HttpFailed):
+            for piece in self.decoded():
+                body += piece
+                if len(body) >= size:
+                    break
+        return body[:size]
+
+
+class Transport:
+    """Requests to one server, from any number of threads. Nothing is sent or loaded before the first one."""
+
+    def __init__(self, server: str, *, called: str, follow: Follow, connections: int = 1) -> None:
+        """`server` is the address whose server may see credentials, `called` the user's name for it in hints.
+
+        `connections` is how many are kept for later requests.
+        """
+        self._server = server
+        self._called = called
+        self._follow = follow
+        self._connections = connections
+        self._pool: Pool | None = None
+        self._lock = Lock()
+
+    def close(self) -> None:
+        """Close the connections that are kept; a request after that opens new ones."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.close()
+
+    @contextmanager
+    def open(self, request: Request, clock: Clock) -> Iterator[Reply]:
+        """The reply after all redirects.
+
+        Raises:
+            Passing: no reply, which another attempt may change.
+            HttpFailed: no reply, which it would not.
+            Unavailable: urllib3 is not installed.
+        """
+        pool, url, body = self._opened(), request.url, request.body
+        headers = {"User-Agent": "retrieve-cli", **request.headers}
+        for number in count(1):
+            permitted = request.authorization if same_server(self._server, url) else None
+            response = pool.send(url, headers, body, permitted, clock)
+            try:
+                location = response.headers.get("Location")
+                if response.status not in _REDIRECTS or location is None:
+                    yield Reply(url, response.status, response.headers, pool.read(response, clock))
+                    return
+            finally:
+                response.close()
+            url = self._follow(Redirect(url, response.status, location, number))
+            body = None if response.status == 303 else body
+
+    def _opened(self) -> Pool:
+        try:
+            import urllib3  # noqa: F401
+        except ImportError as error:
+            message = "asking a server needs the package urllib3, which is not installed"
+            raise Unavailable(message, hint=INSTALL) from error
+        from retrieve_cli.web.pool import Pool
+
+        with self._lock:
+            self._pool = self._pool or Pool(self._connections, self._called)
+            return self._pool
