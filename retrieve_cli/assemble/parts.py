@@ -21,6 +21,8 @@ from retrieve_cli.storage.recipe import Recipe, encoder_json
 if TYPE_CHECKING:
     from retrieve_cli.records.columns import Columns
 
+Writers = Mapping[str, IndexWriter]
+"""By retriever, what fills its artifact."""
 _TOKENS = 256
 """The longest chunk, in words, if there is no encoder whose limit holds."""
 
@@ -44,8 +46,7 @@ class Parts:
     """None if the index has no vectors."""
     sparse: SparseEncoder | None
     """Of learned term weights, if there are any."""
-    writers: Mapping[str, IndexWriter]
-    """By retriever, what fills its artifact."""
+    writers: Writers
     recipe: Recipe
     write_graph: Callable[[Columns, Path], tuple[int, int] | None]
     """Writes the graph of the records' columns: how many edges it has, and how many references dangle."""

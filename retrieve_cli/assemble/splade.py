@@ -6,7 +6,7 @@ from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Card, SparseEncoder
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.retrievers.retriever import TERMS
 from retrieve_cli.storage.recipe import Recipe
 
@@ -27,7 +27,7 @@ def encoder_to_query(settings: Settings, recipe: Recipe) -> SparseEncoder:
     Raises:
         Unavailable: it is not on this machine, or another one is in its place.
     """
-    _, card = term_card(recipe)
+    (card,) = term_cards(recipe).values()
     for model in dict.fromkeys(filter(None, (settings.splade.model, str(card["name"])))):
         found = _encoder(settings, model)
         if found.card["revision"] == card["revision"]:
@@ -36,16 +36,9 @@ def encoder_to_query(settings: Settings, recipe: Recipe) -> SparseEncoder:
     raise Unavailable(f"the index was built with another revision of {card['name']}", hint=hint)
 
 
-def term_card(recipe: Recipe) -> tuple[str, Card]:
-    """Return the name and card of the retriever that is asked with term weights.
-
-    Raises:
-        IndexCorrupt: the index has none.
-    """
-    for name, card in recipe.retrievers.items():
-        if registry.retriever(name).form is TERMS:
-            return name, card
-    raise IndexCorrupt("the index has no retriever of term weights", hint="build again: retrieve build")
+def term_cards(recipe: Recipe) -> dict[str, Card]:
+    """Return the cards of the retrievers that are asked with term weights: one, if the index has any."""
+    return {name: card for name, card in recipe.retrievers.items() if registry.retriever(name).form is TERMS}
 
 
 def _encoder(settings: Settings, model: str) -> SparseEncoder:

@@ -32,7 +32,6 @@ from retrieve_cli.ingest.embedding import (
     WrittenPassages,
 )
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
-from retrieve_cli.retrievers.retriever import TERMS
 from retrieve_cli.storage import ragged_cache, token_cache, token_table, vector_cache
 from retrieve_cli.storage.generation import GRAPH, TOKENS, Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, SourceEntry, trace
@@ -225,12 +224,7 @@ def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress:
         (token_cache.card_of(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
     ]
     ragged_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
-    with_terms = [
-        (card, keys)
-        for recipe, keys in needed
-        for name, card in recipe.retrievers.items()
-        if retriever(name).form is TERMS
-    ]
+    with_terms = [(card, keys) for recipe, keys in needed for card in splade.term_cards(recipe).values()]
     ragged_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
 
 
@@ -245,7 +239,7 @@ def _vectors(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEnc
 def _terms(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncoding | None:
     if parts.sparse is None:
         return None
-    name, card = splade.term_card(parts.recipe)
+    ((name, card),) = splade.term_cards(parts.recipe).items()
     return TermEncoding(parts.sparse, name, card, RaggedCache(cache, card, TERM_LAYOUT, say=say))
 
 
@@ -356,7 +350,7 @@ class Intake:
         if self._reuse and row is not None and (name := self._reuse.name(row)) not in self._seen:
             self._seen[name] = f"{item.source}:{item.line}"
             self._tables.keep(self._reuse.generation, row, line=item.line)
-            self._reuse.keep(row, self._parts.writers.values(), self._embedding.add)
+            self._reuse.keep(row, self._parts.writers, self._embedding.add)
             return
         for piece in item.read():
             if isinstance(piece, Record):

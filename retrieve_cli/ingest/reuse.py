@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from retrieve_cli.assemble.parts import Writers
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Item, Json, Source
 from retrieve_cli.ingest.embedding import Encoding
-from retrieve_cli.retrievers.retriever import IndexWriter
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.vector_cache import as_keys
@@ -24,7 +24,7 @@ class Reuse:
         """Kinds of sources whose rows are still right."""
         self._lacking: frozenset[int] = frozenset()
 
-    def begin(self, writers: Mapping[str, IndexWriter], encodings: Sequence[Encoding]) -> None:
+    def begin(self, writers: Writers, encodings: Sequence[Encoding]) -> None:
         """Let the writers, by retriever, take rows from here, and the encodings what is known of the texts."""
         if not self.kinds:
             return
@@ -45,9 +45,9 @@ class Reuse:
         """The id of that record."""
         return self.generation.record_id(row)
 
-    def keep(self, row: int, writers: Iterable[IndexWriter], embed: Callable[[bytes, str], None]) -> None:
+    def keep(self, row: int, writers: Writers, embed: Callable[[bytes, str], None]) -> None:
         """Keep a record's rows in every artifact; its chunks are encoded if what was made of them is lost."""
-        for writer in writers:
+        for writer in writers.values():
             writer.keep(row)
         first, end = self.generation.starts[row : row + 2].tolist()
         for chunk in self._lacking.intersection(range(first, end)) if self._lacking else ():
