@@ -60,8 +60,14 @@ def minmax(scores: Floats, *, low: float, high: float) -> Floats:
 
 
 def weighted_sum(contributions: Floats, weights: Floats) -> Floats:
-    """(legs, m) contributions and (legs,) weights to (m,) fused scores."""
-    return weights @ contributions
+    """(legs, m) contributions and (legs,) weights to (m,) fused scores.
+
+    Leg by leg, and not as a product of BLAS: there a candidate's last bit depends on its place among the others.
+    """
+    fused = np.zeros(contributions.shape[1])
+    for weight, parts in zip(weights, contributions, strict=True):
+        fused += weight * parts
+    return fused
 
 
 def highest(scores: Floats, count: int) -> Rows:

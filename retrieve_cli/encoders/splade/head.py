@@ -15,11 +15,12 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.bert import Architecture, Operations, arrange, forward, positions
-from retrieve_cli.encoders.eager import EagerOperations, one_blas_thread
+from retrieve_cli.encoders.eager import EagerOperations
 from retrieve_cli.encoders.graph import GraphOperations
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.splade.splade_folder import Activation, Pooling
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.numerics import one_blas_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
