@@ -51,6 +51,7 @@ def test_no_text_gives_no_vector(encoder: OnnxEncoder) -> None:
     assert encoder.encode_passages([]).shape == encoder.encode_queries([]).shape == (0, 384)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
     default_model: ModelFolder, cache_dir: Path, encoder: OnnxEncoder, threads: int
@@ -76,11 +77,13 @@ def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
         assert np.array_equal(together, alone[order])
 
 
+@pytest.mark.bits
 def test_vector_of_a_query_is_the_same_to_the_bit_in_any_company(encoder: OnnxEncoder, texts: list[str]) -> None:
     together = encoder.encode_queries(texts)
     assert np.array_equal(together, np.concatenate([encoder.encode_queries([text]) for text in texts]))
 
 
+@pytest.mark.bits
 @settings(max_examples=30, deadline=None)
 @given(texts=st.lists(st.text(max_size=60), max_size=8), neighbours=st.lists(st.text(max_size=60), max_size=8))
 def test_any_texts_keep_their_vectors_beside_any_neighbours(

@@ -180,6 +180,7 @@ def test_a_query_weighs_the_same_through_onnxruntime_numpy_and_torch(
     np.testing.assert_allclose(long, passages, atol=1e-4)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 3])
 def test_weights_of_a_query_are_the_same_to_the_bit_in_any_company(plain: Path, cache_dir: Path, threads: int) -> None:
     encoder = encoder_of(plain, cache_dir, threads=threads)
