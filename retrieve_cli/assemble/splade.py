@@ -10,10 +10,10 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, SparseEncoder, TermWeights
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.storage.ragged_cache import Layout
+from retrieve_cli.storage.content_cache import Layout
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.ragged_cache import RaggedCache
+    from retrieve_cli.storage.content_cache import ContentCache
     from retrieve_cli.storage.tables import Table
 
 LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
@@ -70,7 +70,7 @@ def write(
     chunks: Table,
     path: Path,
     *,
-    cache: RaggedCache,
+    cache: ContentCache,
     old: Mapping[str, Json] | None,
     rows: Mapping[bytes, int],
     say: Callable[[str], None],
@@ -87,11 +87,12 @@ def write(
     writer = SparseWriter(unit="chunk")
     if old is not None:
         writer.reuse(old)
+    cached = cache.entries([key for key in keys if key not in known])
     for key in keys:
         if (row := known.get(key)) is not None:
             writer.keep(row)
         else:
-            writer.add(TermWeights(*cache[key]))
+            writer.add(TermWeights(*next(cached)))
     return writer.write(path)
 
 
@@ -101,7 +102,7 @@ def _encode_missing(
     chunks: Table,
     *,
     known: Mapping[bytes, int],
-    cache: RaggedCache,
+    cache: ContentCache,
 ) -> int:
     """Sees to it that every text is known or in the cache; returns how many were encoded.
 

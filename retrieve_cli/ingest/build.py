@@ -24,17 +24,17 @@ from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.embedding import Embedding
 from retrieve_cli.ingest.generation_writer import GenerationWriter, chunk_table, written_columns
-from retrieve_cli.storage import ragged_cache, token_cache, token_table, vector_cache
+from retrieve_cli.storage import content_cache, token_cache, token_table, vector_cache
+from retrieve_cli.storage.content_cache import ContentCache, as_keys
 from retrieve_cli.storage.generation import BM25, DENSE, GRAPH, SPLADE, TOKENS, Generation
 from retrieve_cli.storage.manifest import Manifest, SourceEntry, trace
-from retrieve_cli.storage.ragged_cache import RaggedCache
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.token_cache import TokenCache
-from retrieve_cli.storage.vector_cache import VectorCache, as_keys
+from retrieve_cli.storage.vector_cache import VectorCache
 
 if TYPE_CHECKING:
     from retrieve_cli.ingest.reuse import Reuse
-    from retrieve_cli.storage.vector_cache import Keys
+    from retrieve_cli.storage.content_cache import Keys
 
 _ROUNDING = 1e-9
 """Less than a record: a share such as 0.7 is no exact number."""
@@ -209,11 +209,12 @@ def tidy(store: Store, keep: int, progress: Progress) -> None:
 
 def _prune_caches(folder: Path, needed: Sequence[tuple[Mapping[str, Json], Keys]], progress: Progress) -> None:
     """Removes what is cached for none of the generations; `needed` has the recipe and the texts of each."""
-    vector_cache.prune(folder, [(recipe["encoder"], keys) for recipe, keys in needed])
+    with_vectors = [(recipe["encoder"], keys) for recipe, keys in needed]
+    content_cache.prune(folder, vector_cache.LAYOUT, with_vectors, say=progress.say)
     with_tokens = [(token_cache.card_of(recipe["encoder"]), keys) for recipe, keys in needed if "tokens" in recipe]
-    ragged_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
+    content_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
     with_splade = [(recipe["splade"], keys) for recipe, keys in needed if "splade" in recipe]
-    ragged_cache.prune(folder, splade.LAYOUT, with_splade, say=progress.say)
+    content_cache.prune(folder, splade.LAYOUT, with_splade, say=progress.say)
 
 
 class Intake:
@@ -225,7 +226,7 @@ class Intake:
         self._scratch = scratch
         self._parts = parts
         self._caches = cache
-        self._cache = VectorCache(cache, parts.encoder.card)
+        self._cache = VectorCache(cache, parts.encoder.card, say=progress.say)
         self._tokens = TokenCache(cache, parts.encoder.card, say=progress.say) if parts.keeps_tokens else None
         self._reuse = reuse
         self._progress = progress
@@ -286,8 +287,6 @@ class Intake:
         """Writes the indexes and offsets; returns the rows of each file."""
         if truncated := self._parts.encoder.truncated:
             self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
-        if damaged := self._cache.damaged:
-            self._progress.say(f"{damaged} vectors of the cache are damaged: their texts were encoded again")
         rows = self._tables.finish()
         keys = as_keys(self._tables.texts)
         dim = self._parts.encoder.card.dim
@@ -307,7 +306,7 @@ class Intake:
     def _write_splade(self, encoder: SparseEncoder) -> int:
         recipe, say = self._parts.recipe, self._progress.say
         old, rows = self._reuse.splade(recipe) if self._reuse else (None, {})
-        cache = RaggedCache(self._caches, recipe["splade"], splade.LAYOUT, say=say)
+        cache = ContentCache(self._caches, recipe["splade"], splade.LAYOUT, say=say)
         keys, chunks, path = self._tables.texts, chunk_table(self._scratch), self._scratch / SPLADE
         return splade.write(encoder, keys, chunks, path, cache=cache, old=old, rows=rows, say=say)
 

@@ -10,11 +10,12 @@ from retrieve_cli.assemble.parts import Parts, TextIndex
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.contracts import Item, Json, Source
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.content_cache import as_keys
 from retrieve_cli.storage.generation import BM25, DENSE, SPLADE, TOKENS, Generation
 from retrieve_cli.storage.manifest import faults
 from retrieve_cli.storage.token_cache import TokenCache
 from retrieve_cli.storage.token_table import CARD, TokenTable
-from retrieve_cli.storage.vector_cache import VectorCache, as_keys
+from retrieve_cli.storage.vector_cache import VectorCache
 
 _BLOCK = 16_384
 
