@@ -20,6 +20,7 @@ list and holds every import to it.
     sources chunking encoders retrievers graph queries stages evaluation records
     storage web config
     contracts       what flows and what is promised
+    numerics        arithmetic with the same bits whatever stands beside a row
     errors          every failure a user can act on
 """
 

@@ -10,8 +10,9 @@ from retrieve_cli.doctor.subject import Check, Subject, shell, size, some
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.inspect import views
 from retrieve_cli.storage import lock
+from retrieve_cli.storage.content_cache import as_keys
 from retrieve_cli.storage.generation import RECORDS, open_generation
-from retrieve_cli.storage.vector_cache import VectorCache, as_keys
+from retrieve_cli.storage.vector_cache import VectorCache
 
 _LEAST = 64 << 20
 """Bytes that a sync is given at least."""
@@ -147,7 +148,8 @@ def cache(subject: Subject) -> Check:
             texts = generation.texts
         if subject.manifest.recipe.encoder is None:
             return Check("cache", "ok", f"{message}; the index has no vectors")
-        lacking = len(VectorCache(folder, subject.manifest.recipe.encoder_card).lacks(as_keys(texts)))
+        vectors = VectorCache(folder, subject.manifest.recipe.encoder_card, say=lambda _: None)
+        lacking = len(vectors.lacks(as_keys(texts)))
     except RetrieveError:
         return Check("cache", "ok", f"{message}; without a sound index nobody knows what of it is needed")
     if lacking:

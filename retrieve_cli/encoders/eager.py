@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.encoders.bert import Architecture, forward, positions
+from retrieve_cli.numerics import one_blas_thread
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
@@ -99,52 +95,3 @@ def run(model: Callable[..., Any], ops: EagerOperations, architecture: Architect
     with one_blas_thread:
         result: Vectors = model(ops, architecture, ids=ids, positions=positions(ids, architecture))
     return result
-
-
-class _OneThread:
-    """Keeps OpenBLAS on the calling thread while anyone is inside.
-
-    Its threads spin while they wait for each other: on a machine with a busy core a product of 8 x 384 by 384 x 384
-    was seen to take 10 ms in place of 0.05 ms, and these products are too small to gain from a second thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._before = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0 and (blas := _openblas()):
-                self._before = blas[0]()
-                blas[1](1)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and (blas := _openblas()):
-                blas[1](self._before)
-
-
-one_blas_thread = _OneThread()
-
-
-@lru_cache(maxsize=1)
-def _openblas() -> tuple[Any, Any] | None:
-    """The functions that read and set the thread count of NumPy's OpenBLAS; None where one thread is all it has."""
-    if os.environ.get("OPENBLAS_NUM_THREADS") == "1":
-        return None
-    root = Path(np.__file__).parent
-    for folder in (root.parent / "numpy.libs", root / ".dylibs"):
-        for library in sorted(folder.glob("libscipy_openblas*")):
-            try:
-                loaded = ctypes.CDLL(str(library))
-            except OSError:
-                continue
-            suffix = "64_" if "openblas64" in library.name else ""
-            get = getattr(loaded, f"scipy_openblas_get_num_threads{suffix}", None)
-            put = getattr(loaded, f"scipy_openblas_set_num_threads{suffix}", None)
-            if get and put:
-                return get, put
-    return None

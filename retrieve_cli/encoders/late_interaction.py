@@ -11,6 +11,7 @@ import numpy as np
 from retrieve_cli.contracts import Hit, Query, TokenVectors, Unit
 from retrieve_cli.encoders.maxsim import Windows, Words, meet, together
 from retrieve_cli.encoders.threads import once
+from retrieve_cli.numerics import products
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Terms, Vectors
@@ -83,7 +84,8 @@ class LateInteraction:
         long = [at for at, span in enumerate(spans) if len(span) > PASSAGES]
         if not long or not len(asked.vectors):
             return list(spans)
-        near = self._vectors_of(np.array([row for at in long for row in spans[at]], np.int64)) @ asked.vectors.mean(0)
+        rows = np.array([row for at in long for row in spans[at]], np.int64)
+        near = products(self._vectors_of(rows), asked.vectors.mean(0))
         chosen: list[Sequence[int]] = list(spans)
         begin = 0
         for at in long:

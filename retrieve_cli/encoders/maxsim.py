@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrieve_cli.numerics import one_blas_thread, products
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -92,7 +94,7 @@ def meet(query: Words, texts: Words, ends: Rows, owners: Rows) -> Windows:
     lengths = stops - starts
     begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     places = np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum()))
-    similar = query.vectors @ texts.vectors.T
+    similar = _similar(query.vectors, texts.vectors, ends)
     met = _mean(query.weights, np.maximum.reduceat(similar[:, places], begins, axis=1).T)
     weights = texts.weights[places]
     covered = np.divide(
@@ -118,9 +120,21 @@ def _texts(ends: Rows, owners: Rows) -> Iterator[tuple[int, int, int]]:
         first = end
 
 
+def _similar(query: Vectors, texts: Vectors, ends: Rows) -> Vectors:
+    """(words, t) inner products, one product of BLAS a text: its bits then do not depend on the texts beside it."""
+    similar = np.empty((len(query), len(texts)), np.float32)
+    first = 0
+    with one_blas_thread:
+        for end in ends.tolist():
+            if end > first:
+                similar[:, first:end] = query @ texts[first:end].T
+            first = end
+    return similar
+
+
 def _mean(weights: Vectors, values: Vectors) -> Vectors:
     """(n, t) values to (n,) weighted means."""
-    found: Vectors = values @ weights / _above_0(weights.sum())
+    found: Vectors = products(values, weights) / _above_0(weights.sum())
     return found
 
 

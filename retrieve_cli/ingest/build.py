@@ -32,18 +32,18 @@ from retrieve_cli.ingest.embedding import (
     WrittenPassages,
 )
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
-from retrieve_cli.storage import ragged_cache, token_cache, token_table, vector_cache
+from retrieve_cli.storage import content_cache, token_cache, token_table, vector_cache
+from retrieve_cli.storage.content_cache import ContentCache, as_keys
 from retrieve_cli.storage.generation import GRAPH, TOKENS, Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, SourceEntry, trace
-from retrieve_cli.storage.ragged_cache import RaggedCache
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.token_cache import TokenCache
-from retrieve_cli.storage.vector_cache import VectorCache, as_keys
+from retrieve_cli.storage.vector_cache import VectorCache
 
 if TYPE_CHECKING:
     from retrieve_cli.ingest.reuse import Reuse
-    from retrieve_cli.storage.vector_cache import Keys
+    from retrieve_cli.storage.content_cache import Keys
 
 _ROUNDING = 1e-9
 """Less than a record: a share such as 0.7 is no exact number."""
@@ -219,13 +219,13 @@ def tidy(store: Store, keep: int, progress: Progress) -> None:
 def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress: Progress) -> None:
     """Remove what is cached for none of the generations; `needed` has the recipe and the texts of each."""
     with_vectors = [(recipe.encoder, keys) for recipe, keys in needed if recipe.encoder is not None]
-    vector_cache.prune(folder, with_vectors)
+    content_cache.prune(folder, vector_cache.LAYOUT, with_vectors, say=progress.say)
     with_tokens = [
         (token_cache.card_of(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
     ]
-    ragged_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
+    content_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
     with_terms = [(card, keys) for recipe, keys in needed for card in splade.term_cards(recipe).values()]
-    ragged_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
+    content_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
 
 
 def _vectors(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:
@@ -233,14 +233,14 @@ def _vectors(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEnc
         return None
     card = parts.encoder.card
     tokens = TokenCache(cache, card, say=say) if parts.keeps_tokens else None
-    return VectorEncoding(parts.encoder, VectorCache(cache, card), tokens)
+    return VectorEncoding(parts.encoder, VectorCache(cache, card, say=say), tokens)
 
 
 def _terms(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncoding | None:
     if parts.sparse is None:
         return None
     ((name, card),) = splade.term_cards(parts.recipe).items()
-    return TermEncoding(parts.sparse, name, card, RaggedCache(cache, card, TERM_LAYOUT, say=say))
+    return TermEncoding(parts.sparse, name, card, ContentCache(cache, card, TERM_LAYOUT, say=say))
 
 
 class Intake:
@@ -336,8 +336,6 @@ class Intake:
         """Say what the encoders lost, and what was damaged."""
         if self._vectors is not None and (truncated := self._vectors.encoder.truncated):
             self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
-        if self._vectors is not None and (damaged := self._vectors.cache.damaged):
-            self._progress.say(f"{damaged} vectors of the cache are damaged: their texts were encoded again")
         if self._terms is not None:
             self._progress.say(self._terms.summary(len(set(self._tables.texts))))
 

@@ -11,17 +11,17 @@ import numpy as np
 from retrieve_cli.assemble import pipelines
 from retrieve_cli.contracts import Card, Encoder, SparseEncoder, TermWeights, TokenEncoder, TokenVectors
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.content_cache import ContentCache, Layout, as_digests, as_keys
 from retrieve_cli.storage.generation import TOKENS, Generation
 from retrieve_cli.storage.manifest import faults
-from retrieve_cli.storage.ragged_cache import Layout, RaggedCache
 from retrieve_cli.storage.token_cache import TokenCache
 from retrieve_cli.storage.token_table import CARD, PackedTokens, Stretch, TokenTable, pack, width_of
-from retrieve_cli.storage.vector_cache import BATCH, VectorCache, as_keys
+from retrieve_cli.storage.vector_cache import BATCH, VectorCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.storage.vector_cache import Keys
+    from retrieve_cli.storage.content_cache import Keys
 
 TERM_LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
 """Of the cache of passages' term weights."""
@@ -99,7 +99,7 @@ class VectorEncoding:
         lacking = frozenset(self.cache.lacks(keys).tolist())
         if self.tokens is None:
             return lacking
-        return lacking | {row for row, key in enumerate(_whole(keys)) if key not in self.tokens}
+        return lacking | {row for row, key in enumerate(as_digests(keys)) if key not in self.tokens}
 
     def stretches(self, texts: Sequence[bytes]) -> Iterator[Stretch]:
         """Yield the packed tokens of texts in their order."""
@@ -109,7 +109,7 @@ class VectorEncoding:
 class TermEncoding:
     """Term weights of a sparse encoder; those of the older generation stay in its artifact."""
 
-    def __init__(self, encoder: SparseEncoder, name: str, card: Card, cache: RaggedCache) -> None:
+    def __init__(self, encoder: SparseEncoder, name: str, card: Card, cache: ContentCache) -> None:
         """`name` and `card` are those of the retriever that they are for."""
         self._encoder = encoder
         self._name = name
@@ -134,7 +134,7 @@ class TermEncoding:
             self._lent = frozenset(digest.tobytes() for digest in older.texts)
 
     def lacks(self, keys: Keys) -> frozenset[int]:
-        return frozenset(row for row, key in enumerate(_whole(keys)) if key not in self)
+        return frozenset(row for row, key in enumerate(as_digests(keys)) if key not in self)
 
     def weights(self, key: bytes) -> TermWeights:
         """Return the term weights of a text that was encoded."""
@@ -167,11 +167,6 @@ class Embedding:
             missing = {key: text for key, text in waiting.items() if key not in encoding}
             if missing:
                 encoding.encode(list(missing), list(missing.values()))
-
-
-def _whole(keys: Keys) -> Iterator[bytes]:
-    """Keys as they were: NumPy drops the zeros at the end of a byte string."""
-    return (bytes(key).ljust(keys.dtype.itemsize, b"\0") for key in keys.tolist())
 
 
 class WrittenPassages:

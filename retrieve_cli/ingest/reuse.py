@@ -8,9 +8,9 @@ from retrieve_cli.assemble.parts import Writers
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Item, Json, Source
 from retrieve_cli.ingest.embedding import Encoding
+from retrieve_cli.storage.content_cache import as_keys
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.storage.vector_cache import as_keys
 
 
 class Reuse:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -24,6 +24,7 @@ from retrieve_cli.retrievers.analyzer import Analyzer as TermAnalyzer
 from retrieve_cli.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.postings import PostingsWriter, PostingTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,12 +83,8 @@ class Postings:
         self._analyzer = analyzer
         self._old: Mapping[str, Json] = _NONE
         self._vocabulary: dict[str, int] = {}
-        self._terms = array("i")
-        self._frequencies = array("f")
-        self._sizes = array("i")
+        self._rows = PostingsWriter("f")
         self._lengths = array("d")
-        self._origins = array("q")
-        """By row, the row of the older index it is taken from, or -1."""
 
     def reuse(self, stored: Mapping[str, Json]) -> None:
         """Takes what a writer of this module stored as the older index, whose analyzer was the same."""
@@ -95,7 +92,7 @@ class Postings:
 
     def keep(self, row: int) -> None:
         """Appends a row of the older index."""
-        self._origins.append(row)
+        self._rows.keep(row)
 
     def add(self, fields: Iterable[Field]) -> None:
         """Appends a row made of weighted fields; a field of weight 0 is left out."""
@@ -104,53 +101,34 @@ class Postings:
             if piece.weight > 0:
                 for term, count in Counter(self._analyzer.terms(piece.text)).items():
                     counts[term] += count * piece.weight  # type: ignore[assignment]  # weights may be fractions
-        for term, frequency in counts.items():
-            self._terms.append(self._vocabulary.setdefault(term, len(self._vocabulary)))
-            self._frequencies.append(frequency)
-        self._sizes.append(len(counts))
+        numbers = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in counts]
+        self._rows.add(numbers, counts.values())
         self._lengths.append(sum(counts.values()))
-        self._origins.append(-1)
 
     def columns(self) -> dict[str, Json]:
         """By term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n).
 
         The same rows give the same columns, whichever of them were kept.
         """
-        origins = np.frombuffer(self._origins, np.int64) if self._origins else np.empty(0, np.int64)
-        fresh = np.flatnonzero(origins < 0)
-        kept = np.flatnonzero(origins >= 0)
-        lengths = np.empty(len(origins), np.float64)
-        lengths[fresh] = self._lengths
-        lengths[kept] = self._old["lengths"][origins[kept]]
-        moved = np.full(len(self._old["lengths"]), -1, np.int64)
-        moved[origins[kept]] = kept
-        rows = moved[self._old["rows"]]
-        still = rows >= 0
-        old_terms = np.repeat(np.arange(len(self._old["starts"]) - 1), np.diff(self._old["starts"]))[still]
+        old = PostingTable.stored(self._old["starts"], self._old["rows"], self._old["frequencies"])
+        kept, added = self._rows.kept(old, len(self._old["lengths"])), self._rows.added()
         old_words = vocabulary_of(self._old)
-        used = [old_words[term] for term in np.unique(old_terms)]
+        used = [old_words[term] for term in np.unique(kept.terms)]
         vocabulary = sorted({*self._vocabulary, *used})
         position = {term: at for at, term in enumerate(vocabulary)}
-        terms = np.concatenate(
-            [
-                _places(old_words, position)[old_terms],
-                _places(self._vocabulary, position)[np.frombuffer(self._terms, np.int32) if self._terms else _NOBODY],
-            ]
+        merged = self._rows.merge(
+            replace(kept, terms=_places(old_words, position)[kept.terms]),
+            replace(added, terms=_places(self._vocabulary, position)[added.terms]),
         )
-        rows = np.concatenate([rows[still], np.repeat(fresh, np.array(self._sizes, np.int64))])
-        frequencies = np.concatenate([self._old["frequencies"][still], np.array(self._frequencies, np.float32)])
-        # Both parts are in order by themselves, and a stable sort of such a sequence costs little more than a merge.
-        order = np.argsort(terms * len(origins) + rows, kind="stable")
         return {
             "vocabulary": vocabulary,
-            "starts": np.searchsorted(terms[order], np.arange(len(vocabulary) + 1)).astype(np.int64),
-            "rows": rows[order].astype(np.int32),
-            "frequencies": frequencies[order],
-            "lengths": lengths,
+            "starts": merged.starts(len(vocabulary)),
+            "rows": merged.rows,
+            "frequencies": merged.values,
+            "lengths": self._rows.by_row(self._old["lengths"], np.array(self._lengths)),
         }
 
 
-_NOBODY = np.empty(0, np.int64)
 _NONE: Mapping[str, Json] = {
     "terms": np.empty(0, np.uint8),
     "term_ends": np.zeros(1, np.int64),

@@ -2,6 +2,9 @@
 
 A flat file is searched in place by NumPy: faiss would take longer to import than the search takes, and the product is
 bound by memory bandwidth either way. The file stays an ordinary faiss index that any other program can read.
+
+Every score that leaves this file comes from `numerics.products`: a row has the same one, to the bit, in a list, in a
+filtered list, in a group and asked for by itself, whatever kernel, file or graph found it.
 """
 
 from __future__ import annotations
@@ -19,8 +22,10 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Card, Chunk, Json, Package, Record, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+from retrieve_cli.numerics import products
 from retrieve_cli.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
-from retrieve_cli.retrievers.selection import best, candidates, grouped, masks, rows_of, spread
+from retrieve_cli.retrievers.scan import Scan, contenders, members
+from retrieve_cli.retrievers.selection import best, grouped, masks, rows_of, spread
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -33,9 +38,8 @@ _FLAT = b"IxFI"
 _UNUSED = 1 << 20
 _TRAINED = True
 _INNER_PRODUCT = 0
-_BLOCK = 1024
-"""Rows multiplied at a time. The vectors start at byte 45, unaligned, so NumPy copies each block; a block that stays
-in the cache makes that copy free, where the whole matrix would cost five times the product."""
+_BLOCK = 4096
+"""Rows fetched at a time to be scored; bounds the memory."""
 _WORTH_THREADS = 8
 """Queries from which on they are spread over the cores: NumPy lets go of the interpreter while it multiplies."""
 _SAMPLE = 4096
@@ -127,6 +131,7 @@ class FlatIndex:
     def __init__(self, vectors: Vectors) -> None:
         """Takes (n, dim) float32 vectors, usually a view of a mapped file."""
         self._vectors = vectors
+        self._scan = Scan(vectors)
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -147,11 +152,10 @@ class FlatIndex:
         starts: Rows | None = None,
         allowed: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
-        """The best rows by inner product. One product a query: its scores then do not depend on the batch."""
+        """The best rows by inner product. One scan a query: its answer then does not depend on the batch."""
 
         def find(query: Vectors, mask: Mask | None) -> Candidates:
-            scores = grouped(self._scores(query), starts)
-            return candidates(scores, np.arange(len(scores)), depth, mask)
+            return self._find(query, depth, starts, mask)
 
         asked = masks(queries, allowed)
         if len(queries) < _WORTH_THREADS:
@@ -165,11 +169,19 @@ class FlatIndex:
         """The inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
 
-    def _scores(self, query: Vectors) -> Vectors:
-        scores = np.empty(len(self._vectors), np.float32)
-        for start in range(0, len(scores), _BLOCK):
-            np.dot(self._vectors[start : start + _BLOCK], query, out=scores[start : start + _BLOCK])
-        return scores
+    def _find(self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None) -> Candidates:
+        scores, bound = self._scan.scores(query)
+        worth = grouped(scores, starts)
+        mean, deviation = spread(worth, len(worth))
+        near = contenders(worth, bound, depth, allowed)
+        if starts is None or not len(near):
+            exact = self.score(query, near)
+        else:
+            rows, begins = members(scores, bound, near, worth[near], starts)
+            exact = grouped(self.score(query, rows), np.append(begins, len(rows)))
+        kept = best(exact, np.arange(len(near)), depth)
+        after = len(worth) if allowed is None else int(np.count_nonzero(allowed))
+        return Candidates(near[kept], exact[kept], mean, deviation, before=len(worth), after=after)
 
 
 class HnswIndex:
@@ -241,21 +253,19 @@ class HnswIndex:
             # A walk may end in a part of the graph from which what is allowed cannot be reached.
             if len(rows) >= min(depth, len(chosen)):
                 return rows, scores
-        blocks = (chosen[at : at + _BLOCK] for at in range(0, len(chosen), _BLOCK))
-        found = [self.score(query, block, starts=starts) for block in blocks]
-        return chosen, np.concatenate([np.empty(0, np.float32), *found])
+        return chosen, self.score(query, chosen, starts=starts)
 
     def _walk(self, query: Vectors, depth: int, starts: Rows | None, only: Mask | None = None) -> tuple[Rows, Vectors]:
-        """What a walk of the graph finds of all rows or of `only` some: rows or groups, and their scores."""
+        """What a walk of the graph finds of all rows or of `only` some: rows or the best groups, and their scores."""
         reach = min(depth if starts is None else 3 * depth, len(self))
         limits = None if only is None else self._limits(only, reach)
-        scores, rows = (found[0] for found in self._index.search(query[None], reach, params=limits))
-        scores, rows = scores[rows >= 0], rows[rows >= 0].astype(np.int64)
+        rows = self._index.search(query[None], reach, params=limits)[1][0]
+        rows = rows[rows >= 0].astype(np.int64)
         if starts is not None:
-            rows = np.searchsorted(starts, rows, side="right") - 1
-            rows, first = np.unique(rows, return_index=True)
-            scores = scores[first]  # faiss lists rows best first, so that a group's first row is its best
-        return rows, scores
+            groups, first = np.unique(np.searchsorted(starts, rows, side="right") - 1, return_index=True)
+            rows = groups[np.argsort(first)[:depth]]  # faiss lists rows best first
+        rows = np.sort(rows)
+        return rows, self.score(query, rows, starts=starts)
 
     def _limits(self, only: Mask, reach: int) -> Any:
         """faiss's parameters of a walk that lists `only` some rows.
@@ -275,10 +285,13 @@ def _sample(rows: int) -> Rows:
 
 def score_rows(vectors_of: Any, query: Vectors, rows: Rows, starts: Rows | None) -> Vectors:
     """Inner products with the rows that `vectors_of` fetches; with `starts`, the best of each group in `rows`."""
-    if starts is None:
-        return np.asarray(vectors_of(rows) @ query, np.float32)
-    members, begins = rows_of(rows, starts)
-    return grouped(np.asarray(vectors_of(members) @ query, np.float32), np.append(begins, len(members)))
+    if starts is not None:
+        every, begins = rows_of(rows, starts)
+        return grouped(score_rows(vectors_of, query, every, None), np.append(begins, len(every)))
+    scores = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _BLOCK):
+        scores[start : start + _BLOCK] = products(vectors_of(rows[start : start + _BLOCK]), query)
+    return scores
 
 
 class _Writer:

@@ -7,7 +7,6 @@ bytes: 92 MiB for 100,000 rows of 120 terms.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.postings import PostingsWriter, PostingTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,11 +41,7 @@ class SparseWriter:
             "rows": np.empty(0, np.int32),
             "impacts": np.empty(0, np.float32),
         }
-        self._terms = array("i")
-        self._weights = array("f")
-        self._sizes = array("q")
-        self._origins = array("q")
-        """By row, the row of the older index it is taken from, or -1."""
+        self._postings = PostingsWriter("f")
 
     def reuse(self, stored: Mapping[str, Json]) -> None:
         """Takes what a writer of this module stored as the older index, whose encoder was the same."""
@@ -53,47 +49,26 @@ class SparseWriter:
 
     def keep(self, row: int) -> None:
         """Appends a row of the older index."""
-        self._origins.append(row)
+        self._postings.keep(row)
 
     def add(self, weights: TermWeights) -> None:
         """Appends a row."""
-        self._terms.frombytes(weights.terms.astype(np.int32, copy=False).tobytes())
-        self._weights.frombytes(weights.weights.astype(np.float32, copy=False).tobytes())
-        self._sizes.append(len(weights.terms))
-        self._origins.append(-1)
+        self._postings.add(weights.terms.tolist(), weights.weights.tolist())
 
     def stored(self) -> dict[str, Json]:
         """What the file holds: by term in order, the `starts` (v + 1) of its `rows` and `impacts` (p).
 
         The same rows give the same arrays, whichever of them were kept.
         """
-        origins = np.array(self._origins, np.int64)
-        fresh = np.flatnonzero(origins < 0)
-        old_terms, old_rows, old_impacts = self._kept(origins)
-        terms = np.concatenate([old_terms, np.array(self._terms, np.int64)])
-        rows = np.concatenate([old_rows, np.repeat(fresh, np.array(self._sizes, np.int64))])
-        impacts = np.concatenate([old_impacts, np.array(self._weights, np.float32)])
-        order = np.argsort(terms * len(origins) + rows)  # no two are equal, so that any sort gives the same
-        vocabulary = int(terms.max()) + 1 if len(terms) else 0
+        old = PostingTable.stored(self._old["starts"], self._old["rows"], self._old["impacts"])
+        merged = self._postings.merge(self._postings.kept(old, self._old["length"]), self._postings.added())
         return {
             "unit": self._unit,
-            "length": len(origins),
-            "starts": np.append(0, np.cumsum(np.bincount(terms, minlength=vocabulary))).astype(np.int64),
-            "rows": rows[order].astype(np.int32),
-            "impacts": impacts[order],
+            "length": len(self._postings),
+            "starts": merged.starts(int(merged.terms[-1]) + 1 if len(merged.terms) else 0),
+            "rows": merged.rows,
+            "impacts": merged.values,
         }
-
-    def _kept(self, origins: Rows) -> tuple[Rows, Rows, Vectors]:
-        """The postings taken from the older index: term, row here and weight of each, once for every row it became."""
-        kept = np.flatnonzero(origins >= 0)
-        kept = kept[np.argsort(origins[kept], kind="stable")]  # what became of an older row lies together
-        times = np.bincount(origins[kept], minlength=self._old["length"])
-        first = np.cumsum(times) - times
-        copies = times[self._old["rows"]]
-        posting = np.repeat(np.arange(len(copies)), copies)
-        number = np.arange(len(posting)) - np.repeat(np.cumsum(copies) - copies, copies)
-        terms = np.repeat(np.arange(len(self._old["starts"]) - 1), np.diff(self._old["starts"]))
-        return terms[posting], kept[first[self._old["rows"][posting]] + number], self._old["impacts"][posting]
 
     def write(self, path: Path) -> int:
         """Writes it; returns the number of rows."""

@@ -60,8 +60,14 @@ def minmax(scores: Floats, *, low: float, high: float) -> Floats:
 
 
 def weighted_sum(contributions: Floats, weights: Floats) -> Floats:
-    """Return fused scores (m,) from contributions (retrievers, m) and weights (retrievers,)."""
-    return weights @ contributions
+    """Return fused scores (m,) from contributions (retrievers, m) and weights (retrievers,).
+
+    One by one, and not as a product of BLAS: there a candidate's last bit depends on its place among the others.
+    """
+    fused = np.zeros(contributions.shape[1])
+    for weight, parts in zip(weights, contributions, strict=True):
+        fused += weight * parts
+    return fused
 
 
 def highest(scores: Floats, count: int) -> Rows:

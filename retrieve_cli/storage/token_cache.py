@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from retrieve_cli.contracts import Json, ModelCard
-from retrieve_cli.storage.ragged_cache import Layout, RaggedCache
+from retrieve_cli.storage.content_cache import ContentCache, Layout, Say
 from retrieve_cli.storage.token_table import CARD, PackedTokens, Stretch, TokenTable
 
 LAYOUT = Layout(".tokens", {"ids": "<i4", "codes": "|u1"})
@@ -23,9 +23,9 @@ def card_of(encoder: Mapping[str, Json]) -> Json:
 class TokenCache:
     """The packed tokens of one model card. One process at a time may use it; the writer's lock sees to that."""
 
-    def __init__(self, folder: Path, card: ModelCard, *, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, card: ModelCard, *, say: Say) -> None:
         """Touches nothing until it is asked; `say` is told of what is damaged."""
-        self._cache = RaggedCache(folder, card_of(asdict(card)), LAYOUT, say=say)
+        self._cache = ContentCache(folder, card_of(asdict(card)), LAYOUT, say=say)
         self._older: TokenTable | None = None
         self._rows: Mapping[bytes, int] = {}
 
@@ -50,12 +50,13 @@ class TokenCache:
         Raises:
             KeyError: one is not there.
         """
+        cached = self._cache.entries([key for key in keys if key not in self._rows])
         at = 0
         while at < len(keys):
             row = self._rows.get(keys[at])
             end = at + 1
             if row is None or self._older is None:
-                ids, codes = self._cache[keys[at]]
+                ids, codes = next(cached)
                 yield Stretch(PackedTokens(ids, codes), np.array([len(ids)]))
             else:
                 while end < len(keys) and self._rows.get(keys[end]) == row + end - at:

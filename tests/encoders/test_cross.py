@@ -251,6 +251,7 @@ def test_family_that_the_graph_does_not_know_runs_in_torch_and_says_so(
 # ----------------------------------------------------------------------------------------------- in other company
 
 
+@pytest.mark.bits
 def test_score_on_a_cpu_is_the_same_to_the_bit_in_any_company(folder: CrossFolder, cache_dir: Path) -> None:
     passages = [*PASSAGES, *("word " * size for size in range(1, 20)), LETTERS]
     scorer = CrossScorer(folder, cache_dir=cache_dir, device="cpu")

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from hypothesis import given, strategies as st
 
-from retrieve_cli.encoders import eager
 from retrieve_cli.encoders.bert import pool, to_unit
-from retrieve_cli.encoders.eager import gelu, one_blas_thread
+from retrieve_cli.encoders.eager import gelu
+from retrieve_cli.numerics import one_blas_thread, openblas
 
 
 @given(st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=50))
@@ -19,7 +19,7 @@ def test_gelu_is_x_times_the_normal_distribution(values: list[float]) -> None:
 
 
 def test_openblas_keeps_to_one_thread_inside_and_gets_its_threads_back() -> None:
-    blas = eager._openblas()
+    blas = openblas()
     if blas is None:
         return
     read, _ = blas

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation.statistics import Interval, Wins, detectable, holm, interval, paired_t, randomisation, wins
 
 POPULATIONS = {
@@ -346,8 +347,19 @@ def test_holm_refuses_what_is_no_probability(p: float) -> None:
         holm([0.5, p])
 
 
-def test_intervals_and_the_randomisation_test_do_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.special", None)
+def test_the_randomisation_test_does_without_scipy_and_what_does_not_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("scipy.special", "scipy.stats"):
+        monkeypatch.setitem(sys.modules, module, None)
     values = np.array([0.1, 0.2, 0.4])
-    assert interval(values).mean == pytest.approx(0.7 / 3)
     assert randomisation(values) == 2 / 8
+    for compute in (interval, paired_t, detectable):
+        with pytest.raises(Unavailable, match="scipy"):
+            compute(values)
+
+
+@pytest.mark.parametrize("resamples", [1, 2, 3])
+def test_an_interval_of_few_resamples_still_holds_its_mean(resamples: int) -> None:
+    for seed in range(20):
+        values = np.random.default_rng(seed).random(5)
+        found = interval(values, resamples=resamples, seed=seed)
+        assert values.min() <= found.low <= found.mean <= found.high <= values.max()

@@ -9,11 +9,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.storage import pickles, token_cache, token_table
+from retrieve_cli.storage.content_cache import as_keys, prune
 from retrieve_cli.storage.manifest import text_key
-from retrieve_cli.storage.ragged_cache import prune
 from retrieve_cli.storage.token_cache import LAYOUT, TokenCache, card_of
 from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
-from retrieve_cli.storage.vector_cache import as_keys
 
 CARD = ModelCard(family="transformer", name="x", revision="1", dim=8, max_tokens=10)
 KEYS = [text_key(str(number)) for number in range(8)]

@@ -21,6 +21,8 @@ from retrieve_cli.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.storage import pickles
 
+pytestmark = pytest.mark.bits
+
 ROWS = 10_000
 DIM = 8
 QUERIES = 10

@@ -51,7 +51,7 @@ def test_a_bit_flipped_in_the_cache(
     artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, where: float
 ) -> None:
     write_catalog(source, [*records(0)[1:], *records(1)[:1]])
-    [path] = (artifacts / "cache").glob("*.vectors")
+    [path] = (artifacts / "cache").glob("*.embeddings/*.pkl")
     flip(path, where)
     is_healed(retrieve, artifacts, fresh(retrieve, source, tmp_path))
 
@@ -59,7 +59,7 @@ def test_a_bit_flipped_in_the_cache(
 @pytest.mark.parametrize("keep", [0, 10, 31, 32, 33, 100, 5000, -1])
 def test_a_cache_cut_short(artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, keep: int) -> None:
     write_catalog(source, [*records(0)[1:], *records(1)[:1]])
-    [path] = (artifacts / "cache").glob("*.vectors")
+    [path] = (artifacts / "cache").glob("*.embeddings/*.pkl")
     path.write_bytes(path.read_bytes()[:keep])
     is_healed(retrieve, artifacts, fresh(retrieve, source, tmp_path))
 

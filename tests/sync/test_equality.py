@@ -71,6 +71,7 @@ def edits(draw: st.DrawFn) -> Callable[[list[str]], list[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.bits
 @few
 @given(series=st.lists(st.lists(edits(), min_size=1, max_size=4), min_size=1, max_size=5))
 @pytest.mark.parametrize("keys", [{}, {"bm25.unit": "chunk", "chunking.size": 24}], ids=["records", "chunks"])
@@ -104,6 +105,7 @@ def test_a_catalog_after_any_edits(
 
 
 @pytest.mark.slow
+@pytest.mark.bits
 @few
 @given(
     series=st.lists(

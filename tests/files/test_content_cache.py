@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.content_cache import ContentCache, Layout, as_keys, prune
 from retrieve_cli.storage.manifest import sha1_file, text_key
-from retrieve_cli.storage.ragged_cache import Layout, RaggedCache, prune
-from retrieve_cli.storage.vector_cache import as_keys
 
 LAYOUT = Layout(".pairs", {"terms": "<i4", "codes": "|u1"})
 CARD, OTHER = {"name": "x", "revision": "1"}, {"name": "x", "revision": "2"}
@@ -26,8 +25,8 @@ def said() -> list[str]:
     return []
 
 
-def opened(folder: Path, said: list[str] | None = None, card: dict[str, str] = CARD) -> RaggedCache:
-    return RaggedCache(folder, card, LAYOUT, say=[].append if said is None else said.append)
+def opened(folder: Path, said: list[str] | None = None, card: dict[str, str] = CARD) -> ContentCache:
+    return ContentCache(folder, card, LAYOUT, say=[].append if said is None else said.append)
 
 
 def entry(key: bytes) -> tuple[np.ndarray, ...]:
@@ -36,7 +35,7 @@ def entry(key: bytes) -> tuple[np.ndarray, ...]:
     return np.frombuffer(key, "<i4")[:size], np.frombuffer(key, np.uint8)[: 3 * size].reshape(size, 3)
 
 
-def filled(folder: Path, *, batches: int = 3) -> RaggedCache:
+def filled(folder: Path, *, batches: int = 3) -> ContentCache:
     """Nine texts, in as many files as there are batches."""
     cache = opened(folder)
     for part in np.array_split(np.arange(len(KEYS)), batches):
@@ -48,7 +47,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.pairs/*"))
 
 
-def holds(cache: RaggedCache, keys: list[bytes]) -> None:
+def holds(cache: ContentCache, keys: list[bytes]) -> None:
     for key in keys:
         for found, wanted in zip(cache[key], entry(key), strict=True):
             np.testing.assert_array_equal(found, wanted)
@@ -129,7 +128,11 @@ def test_a_file_cut_short_is_computed_again(tmp_path: Path, said: list[str], kee
     again = opened(tmp_path, said)
     assert sum(key in again for key in KEYS) == 6
     assert len(said) == 1
-    assert not path.exists()
+    assert path.exists(), "who only reads removes nothing"
+    lost = [key for key in KEYS if key not in again]
+    again.append(lost, [entry(key) for key in lost])
+    holds(opened(tmp_path, said), KEYS)
+    assert len(said) == 1
 
 
 def test_a_file_of_garbage_is_no_entry(tmp_path: Path, said: list[str]) -> None:
