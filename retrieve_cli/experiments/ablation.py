@@ -9,6 +9,7 @@ from functools import partial
 from math import isfinite
 
 from retrieve_cli.assemble import registry
+from retrieve_cli.config.loading import override
 from retrieve_cli.contracts import Stage
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
@@ -31,6 +32,11 @@ def ablations(base: Answers) -> list[Answers]:
     """
     pipeline = base.searcher.pipeline(base.searcher.options())
     found = [base.edited(name, edit) for name, edit in edits(pipeline)]
+    depth = base.settings.search.depth
+    if isinstance(pipeline.retrieves, Fuse) and depth > 1:
+        # By the setting: stages behind the retrievers see as many hits as these are asked for.
+        half = override(base.settings, {"search": {"depth": depth // 2}}, where="--ablate")
+        found.append(base.under("half of the depth", half))
     for each in pipeline.retrieves.retrievals:
         index = registry.retriever(each.name).plain(base.searcher.generation)
         if index is not None:
@@ -56,8 +62,6 @@ def edits(pipeline: Pipeline) -> Iterator[tuple[str, Edit]]:
     for name in [each.name for each in first.retrievals][::-1]:
         yield f"without the {name} leg", _retrieving(partial(_without, name=name))
     yield from ((name, _retrieving(edit)) for name, edit in _fusions(first))
-    if (depth := max(each.depth for each in first.retrievals)) > 1:
-        yield "half of the depth", _retrieving(lambda fuse: _shallower(fuse, depth // 2))
 
 
 def _fusions(first: Fuse) -> Iterator[tuple[str, Callable[[Fuse], First]]]:
@@ -83,10 +87,6 @@ def _without(fuse: Fuse, name: str) -> First:
     """The fusion without one retriever; the only other one ranks alone."""
     rest = tuple(each for each in fuse.retrievals if each.name != name)
     return Retrieve(rest[0], keep=fuse.keep) if len(rest) == 1 else replace(fuse, retrievals=rest)
-
-
-def _shallower(fuse: Fuse, depth: int) -> Fuse:
-    return replace(fuse, retrievals=tuple(each.at_depth(max(depth, fuse.keep)) for each in fuse.retrievals))
 
 
 def _retrieving(edit: Callable[[Fuse], First]) -> Edit:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Hit, Query, Unit
+from retrieve_cli.stages.fusion import Fusion
+from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.rerank import Reader, Separable
 from retrieve_cli.stages.retrieve import Account, Layout, Retrieval
 
@@ -17,6 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.stages.fusion import Floats
+
+
+_DEPTHS_KEPT = 2
+"""Depths at which what was found for a query is remembered: the best so far and the one being tried."""
 
 
 class RetrievalMemory:
@@ -25,6 +34,13 @@ class RetrievalMemory:
     def __init__(self, deepest: int) -> None:
         self.deepest = deepest
         self._known: dict[tuple[str, bytes], _Remembered] = {}
+        self._layout: Layout | None = None
+
+    def layout(self, layout: Layout) -> Layout:
+        """Return the same layout with names of chunks that are put together once."""
+        if self._layout is None:
+            self._layout = replace(layout, chunk_id=lru_cache(maxsize=None)(layout.chunk_id))
+        return self._layout
 
     def accounts(
         self, retrieval: Retrieval, texts: Sequence[str], within: Sequence[Mask | None] | None
@@ -54,6 +70,15 @@ class _Remembered:
         self._account = account
         self._scores: dict[int, float] = {}
         self._chunks: dict[int, int] = {}
+        self._cuts: dict[int, _Cut] = {}
+
+    def cut(self, depth: int) -> _Cut:
+        """Return it as if no more than so many candidates had been asked for."""
+        if depth not in self._cuts:
+            self._cuts[depth] = _Cut(self, depth)
+            if len(self._cuts) > _DEPTHS_KEPT:
+                del self._cuts[next(iter(self._cuts))]
+        return self._cuts[depth]
 
     def score(self, rows: Rows) -> Vectors:
         asked = rows.tolist()
@@ -107,20 +132,50 @@ class RememberedRetrieval:
 
     @property
     def layout(self) -> Layout:
-        return self._inner.layout
+        return self._memory.layout(self._inner.layout)
 
     @property
     def waits(self) -> bool:
         return self._inner.waits
 
     def ask(self, texts: Sequence[str], within: Sequence[Mask | None] | None = None) -> list[_Cut]:
-        return [_Cut(known, self.depth) for known in self._memory.accounts(self._inner, texts, within)]
+        return [known.cut(self.depth) for known in self._memory.accounts(self._inner, texts, within)]
 
     def at_depth(self, depth: int) -> RememberedRetrieval:
         return RememberedRetrieval(self._inner.at_depth(depth), self._memory)
 
     def __str__(self) -> str:
         return str(self._inner)
+
+
+class PoolMemory:
+    """Gathers the accounts of a query once, as long as they are remembered."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[Account, tuple[tuple[Account, ...], _RememberedPool]] = WeakKeyDictionary()
+
+    def __call__(self, accounts: Sequence[Account]) -> Pool:
+        first, *others = accounts
+        rest, pool = self._known.get(first, (None, None))
+        if pool is None or rest != tuple(others):
+            gathered = gather(accounts)
+            pool = _RememberedPool(gathered.rows, gathered.ranks, gathered.scores, gathered.lists)
+            self._known[first] = (tuple(others), pool)
+        return pool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RememberedPool(Pool):
+    """A pool that keeps the contributions of the last formula: weights are the innermost loop of a search."""
+
+    last: dict[tuple[str, str, float], Floats] = field(default_factory=dict)
+
+    def contributions(self, fusion: Fusion) -> Floats:
+        key = (fusion.method, fusion.normalization, fusion.rrf_k)
+        if key not in self.last:
+            self.last.clear()
+            self.last[key] = Pool.contributions(self, fusion)
+        return self.last[key]
 
 
 def remembering(reader: Reader, *, together: bool) -> Reader:

@@ -15,10 +15,10 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Ranking
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Run, Topic
-from retrieve_cli.evaluation.measures import Scorer
+from retrieve_cli.evaluation.measures import Scorer, depth
 from retrieve_cli.experiments.choices import DEPTHS, READ, Choice, Formula
 from retrieve_cli.experiments.evaluate import queries_of
-from retrieve_cli.experiments.memory import RememberedRetrieval, RetrievalMemory, remembering
+from retrieve_cli.experiments.memory import PoolMemory, RememberedRetrieval, RetrievalMemory, remembering
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.pipeline import Pipeline
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _FORMULAS_KEPT = 2
 """Formulas whose candidates are remembered at a time: the configured one and the one being tried."""
+_BEYOND = 5
+"""Results besides those that the measure looks at, which show whether equal scores lie on both sides of its cut-off."""
 
 
 class Table:
@@ -52,6 +54,8 @@ class Table:
         self._topics = topics
         self._queries = queries_of(searcher, topics, [])
         self._options = replace(searcher.options(k=k), deadline_ms=None)
+        self._looked_at = depth([measure])
+        self._first = min(k, self._looked_at + _BEYOND)
         self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
         self._known: dict[str, Floats] = {}
         configured = searcher.pipeline(self._options)
@@ -69,6 +73,7 @@ class Table:
         """How many hits may be reranked."""
         self._deepest = max(*DEPTHS, settings.search.depth, k, *self.read_depths, 0)
         self._memory = lru_cache(maxsize=_FORMULAS_KEPT * len(names))(self._fresh_memory)
+        self._pools = PoolMemory()
         self._varied = lru_cache(maxsize=_FORMULAS_KEPT)(self._vary)
         self._record_id = lru_cache(maxsize=None)(searcher.generation.record_id)
 
@@ -89,37 +94,62 @@ class Table:
 
     def values(self, choice: Choice) -> Floats:
         """Return the measure of each query, (n,)."""
-        return self._value(repr(choice.settings), lambda: self.pipeline(choice))
+        return self._value(repr(choice.settings), lambda k: self._pipeline(choice, k))
 
     def alone(self, name: str, formula: Formula) -> Floats:
         """Return the measure of each query if one retriever answers alone, (n,)."""
         options = replace(self._options, retrievers=(name,), rerank=False, expand=False)
+        searcher, formulas = self._varied(((name, formula),)), ((name, formula),)
 
-        def pipeline() -> Pipeline:
-            return self._remembering(self._varied(((name, formula),)).pipeline(options), ((name, formula),))
+        def pipeline(k: int) -> Pipeline:
+            return self._remembering(self._asked_as_before(searcher).pipeline(replace(options, k=k)), formulas)
 
         return self._value(repr((name, formula)), pipeline)
 
     def pipeline(self, choice: Choice) -> Pipeline:
         """Return the pipeline that answers under a choice, over what was found before."""
+        return self._pipeline(choice, self._options.k)
+
+    def _pipeline(self, choice: Choice, k: int) -> Pipeline:
+        """The same that passes on `k` hits."""
         settings = override(self._settings, choice.of_answers, where="--tune")
-        searcher = self._varied(choice.formulas).under(settings)
-        return self._remembering(searcher.pipeline(self._options), choice.formulas)
+        searcher = self._asked_as_before(self._varied(choice.formulas).under(settings))
+        rerank = None if choice.rerank is not None else False
+        return self._remembering(searcher.pipeline(replace(self._options, k=k, rerank=rerank)), choice.formulas)
+
+    def _asked_as_before(self, searcher: Searcher) -> Searcher:
+        """The searcher whose retrievers are asked as deep as for all `k` hits, however few of them are wanted."""
+        if searcher.settings.search.depth >= self._options.k:
+            return searcher
+        return searcher.under(override(searcher.settings, {"search": {"depth": self._options.k}}, where="--tune"))
 
     def run(self, choice: Choice) -> Run:
         """Return what is answered under a choice."""
-        return self._run(self.pipeline(choice))
+        return self._run(self.pipeline(choice)([Ranking(query) for query in self._queries]), self._options.k)
 
-    def _run(self, pipeline: Pipeline) -> dict[str, dict[str, float]]:
-        rankings = pipeline([Ranking(query) for query in self._queries])
+    def _run(self, rankings: Sequence[Ranking], k: int) -> dict[str, dict[str, float]]:
         return {
-            ranking.query.id: {self._record_id(hit.record): hit.score for hit in ranking.hits[: self._options.k]}
+            ranking.query.id: {self._record_id(hit.record): hit.score for hit in ranking.hits[:k]}
             for ranking in rankings
         }
 
-    def _value(self, key: str, pipeline: Callable[[], Pipeline]) -> Floats:
+    def _looked_run(self, pipeline: Callable[[int], Pipeline]) -> Run:
+        """As much of a run as the measure looks at; all of it of a query with equal scores that go beyond that."""
+        rankings = pipeline(self._first)([Ranking(query) for query in self._queries])
+        run = self._run(rankings, self._first)
+        tied = [Ranking(ranking.query) for ranking in rankings if self._tied(ranking)]
+        return run | self._run(pipeline(self._options.k)(tied), self._options.k) if tied else run
+
+    def _tied(self, ranking: Ranking) -> bool:
+        """Whether hits that are not there may equal one that the measure looks at, which has its own order of them."""
+        hits = ranking.hits[: self._first]
+        if len(hits) <= self._looked_at or self._first == self._options.k:
+            return False
+        return bool(np.float32(hits[self._looked_at - 1].score) == np.float32(hits[-1].score))
+
+    def _value(self, key: str, pipeline: Callable[[int], Pipeline]) -> Floats:
         if key not in self._known:
-            (by_query,) = self._scorer(self._run(pipeline())).values()
+            (by_query,) = self._scorer(self._looked_run(pipeline)).values()
             self._known[key] = np.array([by_query[topic.id] for topic in self._topics], np.float64)
         return self._known[key]
 
@@ -134,7 +164,7 @@ class Table:
             )
             if isinstance(stage, Retrieve):
                 return replace(stage, retrieval=known[0])
-            return replace(stage, retrievals=known)
+            return replace(stage, retrievals=known, gather=self._pools)
 
         reader = self._reader
         stages = (

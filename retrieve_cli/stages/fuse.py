@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Evidence, Kind, Ranking
 from retrieve_cli.stages.fusion import Fusion, highest, weighted_sum
-from retrieve_cli.stages.pool import gather
+from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.retrieve import Account, Retrieval, hits, masks, traced
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class Fuse:
     retrievals: tuple[Retrieval, ...]
     fusion: Fusion
     keep: int
+    gather: Callable[[Sequence[Account]], Pool] = field(default=gather, compare=False, repr=False)
+    """What makes one pool of the retrievers' accounts of a query."""
     kind: ClassVar[Kind] = "fuse"
     rescores: ClassVar[bool] = False
 
@@ -47,20 +49,21 @@ class Fuse:
             return [found[each.name] if each.name in found else begun[each.name].result() for each in self.retrievals]
 
     def _fuse(self, ranking: Ranking, accounts: Sequence[Account]) -> Ranking:
-        pool = gather(accounts)
+        pool = self.gather(accounts)
         weights = np.array([self.fusion.weight(each.name) for each in self.retrievals], np.float64)
         parts = pool.contributions(self.fusion)
         fused = weighted_sum(parts, weights)
         kept = highest(fused, self.keep)
-        evidence = [
-            tuple(
-                Evidence(each.name, int(rank) or None, float(score), float(part), float(weight))
-                for each, rank, score, part, weight in zip(
-                    self.retrievals, pool.ranks[:, at], pool.scores[:, at], parts[:, at], weights, strict=True
-                )
-            )
-            for at in kept
+        names = [each.name for each in self.retrievals]
+        columns = zip(names, pool.ranks[:, kept], pool.scores[:, kept], parts[:, kept], weights.tolist(), strict=True)
+        told = [
+            [
+                Evidence(name, rank or None, score, part, weight)
+                for rank, score, part in zip(ranks.tolist(), scores.tolist(), own.tolist(), strict=True)
+            ]
+            for name, ranks, scores, own, weight in columns
         ]
+        evidence = list(zip(*told, strict=True))
         chunks = self._best_chunks(accounts, pool.rows[kept])
         found = hits(self.retrievals[0].layout, chunks, fused[kept].tolist(), evidence)
         lists = {each.name: account.candidates for each, account in zip(self.retrievals, accounts, strict=True)}

@@ -243,6 +243,6 @@ def hits(layout: Layout, rows: Rows, scores: Sequence[float], evidence: Sequence
     """Hits for chunk rows with their scores and evidence."""
     records = layout.record_of(rows)
     return [
-        Hit(id=layout.chunk_id(int(row)), row=int(row), record=int(record), score=score, evidence=why)
-        for row, record, score, why in zip(rows, records, scores, evidence, strict=True)
+        Hit(id=layout.chunk_id(row), row=row, record=record, score=score, evidence=why)
+        for row, record, score, why in zip(rows.tolist(), records.tolist(), scores, evidence, strict=True)
     ]

@@ -2,22 +2,25 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from samples import Program
 
-from retrieve_cli.assemble import variants
+from retrieve_cli.assemble import registry
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import differences
 from retrieve_cli.evaluation.statistics import interval
-from retrieve_cli.experiments.ablation import ablations, recommendation
+from retrieve_cli.experiments.ablation import ablations, edits, recommendation
 from retrieve_cli.experiments.arms import Answers
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.stages.pipeline import Pipeline
+from retrieve_cli.stages.rerank import Rerank
 from retrieve_cli.storage.store import Store
 
 
@@ -70,14 +73,80 @@ def test_without_field_weights_is_what_a_build_with_equal_weights_finds(
     assert retrieve("build", "--catalog", catalog).code == 0
     assert retrieve("build", "--catalog", catalog, "--artifacts", "equal", "--config", config).code == 0
     weighted, equal = (Searcher(Store(Path(name)), Settings()) for name in ("artifacts", "equal"))
-    ours = weighted.under(Settings(), variants.without_field_weights(weighted.generation))
+    plain_index = registry.retriever("bm25").plain(weighted.generation)
+    assert plain_index is not None
+    assert registry.retriever("bm25").plain(equal.generation) is None
+    ours = weighted.under(Settings(), {"bm25": plain_index})
     for text in ("lungs", "counts cells", "brain MRI", "align"):
         mine, theirs, plain = (
-            each.rank([Query(text)], k=5, mode="bm25").rankings[0].hits for each in (ours, equal, weighted)
+            each.rank([Query(text)], each.options(k=5, mode="bm25")).rankings[0].hits
+            for each in (ours, equal, weighted)
         )
         assert [hit.id for hit in mine] == [hit.id for hit in theirs]
         assert [hit.score for hit in mine] == pytest.approx([hit.score for hit in theirs], rel=0.15)
         assert [hit.score for hit in mine] != pytest.approx([hit.score for hit in plain])
+
+
+GATED: dict[str, Any] = {
+    "gating": {"enabled": True, "top_groups": 1, "global_candidates": 5},
+    "diversity": {"mmr": 0.5, "per_group": 2},
+    "search": {"min_score": -5.0, "grade": 0.0},
+}
+
+
+def pipelines(artifacts: Path, **settings: dict[str, object]) -> dict[str, str]:
+    """By name of an ablation, the pipeline that answers; "" is the one as configured."""
+    base = Answers.of("", Store(artifacts), override(Settings(), settings, where=""))
+    asked = [Query("lungs in CT")]
+    return {
+        each.name: str(each.searcher.rank(asked, each.searcher.options(k=3), each.edit).pipeline)
+        for each in (base, *ablations(base))
+    }
+
+
+def test_each_ablation_leaves_out_its_part_and_nothing_else(index: Path) -> None:
+    assert pipelines(index) == {
+        "": "fuse(bm25@200, dense@200)",
+        "without the dense leg": "bm25@200",
+        "without the bm25 leg": "dense@200",
+        "ranks instead of scores": "fuse(bm25@200, dense@200)",
+        "equal weights": "fuse(bm25@200, dense@200)",
+        "z-scores over candidates": "fuse(bm25@200, dense@200)",
+        "min-max instead of z-scores": "fuse(bm25@200, dense@200)",
+        "half of the depth": "fuse(bm25@100, dense@100)",
+        "without field weights": "fuse(bm25@200, dense@200)",
+    }
+
+
+def test_stages_before_and_behind_the_fusion_are_kept_by_an_ablation_of_another(index: Path) -> None:
+    found = pipelines(index, **GATED)
+    gate, threshold = "gate(5 > 1 groups, {})".format, "threshold(min_score=-5, grade=0)"
+    tail = f" > {threshold} > limit(per_group 2) > mmr(0.5)"
+    fused = "fuse(bm25@200, dense@200)"
+    assert found[""] == gate(fused) + tail
+    assert found["without the gate"] == fused + tail
+    assert found["without relevance against novelty"] == gate(fused) + tail.removesuffix(" > mmr(0.5)")
+    assert found["without a cap per group"] == gate(fused) + tail.replace(" > limit(per_group 2)", "")
+    assert found["without a least score"] == gate(fused) + tail.replace("min_score=-5, ", "")
+    assert found["without a least similarity"] == gate(fused) + tail.replace(", grade=0", "")
+    assert found["without the dense leg"] == gate("bm25@200") + tail
+    assert found["half of the depth"] == gate(fused.replace("200", "100")) + tail
+
+
+def test_an_ablation_of_the_fusion_keeps_the_reranker(index: Path) -> None:
+    class Constant:
+        name = "constant"
+
+        def read(self, query: Query, hits: Any) -> Any:
+            return np.zeros(len(hits))
+
+    searcher = Searcher(Store(index), Settings())
+    fused = searcher.pipeline(searcher.options(k=3))
+    reranked = Pipeline((*fused.stages, Rerank(Constant(), "constant", depth=3, keep=3, interpolate=0.5)))
+    found = {name: str(edit(reranked)) for name, edit in edits(reranked)}
+    assert found["without the reranker"] == str(fused)
+    assert found["without the dense leg"] == "bm25@200 > constant@3"
+    assert all(pipeline.endswith("> constant@3") for name, pipeline in found.items() if name != "without the reranker")
 
 
 @pytest.mark.parametrize(

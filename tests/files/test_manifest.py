@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, canonical, sha1, sha1_file
+from retrieve_cli.storage.recipe import NAMED, Recipe
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(
@@ -30,7 +31,7 @@ def spelled(value: Any) -> str:
 
 def manifest(**changes: Any) -> Manifest:
     parts: dict[str, Any] = {
-        "recipe": {"encoder": {"name": "hashed", "dim": 256}, "k1": 1.2},
+        "recipe": Recipe(retrievers={"bm25": {"k1": 1.2}}, encoder={"name": "hashed", "dim": 256}),
         "sources": (SourceEntry("catalog", "tools", "0" * 40, 3, 1),),
         "files": {"bm25.pkl": FileEntry("1" * 40, 99, 3), "notes": FileEntry("2" * 40, 1)},
         "built": {"at": "2024-01-01"},
@@ -91,6 +92,31 @@ def test_a_manifest_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert Manifest.read(stored(tmp_path, manifest().to_json())) == manifest()
 
 
+recipes = st.builds(
+    Recipe,
+    sources=st.dictionaries(st.sampled_from(["catalog", "docs"]), st.dictionaries(st.text(), scalars, max_size=2)),
+    chunking=st.dictionaries(st.sampled_from(["catalog", "docs"]), st.dictionaries(st.text(), scalars, max_size=2)),
+    retrievers=st.dictionaries(
+        st.text().filter(lambda name: name not in NAMED), st.dictionaries(st.text(), scalars, max_size=2), max_size=3
+    ),
+    encoder=st.none() | st.dictionaries(st.text(), scalars, max_size=2),
+    columns=st.none() | st.integers() | st.lists(st.text(), max_size=2),
+    graph=st.none() | st.dictionaries(st.text(), scalars, max_size=2),
+    tokens=st.none() | st.dictionaries(st.text(), scalars, max_size=2),
+)
+
+
+@given(recipe=recipes)
+def test_a_recipe_is_read_back_as_it_was_written(recipe: Recipe) -> None:
+    assert Recipe.from_json(json.loads(canonical(recipe.to_json()))) == recipe
+
+
+@pytest.mark.parametrize("card", [None, {}, {"family": "hashed"}, {"nobody": 1}])
+def test_a_recipe_without_a_whole_encoder_card_has_no_encoder(card: Any) -> None:
+    with pytest.raises(IndexCorrupt, match="encoder card"):
+        _ = Recipe(encoder=card).encoder_card
+
+
 def test_when_and_where_an_index_was_built_is_outside_its_id() -> None:
     assert manifest().id == manifest(built={"at": "2025-05-05", "host": "x"}).id
 
@@ -98,13 +124,14 @@ def test_when_and_where_an_index_was_built_is_outside_its_id() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"recipe": {"encoder": {"name": "hashed", "dim": 257}, "k1": 1.2}},
+        {"recipe": Recipe(retrievers={"bm25": {"k1": 1.2}}, encoder={"name": "hashed", "dim": 257})},
+        {"recipe": Recipe(retrievers={"bm25": {"k1": 1.3}}, encoder={"name": "hashed", "dim": 256})},
         {"sources": ()},
         {"sources": (SourceEntry("catalog", "tools", "0" * 40, 3, 2),)},
         {"files": {"bm25.pkl": FileEntry("1" * 40, 98, 3), "notes": FileEntry("2" * 40, 1)}},
         {"schema_version": 3},
     ],
-    ids=["recipe", "no sources", "refusals", "size of a file", "schema"],
+    ids=["encoder", "retriever", "no sources", "refusals", "size of a file", "schema"],
 )
 def test_all_that_decides_an_answer_changes_the_id(change: dict[str, Any]) -> None:
     assert manifest(**change).id != manifest().id
@@ -112,7 +139,13 @@ def test_all_that_decides_an_answer_changes_the_id(change: dict[str, Any]) -> No
 
 @pytest.mark.parametrize(
     ("part", "value"),
-    [("recipe", {"k1": 1.3}), ("sources", []), ("files", {}), ("generation", "0" * 12), ("generation", None)],
+    [
+        ("recipe", {"sources": {}, "chunking": {}, "bm25": {"k1": 1.3}}),
+        ("sources", []),
+        ("files", {}),
+        ("generation", "0" * 12),
+        ("generation", None),
+    ],
 )
 def test_an_altered_manifest_is_refused(part: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(IndexCorrupt, match="altered"):
@@ -147,9 +180,12 @@ def test_a_manifest_without_one_of_its_parts_is_refused(part: str, tmp_path: Pat
         "\x00",
         pytest.param("[" * 100_000, id="nested too deep"),
         pytest.param('{"schema_version": 2, "recipe": NaN, "sources": [], "files": {}}', id="not a number"),
-        '{"schema_version": 2, "recipe": {}, "sources": 3, "files": {}}',
-        '{"schema_version": 2, "recipe": {}, "sources": [{"x": 1}], "files": {}}',
-        '{"schema_version": 2, "recipe": {}, "sources": [], "files": []}',
+        '{"schema_version": 2, "recipe": {"sources": {}, "chunking": {}}, "sources": 3, "files": {}}',
+        '{"schema_version": 2, "recipe": {"sources": {}, "chunking": {}}, "sources": [{"x": 1}], "files": {}}',
+        '{"schema_version": 2, "recipe": {"sources": {}, "chunking": {}}, "sources": [], "files": []}',
+        '{"schema_version": 2, "recipe": {}, "sources": [], "files": {}}',
+        '{"schema_version": 2, "recipe": [], "sources": [], "files": {}}',
+        '{"schema_version": 2, "recipe": {"sources": {}, "chunking": {}, "bm25": 3}, "sources": [], "files": {}}',
     ],
 )
 def test_a_file_that_is_no_manifest_is_refused(content: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Legs whose scores are written down: query "0" scores the rows by the first line of a table, "1" by the second."""
+"""Retrievers with given scores: query "0" scores the rows by the first line of a table, "1" by the second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from retrieve_cli.contracts import Unit
 from retrieve_cli.retrievers.dense import FlatIndex
-from retrieve_cli.stages.retrieve import Layout, Leg
+from retrieve_cli.stages.retrieve import IndexRetrieval, Layout
 
 
 class RecordIndex(FlatIndex):
@@ -30,7 +30,7 @@ def make_layout(sizes: Sequence[int]) -> Layout:
     return Layout(starts=starts, chunk_id=chunk_id)
 
 
-def make_leg(
+def make_retriever(
     name: str,
     table: Any,
     *,
@@ -38,12 +38,12 @@ def make_leg(
     unit: Unit = "chunk",
     index_unit: Unit = "chunk",
     depth: int = 1000,
-) -> Leg:
-    """A leg over a (queries, rows) table of scores; without a layout each row is a record of one chunk."""
+) -> IndexRetrieval[Any]:
+    """A retriever over a (queries, rows) table of scores; without a layout each row is a record of one chunk."""
     scores = np.array(table, np.float32)
     index = (FlatIndex if index_unit == "chunk" else RecordIndex)(np.ascontiguousarray(scores.T))
     axes = np.eye(len(scores), dtype=np.float32)
-    return Leg(
+    return IndexRetrieval(
         name=name,
         index=index,
         prepare=lambda texts: [axes[int(text)] for text in texts],
@@ -53,9 +53,9 @@ def make_leg(
     )
 
 
-@pytest.fixture(scope="session", name="make_leg")
-def _make_leg() -> Callable[..., Leg]:
-    return make_leg
+@pytest.fixture(scope="session", name="make_retriever")
+def _make_retriever() -> Callable[..., IndexRetrieval[Any]]:
+    return make_retriever
 
 
 @pytest.fixture(scope="session", name="make_layout")

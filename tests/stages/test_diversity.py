@@ -33,7 +33,7 @@ def test_caps_hold_and_what_is_left_stands_as_it_stood(
     records: list[int], sources: int, groups: int, keep: int
 ) -> None:
     before = ranking(records)
-    (after,) = Limit([per_source(sources), per_group(groups, GROUPS)], keep=keep)([before])
+    (after,) = Limit((per_source(sources), per_group(groups, GROUPS)), keep=keep)([before])
     left = [hit.record for hit in after.hits]
     assert all(count <= sources for count in Counter(left).values())
     assert all(count <= groups for group, count in Counter(GROUPS[left].tolist()).items() if group >= 0)
@@ -47,7 +47,7 @@ def test_a_hit_is_handed_on_or_cut_for_a_reason_or_comes_after_enough(
     records: list[int], sources: int, keep: int
 ) -> None:
     before = ranking(records)
-    (after,) = Limit([per_source(sources)], keep=keep)([before])
+    (after,) = Limit((per_source(sources),), keep=keep)([before])
     cut = [each["id"] for each in after.trace["diversity"]["cut"]]
     seen = sorted([*cut, *(hit.id for hit in after.hits)])
     assert seen == [hit.id for hit in before.hits[: len(seen)]]
@@ -59,7 +59,7 @@ def test_a_hit_is_handed_on_or_cut_for_a_reason_or_comes_after_enough(
 
 def test_the_trace_says_what_was_cut_and_why_after_what_was_said_before() -> None:
     said = {"gate": {"passes": 2}, "diversity": {"cut": [{"id": "x", "why": "per_query 1"}]}}
-    stage = Limit([per_source(2), per_group(2, GROUPS)], keep=10)
+    stage = Limit((per_source(2), per_group(2, GROUPS)), keep=10)
     (after,) = stage([ranking([0, 1, 1, 5, 5, 5], trace=said)])
     assert [hit.id for hit in after.hits] == ["00", "01", "03", "04"]
     assert after.trace == {
@@ -75,12 +75,12 @@ def test_the_trace_says_what_was_cut_and_why_after_what_was_said_before() -> Non
 
 
 def test_records_without_a_group_are_never_cut_for_their_group() -> None:
-    (after,) = Limit([per_group(1, GROUPS)], keep=10)([ranking([5, 6, 7, 0, 1])])
+    (after,) = Limit((per_group(1, GROUPS),), keep=10)([ranking([5, 6, 7, 0, 1])])
     assert [hit.record for hit in after.hits] == [5, 6, 7, 0]
 
 
 def test_stages_print_as_the_expressions_that_made_them() -> None:
-    assert str(Limit([per_source(2), per_group(3, GROUPS)], keep=5)) == "limit(per_source 2, per_group 3)"
+    assert str(Limit((per_source(2), per_group(3, GROUPS)), keep=5)) == "limit(per_source 2, per_group 3)"
     assert str(Mmr(lambda rows: rows, trade_off=0.7, keep=5)) == "mmr(0.7)"
 
 
@@ -152,7 +152,7 @@ def test_the_evidence_tells_rank_and_score_before_and_adds_up(case: tuple[Rankin
         rank, before = places[hit.id]
         *others, why = hit.evidence
         assert tuple(others) == before.evidence
-        assert (why.leg, why.rank, why.score) == ("mmr", rank, before.score)
+        assert (why.source, why.rank, why.score) == ("mmr", rank, before.score)
         assert hit.score == pytest.approx(before.score + why.weight * why.normalized, abs=1e-9)
 
 
@@ -178,7 +178,7 @@ def test_an_empty_ranking_asks_for_no_vectors_and_keeps_what_was_said() -> None:
 
     empty = ranking([], trace={"gate": 1})
     assert Mmr(never, trade_off=0.5, keep=3)([empty]) == [empty]
-    assert Limit([per_source(1)], keep=3)([empty])[0].trace == {"gate": 1, "diversity": {"cut": []}}
+    assert Limit((per_source(1),), keep=3)([empty])[0].trace == {"gate": 1, "diversity": {"cut": []}}
     (after,) = Mmr(lambda rows: np.eye(2, dtype=np.float32)[rows], trade_off=0.5, keep=1)(
         [ranking([0, 1], trace={"gate": 1})]
     )

@@ -19,7 +19,7 @@ def ranking(scores: dict[int, float], allowed: np.ndarray | None = None) -> Rank
 
 
 def expanded(before: Ranking, found: Sequence[Found], seeds: int = 3) -> Ranking:
-    (after,) = Expand(lambda _: list(found), LAYOUT, seeds=seeds, floor=50, name="expand")([before])
+    (after,) = Expand(lambda _: list(found), LAYOUT, seeds=seeds, floor=50, depth=2)([before])
     return after
 
 
@@ -55,7 +55,7 @@ def test_a_score_of_a_path_lies_between_the_floor_and_the_top_and_its_hit_says_w
     after = expanded(before, [Found(5, 0.7, "r0 —requires→ r5 (0.70)"), Found(2, 0.9, "r0 —requires→ r2 (0.90)")])
     assert [(hit.record, round(hit.score, 6)) for hit in after.hits] == [(0, 3.0), (2, 2.8), (5, 2.4), (1, 2.0)]
     new = after.hits[2]
-    assert (new.path, new.evidence[-1].leg, new.evidence[-1].score) == ("r0 —requires→ r5 (0.70)", "graph", 0.7)
+    assert (new.path, new.evidence[-1].source, new.evidence[-1].score) == ("r0 —requires→ r5 (0.70)", "graph", 0.7)
     assert after.trace["expansion"] == {"seeds": 3, "found": 2, "raised": 2}
 
 
@@ -67,7 +67,7 @@ def test_a_walk_starts_from_the_first_hits_with_their_share_of_the_range() -> No
         return []
 
     before = ranking({4: 3.0, 1: 2.0, 2: 1.0})
-    assert Expand(walk, LAYOUT, seeds=2, floor=50, name="expand")([before])[0].hits == before.hits
+    assert Expand(walk, LAYOUT, seeds=2, floor=50, depth=2)([before])[0].hits == before.hits
     assert asked == [[(4, 1.0), (1, 0.5)]]
 
 

@@ -1,4 +1,4 @@
-"""A filter of records, from the query to the legs: what comes back is what all would give, less the others."""
+"""A filter of records, from the query to the retrievers: what comes back is what all would give, less the others."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.rerank import Rerank
-from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
+from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
 
-MakeLeg = Callable[..., Leg]
+MakeRetriever = Callable[..., IndexRetrieval[Any]]
 MakeLayout = Callable[..., Layout]
 
 UNITS: tuple[Unit, ...] = ("record", "chunk")
@@ -47,35 +47,39 @@ def within(mask: Any, layout: Layout, unit: Unit, rows: Any) -> Any:
     return mask[rows if unit == "record" else layout.record_of(rows)]
 
 
-def words_leg(data: st.DataObject, layout: Layout, unit: Unit, index_unit: Unit) -> Leg:
-    """A leg of words: only rows with a term of the query are listed."""
+def words_retriever(data: st.DataObject, layout: Layout, unit: Unit, index_unit: Unit) -> IndexRetrieval[Any]:
+    """A retriever of words: only rows with a term of the query are listed."""
     writer = Bm25Writer(analyzer=Analyzer(), unit=index_unit, formula=Formula())
     for _ in range(rows_of(layout, index_unit)):
         writer.add([Field("text", " ".join(data.draw(st.lists(st.sampled_from(WORDS), max_size=4))))])
-    return Leg("words", Bm25Index(writer.stored()), lambda texts: ["ct lung"] * len(texts), layout, unit, 1000)
+    return IndexRetrieval(
+        "words", Bm25Index(writer.stored()), lambda texts: ["ct lung"] * len(texts), layout, unit, 1000
+    )
 
 
-def legs_for(data: st.DataObject, make_leg: MakeLeg, layout: Layout, unit: Unit) -> list[Leg]:
+def retrievers_for(
+    data: st.DataObject, make_retriever: MakeRetriever, layout: Layout, unit: Unit
+) -> list[IndexRetrieval[Any]]:
     """Words, vectors of chunks and vectors of records, asked for all they have."""
-    dense = make_leg("dense", table_for(data, int(layout.starts[-1])), layout=layout, unit=unit)
+    dense = make_retriever("dense", table_for(data, int(layout.starts[-1])), layout=layout, unit=unit)
     table = table_for(data, len(layout.starts) - 1)
-    names = make_leg("names", table, layout=layout, unit=unit, index_unit="record")
-    return [words_leg(data, layout, unit, data.draw(units)), dense, names]
+    names = make_retriever("names", table, layout=layout, unit=unit, index_unit="record")
+    return [words_retriever(data, layout, unit, data.draw(units)), dense, names]
 
 
 def close(expected: Any) -> Any:
     return pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-# -------------------------------------------------------------------------------------------------- one leg
+# -------------------------------------------------------------------------------------------------- one retriever
 
 
 @pytest.mark.bits
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("index_unit", UNITS)
 @given(sizes=sizes, data=st.data(), depth=st.integers(1, 12))
-def test_a_leg_lists_of_the_records_allowed_what_it_would_list_of_all(
-    make_leg: MakeLeg,
+def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
+    make_retriever: MakeRetriever,
     make_layout: MakeLayout,
     index_unit: Unit,
     unit: Unit,
@@ -86,11 +90,14 @@ def test_a_leg_lists_of_the_records_allowed_what_it_would_list_of_all(
     layout = make_layout(sizes)
     options = {"layout": layout, "unit": unit, "index_unit": index_unit}
     table, mask = table_for(data, rows_of(layout, index_unit)), mask_for(data, layout)
-    leg, whole = make_leg("leg", table, depth=depth, **options), make_leg("leg", table, **options)
+    retriever, whole = (
+        make_retriever("retriever", table, depth=depth, **options),
+        make_retriever("retriever", table, **options),
+    )
 
-    (found,) = leg.find(leg.prepare(["0"]), [mask])
+    found = retriever.ask(["0"], [mask])[0].candidates
 
-    (free,) = whole.find(whole.prepare(["0"]))
+    free = whole.ask(["0"])[0].candidates
     kept = within(mask, layout, unit, free.rows)
     counted_as: Unit = "record" if "record" in (unit, index_unit) else "chunk"
     counted = np.arange(rows_of(layout, counted_as))
@@ -103,7 +110,7 @@ def test_a_leg_lists_of_the_records_allowed_what_it_would_list_of_all(
 @pytest.mark.bits
 @given(sizes=sizes, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6))
 def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
-    make_leg: MakeLeg,
+    make_retriever: MakeRetriever,
     make_layout: MakeLayout,
     sizes: list[int],
     unit: Unit,
@@ -113,11 +120,11 @@ def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
 ) -> None:
     layout = make_layout(sizes)
     table = table_for(data, rows_of(layout, index_unit), queries=2)
-    leg = make_leg("leg", table, layout=layout, unit=unit, index_unit=index_unit, depth=5)
+    retriever = make_retriever("retriever", table, layout=layout, unit=unit, index_unit=index_unit, depth=5)
     masks = {"a": mask_for(data, layout), "b": mask_for(data, layout), "-": None}
     rankings = [Ranking(Query(str(at % 2), records=masks[name])) for at, name in enumerate(masked)]
 
-    for stage in (Retrieve(leg, keep=3), Fuse([leg, leg], fusion=Fusion(), keep=3)):
+    for stage in (Retrieve(retriever, keep=3), Fuse((retriever, retriever), fusion=Fusion(), keep=3)):
         together, alone = stage(rankings), [stage([ranking])[0] for ranking in rankings]
         assert together == alone
         assert [each.trace for each in together] == [each.trace for each in alone]
@@ -130,10 +137,10 @@ def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
 @pytest.mark.parametrize("unit", UNITS)
 @given(sizes=sizes, data=st.data())
 def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out(
-    make_leg: MakeLeg, make_layout: MakeLayout, unit: Unit, sizes: list[int], data: st.DataObject
+    make_retriever: MakeRetriever, make_layout: MakeLayout, unit: Unit, sizes: list[int], data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
-    stage = Fuse(legs_for(data, make_leg, layout, unit), fusion=ZSCORE, keep=1000)
+    stage = Fuse(tuple(retrievers_for(data, make_retriever, layout, unit)), fusion=ZSCORE, keep=1000)
     mask = mask_for(data, layout)
 
     filtered, whole = stage([Ranking(Query("0", records=mask)), Ranking(Query("0"))])
@@ -146,21 +153,21 @@ def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out
         same = expected[hit.id]
         assert (hit.row, hit.record, hit.score) == (same.row, same.record, close(same.score))
         for why, before in zip(hit.evidence, same.evidence, strict=True):
-            assert (why.leg, why.score, why.weight) == (before.leg, before.score, before.weight)
+            assert (why.source, why.score, why.weight) == (before.source, before.score, before.weight)
             assert why.normalized == close(before.normalized)
-            assert why.rank == rank_among(kept, before.leg, before.rank)
+            assert why.rank == rank_among(kept, before.source, before.rank)
 
 
-def rank_among(hits: Sequence[Hit], leg: str, rank: int | None) -> int | None:
-    """The place of a rank of a leg's list among those that these hits have."""
-    ranks = [why.rank for hit in hits for why in hit.evidence if why.leg == leg and why.rank is not None]
+def rank_among(hits: Sequence[Hit], retriever: str, rank: int | None) -> int | None:
+    """The place of a rank of a retriever's list among those that these hits have."""
+    ranks = [why.rank for hit in hits for why in hit.evidence if why.source == retriever and why.rank is not None]
     return None if rank is None else sorted(ranks).index(rank) + 1
 
 
 @pytest.mark.bits
 @given(sizes=sizes, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
 def test_a_filter_that_lets_all_through_changes_nothing(
-    make_leg: MakeLeg,
+    make_retriever: MakeRetriever,
     make_layout: MakeLayout,
     sizes: list[int],
     unit: Unit,
@@ -169,7 +176,7 @@ def test_a_filter_that_lets_all_through_changes_nothing(
     keep: int,
 ) -> None:
     layout = make_layout(sizes)
-    stage = Fuse(legs_for(data, make_leg, layout, unit), fusion=Fusion(method), keep=keep)
+    stage = Fuse(tuple(retrievers_for(data, make_retriever, layout, unit)), fusion=Fusion(method), keep=keep)
 
     (free,) = stage([Ranking(Query("0"))])
     (filtered,) = stage([Ranking(Query("0", records=np.ones(len(sizes), np.bool_)))])
@@ -177,46 +184,49 @@ def test_a_filter_that_lets_all_through_changes_nothing(
     assert filtered == free
 
 
-def texts_leg(texts: Sequence[str], depth: int = 1000) -> Leg:
-    """A leg of words over records of one chunk each."""
+def texts_retriever(texts: Sequence[str], depth: int = 1000) -> IndexRetrieval[Any]:
+    """A retriever of words over records of one chunk each."""
     writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula())
     for text in texts:
         writer.add([Field("text", text)])
     layout = Layout(np.arange(len(texts) + 1), lambda row: f"{row:02}#0")
-    return Leg("bm25", Bm25Index(writer.stored()), list, layout, "chunk", depth)
+    return IndexRetrieval("bm25", Bm25Index(writer.stored()), list, layout, "chunk", depth)
 
 
 def test_what_is_allowed_is_found_however_much_else_is_better() -> None:
     texts = ["lung"] * 50 + ["lung and much else besides it", "liver"]
     mask = np.arange(52) >= 50
 
-    for stage in (Retrieve(texts_leg(texts, 3), keep=3), Fuse([texts_leg(texts, 3)], fusion=Fusion(), keep=3)):
+    for stage in (
+        Retrieve(texts_retriever(texts, 3), keep=3),
+        Fuse((texts_retriever(texts, 3),), fusion=Fusion(), keep=3),
+    ):
         (ranking,) = stage([Ranking(Query("lung", records=mask))])
         assert [hit.row for hit in ranking.hits] == [50]
         assert ranking.hits[0].evidence[0].rank == 1
 
 
-def test_a_filter_tells_by_leg_how_many_candidates_it_left(make_leg: MakeLeg) -> None:
-    words = texts_leg(["lung", "lung", "liver", "lung"])
-    table = make_leg("dense", [[1, 2, 3, 4]], layout=words.layout)
+def test_a_filter_tells_by_retriever_how_many_candidates_it_left(make_retriever: MakeRetriever) -> None:
+    words = texts_retriever(["lung", "lung", "liver", "lung"])
+    table = make_retriever("dense", [[1, 2, 3, 4]], layout=words.layout)
     axis = table.prepare(["0"])
-    dense = Leg("dense", table.index, lambda texts: axis * len(texts), words.layout, "chunk", 1)
+    dense = IndexRetrieval("dense", table.index, lambda texts: axis * len(texts), words.layout, "chunk", 1)
     ranking = Ranking(Query("lung", records=np.array([True, False, True, True])), trace={"rewritten": "lungs"})
     of_words = {"candidates_before_filter": 3, "candidates_after_filter": 2}
     of_dense = {"candidates_before_filter": 4, "candidates_after_filter": 3}
 
     (alone,) = Retrieve(words, keep=1)([ranking])
-    (fused,) = Fuse([words, dense], fusion=Fusion(), keep=1)([ranking])
+    (fused,) = Fuse((words, dense), fusion=Fusion(), keep=1)([ranking])
 
     assert alone.trace == {"rewritten": "lungs", "filter": {"bm25": of_words}}
     assert fused.trace == {"rewritten": "lungs", "filter": {"bm25": of_words, "dense": of_dense}}
 
 
-def test_without_a_filter_nothing_is_said_of_one(make_leg: MakeLeg) -> None:
-    leg = make_leg("dense", [[1, 2]])
+def test_without_a_filter_nothing_is_said_of_one(make_retriever: MakeRetriever) -> None:
+    retriever = make_retriever("dense", [[1, 2]])
     asked = [Ranking(Query("0")), Ranking(Query("0", records=np.array([True, False])))]
 
-    for stage in (Retrieve(leg, keep=5), Fuse([leg, leg], fusion=Fusion(), keep=5)):
+    for stage in (Retrieve(retriever, keep=5), Fuse((retriever, retriever), fusion=Fusion(), keep=5)):
         free, filtered = stage(asked)
         assert free.trace == {}
         assert "filter" in filtered.trace
@@ -234,7 +244,7 @@ class Backwards:
 def test_what_was_said_of_a_ranking_outlasts_its_being_read_again_and_cut() -> None:
     before = Ranking.of(Query("q"), [Hit(f"{at}#0", at, at, -float(at)) for at in range(3)], trace={"filter": {}})
 
-    (after,) = Rerank(Backwards(), depth=2, keep=2, interpolate=1.0)([before])
+    (after,) = Rerank(Backwards(), "backwards", depth=2, keep=2, interpolate=1.0)([before])
 
     assert [hit.row for hit in after.hits] == [1, 0]
     assert after.trace == after.first(1).trace == {"filter": {}}

@@ -15,7 +15,7 @@ import pytest
 from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
-from retrieve_cli.stages.retrieve import Leg
+from retrieve_cli.stages.retrieve import IndexRetrieval
 
 CASES = 60
 QUERIES, ROWS = 3, 25
@@ -50,21 +50,21 @@ def queries() -> list[Ranking]:
     return [Ranking(Query(str(number), id=f"q{number}")) for number in range(QUERIES)]
 
 
-def tables(generator: np.random.Generator, legs: int) -> np.ndarray:
-    """(legs, queries, rows) float32 scores, no two equal: ties are broken differently by everyone."""
-    scores = generator.permutation(legs * QUERIES * ROWS).astype(np.float32) / 7 - 20
-    return scores.reshape(legs, QUERIES, ROWS)
+def tables(generator: np.random.Generator, retrievers: int) -> np.ndarray:
+    """(retrievers, queries, rows) float32 scores, no two equal: ties are broken differently by everyone."""
+    scores = generator.permutation(retrievers * QUERIES * ROWS).astype(np.float32) / 7 - 20
+    return scores.reshape(retrievers, QUERIES, ROWS)
 
 
-def run_of(leg: Leg) -> dict[str, dict[str, float]]:
-    """What the leg lists, as ranx takes it."""
-    found = leg.find(leg.prepare([str(number) for number in range(QUERIES)]))
+def run_of(retriever: IndexRetrieval[Any]) -> dict[str, dict[str, float]]:
+    """What the retriever lists, as ranx takes it."""
+    accounts = retriever.ask([str(number) for number in range(QUERIES)])
     return {
         f"q{number}": {
-            leg.layout.chunk_id(int(row)): float(score)
-            for row, score in zip(candidates.rows, candidates.scores, strict=True)
+            retriever.layout.chunk_id(int(row)): float(score)
+            for row, score in zip(account.candidates.rows, account.candidates.scores, strict=True)
         }
-        for number, candidates in enumerate(found)
+        for number, account in enumerate(accounts)
     }
 
 
@@ -73,28 +73,28 @@ def scores_of(rankings: list[Ranking]) -> dict[str, dict[str, float]]:
 
 
 @pytest.fixture(scope="module")
-def compared(make_leg: Callable[..., Leg]) -> dict[str, list[tuple[Any, Any]]]:
+def compared(make_retriever: Callable[..., IndexRetrieval[Any]]) -> dict[str, list[tuple[Any, Any]]]:
     """By formula, pairs of our scores and those of ranx, from one process that answers all cases."""
     generator = np.random.default_rng(2009)
     cases, ours, kinds = [], [], []
     for number in range(CASES):
         kind = ("rrf", "minmax", "zscore", "zscore_candidates")[number % 4]
-        legs = int(generator.integers(2, 5))
-        weights = generator.uniform(0.05, 2, legs).tolist()
+        retrievers = int(generator.integers(2, 5))
+        weights = generator.uniform(0.05, 2, retrievers).tolist()
         k = int(generator.integers(1, 100))
-        depths = generator.integers(1, ROWS + 5, legs) if kind == "rrf" else [ROWS] * legs
+        depths = generator.integers(1, ROWS + 5, retrievers) if kind == "rrf" else [ROWS] * retrievers
         made = [
-            make_leg(f"leg{at}", table, depth=int(depth))
-            for at, (table, depth) in enumerate(zip(tables(generator, legs), depths, strict=True))
+            make_retriever(f"retriever{at}", table, depth=int(depth))
+            for at, (table, depth) in enumerate(zip(tables(generator, retrievers), depths, strict=True))
         ]
         method, normalization = ("rrf", "zscore") if kind == "rrf" else ("weighted", kind)
-        named = {f"leg{at}": weight for at, weight in enumerate(weights)}
-        stage = Fuse(made, fusion=Fusion(method, normalization, k, named), keep=1000)
+        named = {f"retriever{at}": weight for at, weight in enumerate(weights)}
+        stage = Fuse(tuple(made), fusion=Fusion(method, normalization, k, named), keep=1000)
         ours.append(scores_of(stage(queries())))
         kinds.append(kind)
         cases.append(
             {
-                "runs": [run_of(leg) for leg in made],
+                "runs": [run_of(retriever) for retriever in made],
                 "method": "rrf" if kind == "rrf" else "wsum",
                 "norm": {"rrf": None, "minmax": "min-max"}.get(kind, "zmuv"),
                 "params": {"k": k} if kind == "rrf" else {"weights": weights},
@@ -116,12 +116,12 @@ def test_fused_scores_equal_those_of_ranx(kind: str, compared: dict[str, list[tu
             assert ours[query] == pytest.approx(scores, rel=TOLERANCE, abs=TOLERANCE)
 
 
-def test_a_candidate_missing_from_one_list_gets_that_legs_exact_score_where_ranx_puts_nothing(
-    make_leg: Callable[..., Leg],
+def test_a_candidate_missing_from_one_list_gets_that_retrievers_exact_score_where_ranx_puts_nothing(
+    make_retriever: Callable[..., IndexRetrieval[Any]],
 ) -> None:
-    first = make_leg("first", [[4, 3, 2, 1]], depth=2)
-    second = make_leg("second", [[-5, -1, -2, -9]], depth=2)
-    stage = Fuse([first, second], fusion=Fusion("weighted", "minmax"), keep=1000)
+    first = make_retriever("first", [[4, 3, 2, 1]], depth=2)
+    second = make_retriever("second", [[-5, -1, -2, -9]], depth=2)
+    stage = Fuse((first, second), fusion=Fusion("weighted", "minmax"), keep=1000)
 
     (ranking,) = stage([Ranking(Query("0"))])
 

@@ -15,7 +15,7 @@ from retrieve_cli.retrievers.dense import FlatIndex
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.gate import Gate
-from retrieve_cli.stages.retrieve import Layout, Leg
+from retrieve_cli.stages.retrieve import IndexRetrieval, Layout
 
 GROUPS, DOCUMENTS, QUERIES = 200, 50, 40
 TOP = 10
@@ -47,15 +47,15 @@ class Corpus:
     vectors: Any
     indexes: list[CountingIndex] = field(default_factory=list)
 
-    def stage(self, *, depth: int, keep: int, legs: int = 2) -> Fuse:
+    def stage(self, *, depth: int, keep: int, retrievers: int = 2) -> Fuse:
         """Legs of their own whose searches are counted in `indexes`."""
-        made = [CountingIndex(self.vectors) for _ in range(legs)]
+        made = [CountingIndex(self.vectors) for _ in range(retrievers)]
         self.indexes += made
         asked = [
-            Leg(f"leg{at}", index, self.encoder.encode_queries, self.layout, "chunk", depth)
+            IndexRetrieval(f"retriever{at}", index, self.encoder.encode_queries, self.layout, "chunk", depth)
             for at, index in enumerate(made)
         ]
-        return Fuse(asked, fusion=Fusion(), keep=keep)
+        return Fuse(tuple(asked), fusion=Fusion(), keep=keep)
 
     def gate(self, **options: Any) -> Gate:
         options = {"candidates": 300, "top_groups": TOP, "keep": 10, **options}
@@ -104,7 +104,7 @@ def _corpus(made: Corpus) -> Corpus:
 
 
 @pytest.mark.slow
-def test_each_leg_is_asked_once_a_pass_for_the_whole_batch_whatever_the_number_of_groups(corpus: Corpus) -> None:
+def test_each_retriever_is_asked_once_a_pass_for_the_whole_batch_whatever_the_number_of_groups(corpus: Corpus) -> None:
     corpus.gate()(corpus.asked)
     assert [index.batches for index in corpus.indexes] == [[QUERIES]] * 4
 
@@ -146,7 +146,7 @@ def test_only_queries_with_groups_to_choose_from_are_asked_again(corpus: Corpus)
     assert [narrow.query.id, wide.query.id] == ["0", "1"]
 
 
-def test_without_a_query_no_leg_is_asked_for_anything(corpus: Corpus) -> None:
+def test_without_a_query_no_retriever_is_asked_for_anything(corpus: Corpus) -> None:
     assert corpus.gate()([]) == []
     assert sum(sum(index.batches) for index in corpus.indexes) == 0
 
@@ -225,4 +225,4 @@ def test_quotas_hold_and_what_they_leave_open_is_filled_from_the_first_pass_belo
 
 
 def test_it_prints_as_the_expression_that_made_it(corpus: Corpus) -> None:
-    assert str(corpus.gate()) == "gate(300 > 10 groups, fuse(leg0@500, leg1@500))"
+    assert str(corpus.gate()) == "gate(300 > 10 groups, fuse(retriever0@500, retriever1@500))"

@@ -34,7 +34,7 @@ def ranking(scores: Sequence[float]) -> Ranking:
 
 def stage(scorer: Table, **options: Any) -> Rerank:
     options = {"depth": 10, "keep": 100, "interpolate": 0.5, **options}
-    return Rerank(scorer, **options)
+    return Rerank(scorer, scorer.name, **options)
 
 
 numbers = st.integers(-20, 20).map(lambda value: value / 4)

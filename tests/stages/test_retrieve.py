@@ -1,4 +1,4 @@
-"""One leg alone, and how records and chunks meet: groups of chunks, and records spread over their chunks."""
+"""One retriever alone, and how records and chunks meet: groups of chunks, and records spread over their chunks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as hnp
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
-from retrieve_cli.stages.retrieve import Layout, Leg, Retrieve
+from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
 
-MakeLeg = Callable[..., Leg]
+MakeRetriever = Callable[..., IndexRetrieval[Any]]
 MakeLayout = Callable[..., Layout]
 
 ASKED = [Ranking(Query("0"))]
@@ -40,8 +40,8 @@ def test_a_ranking_is_ordered_by_score_and_then_by_id(hits: list[tuple[str, floa
     assert Ranking.of(Query("q"), reversed(ranking.hits)) == ranking
 
 
-def test_one_leg_alone_ranks_by_its_own_scores_and_says_so(make_leg: MakeLeg) -> None:
-    stage = Retrieve(make_leg("dense", [[0.25, 0.75, 0.5]], depth=2), keep=1000)
+def test_one_retriever_alone_ranks_by_its_own_scores_and_says_so(make_retriever: MakeRetriever) -> None:
+    stage = Retrieve(make_retriever("dense", [[0.25, 0.75, 0.5]], depth=2), keep=1000)
 
     (ranking,) = stage(ASKED)
 
@@ -52,57 +52,57 @@ def test_one_leg_alone_ranks_by_its_own_scores_and_says_so(make_leg: MakeLeg) ->
     assert str(stage) == "dense@2"
 
 
-def test_no_query_gives_no_ranking(make_leg: MakeLeg) -> None:
-    leg = make_leg("dense", [[1, 2]])
+def test_no_query_gives_no_ranking(make_retriever: MakeRetriever) -> None:
+    retriever = make_retriever("dense", [[1, 2]])
 
-    assert Retrieve(leg, keep=1000)([]) == []
-    assert Fuse([leg, leg], fusion=Fusion("rrf"), keep=10)([]) == []
+    assert Retrieve(retriever, keep=1000)([]) == []
+    assert Fuse((retriever, retriever), fusion=Fusion("rrf"), keep=10)([]) == []
 
 
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
 def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
-    make_leg: MakeLeg, make_layout: MakeLayout, sizes: list[int], depth: int, data: st.DataObject
+    make_retriever: MakeRetriever, make_layout: MakeLayout, sizes: list[int], depth: int, data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     table = table_for(data, sum(sizes))
-    leg = make_leg("dense", table, layout=layout, unit="record", depth=depth)
+    retriever = make_retriever("dense", table, layout=layout, unit="record", depth=depth)
     groups = np.split(table[0], layout.starts[1:-1])
     expected = sorted(((-group.max(), at, int(group.argmax())) for at, group in enumerate(groups)))[:depth]
 
-    (ranking,) = Retrieve(leg, keep=1000)(ASKED)
+    (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
 
     assert [(-hit.score, hit.record, hit.row - layout.starts[hit.record]) for hit in ranking.hits] == expected
 
 
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
 def test_a_record_index_gives_each_chunk_the_score_of_its_record(
-    make_leg: MakeLeg, make_layout: MakeLayout, sizes: list[int], depth: int, data: st.DataObject
+    make_retriever: MakeRetriever, make_layout: MakeLayout, sizes: list[int], depth: int, data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     table = table_for(data, len(sizes))
-    leg = make_leg("bm25", table, layout=layout, unit="chunk", index_unit="record", depth=depth)
+    retriever = make_retriever("bm25", table, layout=layout, unit="chunk", index_unit="record", depth=depth)
     spread = np.repeat(table[0], sizes)
 
-    (ranking,) = Retrieve(leg, keep=1000)(ASKED)
+    (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
 
     order = np.lexsort((np.arange(len(spread)), -spread))[:depth]
     assert [(hit.row, hit.score) for hit in ranking.hits] == [(row, spread[row]) for row in order]
-    (axis,) = leg.prepare(["0"])
-    assert leg.score(axis, np.arange(len(spread))).tolist() == spread.tolist()
+    (account,) = retriever.ask(["0"])
+    assert account.score(np.arange(len(spread))).tolist() == spread.tolist()
 
 
 @given(sizes=sizes, data=st.data())
-def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_chunks(
-    make_leg: MakeLeg, make_layout: MakeLayout, sizes: list[int], data: st.DataObject
+def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_chunks(
+    make_retriever: MakeRetriever, make_layout: MakeLayout, sizes: list[int], data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
-    legs = [
-        make_leg("bm25", words, layout=layout, index_unit="record"),
-        make_leg("dense", vectors, layout=layout),
+    retrievers = [
+        make_retriever("bm25", words, layout=layout, index_unit="record"),
+        make_retriever("dense", vectors, layout=layout),
     ]
 
-    (ranking,) = Fuse(legs, fusion=Fusion("weighted", "minmax"), keep=1000)(ASKED)
+    (ranking,) = Fuse(tuple(retrievers), fusion=Fusion("weighted", "minmax"), keep=1000)(ASKED)
 
     assert {hit.row: tuple(why.score for why in hit.evidence) for hit in ranking.hits} == {
         row: (words[0, record], vectors[0, row]) for row, record in enumerate(np.repeat(np.arange(len(sizes)), sizes))
@@ -110,19 +110,19 @@ def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_chunks(
 
 
 @given(sizes=sizes, data=st.data())
-def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_records_in_either_order(
-    make_leg: MakeLeg, make_layout: MakeLayout, sizes: list[int], data: st.DataObject
+def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_records_in_either_order(
+    make_retriever: MakeRetriever, make_layout: MakeLayout, sizes: list[int], data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
-    legs = [
-        make_leg("bm25", words, layout=layout, unit="record", index_unit="record"),
-        make_leg("dense", vectors, layout=layout, unit="record"),
+    retrievers = [
+        make_retriever("bm25", words, layout=layout, unit="record", index_unit="record"),
+        make_retriever("dense", vectors, layout=layout, unit="record"),
     ]
     fusion = Fusion("weighted", "minmax", weights={"bm25": 1, "dense": 2})
 
-    (forward,) = Fuse(legs, fusion=fusion, keep=1000)(ASKED)
-    (backward,) = Fuse(legs[::-1], fusion=fusion, keep=1000)(ASKED)
+    (forward,) = Fuse(tuple(retrievers), fusion=fusion, keep=1000)(ASKED)
+    (backward,) = Fuse(tuple(retrievers[::-1]), fusion=fusion, keep=1000)(ASKED)
 
     groups = np.split(vectors[0], layout.starts[1:-1])
     assert {hit.record: (hit.row, *(why.score for why in hit.evidence)) for hit in forward.hits} == {
@@ -131,9 +131,11 @@ def test_a_record_leg_and_a_chunk_leg_fuse_at_the_level_of_records_in_either_ord
     assert [(hit.id, hit.score) for hit in forward.hits] == [(hit.id, hit.score) for hit in backward.hits]
 
 
-def test_a_record_index_alone_shows_the_first_chunk_of_each_record(make_leg: MakeLeg, make_layout: MakeLayout) -> None:
-    leg = make_leg("bm25", [[1, 2]], layout=make_layout([3, 2]), unit="record", index_unit="record")
+def test_a_record_index_alone_shows_the_first_chunk_of_each_record(
+    make_retriever: MakeRetriever, make_layout: MakeLayout
+) -> None:
+    retriever = make_retriever("bm25", [[1, 2]], layout=make_layout([3, 2]), unit="record", index_unit="record")
 
-    (ranking,) = Retrieve(leg, keep=1000)(ASKED)
+    (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
 
     assert [hit.id for hit in ranking.hits] == ["01#0", "00#0"]

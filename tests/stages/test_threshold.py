@@ -7,7 +7,7 @@ from retrieve_cli.stages.threshold import Threshold
 
 
 def ranking(scores: list[tuple[float, float | None]]) -> Ranking:
-    """Hits with a final score, and a similarity where the dense leg has one."""
+    """Hits with a final score, and a similarity where the dense retriever has one."""
     hits = [
         Hit(
             id=f"r{at}#0",
@@ -23,14 +23,14 @@ def ranking(scores: list[tuple[float, float | None]]) -> Ranking:
 
 def test_each_test_is_named_with_what_it_cut() -> None:
     before = ranking([(0.9, 0.8), (0.7, 0.3), (0.5, None), (0.1, 0.9)])
-    (after,) = Threshold(min_score=0.4, grade=0.5)([before])
+    (after,) = Threshold(min_score=0.4, grade=0.5, similar=("dense",))([before])
     assert [hit.id for hit in after.hits] == ["r0#0"]
     assert after.trace["threshold"] == {"kept": 1, "cut": {"grade 0.5": 2, "min_score 0.4": 1}}
 
 
 def test_a_distance_is_one_less_the_similarity() -> None:
     before = ranking([(0.9, 0.8), (0.7, 0.69)])
-    (after,) = Threshold(max_distance=0.25)([before])
+    (after,) = Threshold(max_distance=0.25, similar=("dense",))([before])
     assert [hit.id for hit in after.hits] == ["r0#0"]
     assert str(Threshold(max_distance=0.25, min_score=1)) == "threshold(min_score=1, max_distance=0.25)"
 
@@ -43,7 +43,7 @@ def test_what_stays_is_in_its_old_order_and_passes_every_test(
     pairs: list[tuple[float, float | None]], least: float | None, grade: float | None
 ) -> None:
     before = ranking(pairs)
-    (after,) = Threshold(min_score=least, grade=grade)([before])
+    (after,) = Threshold(min_score=least, grade=grade, similar=("dense",))([before])
     assert list(after.hits) == [
         hit
         for hit in before.hits
@@ -52,3 +52,9 @@ def test_what_stays_is_in_its_old_order_and_passes_every_test(
     ]
     cut = after.trace["threshold"]["cut"]
     assert after.trace["threshold"]["kept"] + sum(cut.values()) == len(before.hits)
+
+
+def test_a_similarity_is_that_of_the_retrievers_named_and_of_no_other() -> None:
+    before = ranking([(0.9, 0.9)])
+    assert [each.hits for each in Threshold(grade=0.5, similar=("words",))([before])] == [()]
+    assert Threshold(min_score=0.5, similar=("words",))([before])[0].hits == before.hits
