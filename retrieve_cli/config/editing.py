@@ -29,7 +29,7 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
         wanted = _merged(yaml.safe_load(text) or {}, changes)
         for section, keys in changes.items():
             for key, value in keys.items():
-                text = _with(text, section, key, yaml.safe_dump(value).removesuffix("...\n").strip())
+                text = _with(text, section, key, value)
         same = yaml.safe_load(text) == wanted
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise _unchangeable(changes, where) from error
@@ -38,10 +38,11 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
     return text
 
 
-def _with(text: str, section: str, key: str, value: str) -> str:
-    """The text with one value replaced, or added where it was not."""
+def _with(text: str, section: str, key: str, wanted: Json) -> str:
+    """The text with one value replaced, or added where it was not; of a mapping, the values of its keys."""
     end = "\r\n" if "\r\n" in text else "\n"
     root: Any = yaml.compose(text, yaml.SafeLoader)
+    value = _dumped(wanted)
     if root is None:
         return _appended(text, f"{section}:{end}{_INDENT}{key}: {value}{end}", end)
     found = _pair(root, section)
@@ -55,14 +56,41 @@ def _with(text: str, section: str, key: str, value: str) -> str:
         place = len(text) if line < 0 else line  # behind a comment that stands there
         return _spliced(text, place, place, f"{end}{_INDENT}{key}: {value}")
     old = _pair(keys, key)
+    if old is not None and isinstance(wanted, Mapping) and isinstance(old[1], yaml.MappingNode) and old[1].value:
+        return _with_all(text, section, key, wanted)
+    return _replaced(text, keys, key, value, end)
+
+
+def _with_all(text: str, section: str, key: str, wanted: Mapping[str, Json]) -> str:
+    """The text with values of a mapping that stands there replaced or added, one by one."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    for name, value in wanted.items():
+        root: Any = yaml.compose(text, yaml.SafeLoader)
+        keys = _value(root, section)
+        inner = _value(keys, key)
+        if not _within(inner, keys):
+            raise ValueError("the mapping does not stand there")
+        text = _replaced(text, inner, name, _dumped(value), end)
+    return text
+
+
+def _replaced(text: str, keys: Any, key: str, value: str, end: str) -> str:
+    """The text with the value of a key of a mapping replaced, or added where it was not."""
+    old = _pair(keys, key)
     if old is not None:
-        if not isinstance(old[1], yaml.ScalarNode) or not _within(old[1], keys):
+        empty = isinstance(old[1], yaml.MappingNode) and not old[1].value
+        if not (empty or isinstance(old[1], yaml.ScalarNode)) or not _within(old[1], keys):
             raise ValueError("the value is not a plain one that stands there")
         return _spliced(text, old[1].start_mark.index, old[1].end_mark.index, value)
     if keys.flow_style:
         return _first_in(text, keys, f"{key}: {value}")
     first = keys.value[0][0].start_mark
     return _spliced(text, first.index, first.index, f"{key}: {value}{end}{' ' * first.column}")
+
+
+def _dumped(value: Json) -> str:
+    """A value as it is written on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
 
 
 def _appended(text: str, section: str, end: str) -> str:
@@ -85,6 +113,14 @@ def _pair(node: Any, key: str) -> tuple[Any, Any] | None:
     return next(((name, value) for name, value in node.value if name.value == key), None)
 
 
+def _value(node: Any, key: str) -> Any:
+    """The node of a key's value. Raises: ValueError if there is none."""
+    found = _pair(node, key)
+    if found is None:
+        raise ValueError(f"no {key}")
+    return found[1]
+
+
 def _within(inner: Any, outer: Any) -> bool:
     """Whether a node stands within another; the value of an alias stands where its anchor is."""
     return bool(outer.start_mark.index <= inner.start_mark.index <= inner.end_mark.index <= outer.end_mark.index)
@@ -95,7 +131,16 @@ def _spliced(text: str, start: int, end: int, piece: str) -> str:
 
 
 def _merged(value: Any, changes: Changes) -> Any:
-    return {**value, **{section: {**(value.get(section) or {}), **keys} for section, keys in changes.items()}}
+    return {
+        **value,
+        **{section: _with_keys(value.get(section) or {}, keys) for section, keys in changes.items()},
+    }
+
+
+def _with_keys(value: Any, keys: Mapping[str, Json]) -> Any:
+    """A section with these keys in it; of a mapping that it has, those of the change."""
+    changed = {key: {**(value.get(key) or {}), **new} if isinstance(new, Mapping) else new for key, new in keys.items()}
+    return {**value, **changed}
 
 
 def _unchangeable(changes: Changes, where: str) -> UsageError:

@@ -212,19 +212,23 @@ def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, floa
 
 
 def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:
-    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`."""
+    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`, whose own entries win."""
     if section != "fusion":
         return keys
-    found: dict[str, Json] = {}
-    for key, value in keys.items():
-        name = str(key).removesuffix(_WEIGHT)
-        if name == key or name not in retriever_names():
-            found[key] = value
-            continue
+    weights = {
+        name: (key, value)
+        for key, value in keys.items()
+        if (name := str(key).removesuffix(_WEIGHT)) != key and name in retriever_names()
+    }
+    if not weights:
+        return keys
+    for name, (key, value) in weights.items():
         say(f"note: {section}.{key} is now {section}.weights: {{{name}: {value}}}")
-        weights = found.get("weights", {})
-        found["weights"] = {**weights, name: value} if isinstance(weights, dict) else weights
-    return found
+    old = {name: value for name, (_, value) in weights.items()}
+    new = keys.get("weights", {})
+    others = {key: value for key, value in keys.items() if key not in {each for each, _ in weights.values()}}
+    # `eval --tune --write` puts the new key beside old ones, and what it writes has to count.
+    return {**others, "weights": {**old, **new} if isinstance(new, dict) else new}
 
 
 def _plugins(value: Mapping[str, Json], where: str) -> dict[str, Mapping[str, Json]]:
