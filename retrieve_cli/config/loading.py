@@ -123,6 +123,8 @@ def _overlay(
             sections[name] = {**sections[name], **_plugins(named, where)}
             continue
         named = _renamed(name, named, say)
+        if name == "search" and "mode" in named and "retrievers" not in named:
+            named = {**named, "retrievers": []}  # a mode that is given later says more than retrievers before it
         sections[name] = _section(sections[name], named, f"{name}.", where, folder)
     return replace(settings, **sections)
 
@@ -212,7 +214,7 @@ def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, floa
 
 
 def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:
-    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`, whose own entries win."""
+    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`, whose entries win."""
     if section != "fusion":
         return keys
     weights = {
