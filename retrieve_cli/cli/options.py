@@ -100,13 +100,13 @@ class Shared:
         """The configuration with the flags that were given laid over keys of `section`."""
         from retrieve_cli.config.loading import load
 
-        return self.over(load(self.config), section, **flags)
+        return self.over(load(self.config, say=self.talk.say), section, **flags)
 
     def with_keys(self, keys: Mapping[str, tuple[str, object]]) -> Settings:
         """The configuration with values laid over its keys, each by the flag that gives it."""
         from retrieve_cli.config.loading import load, override
 
-        settings = load(self.config)
+        settings = load(self.config, say=self.talk.say)
         for key, (flag, value) in keys.items():
             section, _, name = key.partition(".")
             settings = override(settings, {section: {name: value}}, where=flag)
