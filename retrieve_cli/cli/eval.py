@@ -226,7 +226,7 @@ def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
 def _write(tuned: Tuned, shared: Shared) -> None:
     """Puts what is recommended into the configuration."""
     from retrieve_cli.config import editing
-    from retrieve_cli.config.loading import DEFAULT_FILE, with_old_names
+    from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.storage import durable
 
     path = shared.config or DEFAULT_FILE
@@ -234,8 +234,7 @@ def _write(tuned: Tuned, shared: Shared) -> None:
         shared.talk.say("nothing is written: no gain beyond noise")
         return
     text = path.read_bytes().decode() if path.exists() else ""
-    changes = with_old_names(text, tuned.changes, where=str(path))
-    durable.put(path, editing.changed(text, changes, where=str(path)))
+    durable.put(path, editing.changed(text, tuned.changes, where=str(path)))
     later = "; what changes the index takes effect at the next sync" if tuned.changes_index else ""
     shared.talk.say(f"{path} is changed{later}")
 

@@ -135,6 +135,7 @@ def why(
     tenant: Annotated[str | None, typer.Option("--tenant", metavar="X", help="As query has it.")] = None,
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="As query has it.")] = None,
     mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="As query has it.")] = None,
+    retrievers: Annotated[str | None, typer.Option("--retrievers", metavar="A,B", help="As query has it.")] = None,
     *,
     shared: Shared,
 ) -> None:
@@ -144,7 +145,8 @@ def why(
     from retrieve_cli.inspect.why import why as trace
     from retrieve_cli.search.searcher import Searcher
 
-    searcher = Searcher(shared.store, shared.settings("search", k=k, mode=mode))
+    settings = shared.settings("search", k=k, mode=mode, retrievers=requests.names(retrievers))
+    searcher = Searcher(shared.store, settings)
     request = Request(
         query,
         also=tuple(also or ()),

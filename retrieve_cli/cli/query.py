@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _KEYS = {
     "-k": "search.k",
     "--mode": "search.mode",
+    "--retrievers": "search.retrievers",
     "--engine": "search.engine",
     "--deadline-ms": "search.deadline_ms",
     "--min-score": "search.min_score",
@@ -127,9 +128,9 @@ def query(
     from retrieve_cli.search.searcher import Searcher
 
     flags = {
-        "-k": k, "--mode": mode, "--engine": engine, "--deadline-ms": deadline_ms, "--min-score": min_score,
-        "--gate": gate, "--expand": expand, "--bundle": bundle, "--context": context, "--max-chunks": max_chunks,
-        "--max-tokens": max_tokens,
+        "-k": k, "--mode": mode, "--retrievers": requests.names(retrievers), "--engine": engine,
+        "--deadline-ms": deadline_ms, "--min-score": min_score, "--gate": gate, "--expand": expand, "--bundle": bundle,
+        "--context": context, "--max-chunks": max_chunks, "--max-tokens": max_tokens,
     }  # fmt: skip
     settings = shared.with_keys({_KEYS[flag]: (flag, value) for flag, value in flags.items() if value is not None})
     asked = Request(
@@ -139,6 +140,7 @@ def query(
         filters=requests.exact(filters, "--filter"),
         doc_ids=requests.exact(doc_ids, "--doc-id"),
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
+        retrievers=() if retrievers is None else tuple(settings.search.retrievers),
     )
     batch = text == ["-"]
     found = requests.from_stdin(asked) if batch else [requests.from_words(text or (), asked)]
@@ -147,7 +149,6 @@ def query(
     searcher = Searcher(shared.store, settings)
     options = searcher.options(
         k=k,
-        retrievers=tuple(retrievers.split(",")) if retrievers else None,
         unit="chunk" if chunks else "record",
         rerank=rerank,
         min_confidence=min_confidence,

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import UsageError
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
-_NARROWING = ("also", "files", "filters", "doc_ids", "tenant")
+_NARROWING = ("also", "files", "filters", "doc_ids", "tenant", "retrievers")
 """Keys of a line besides its text and id; one that is nearly called so is a misspelt one, and no line may go without
 its filter in silence."""
 _ALIKE = 0.8
@@ -34,9 +35,9 @@ def from_stdin(asked: Request) -> list[Request]:
 def read_requests(lines: Iterable[bytes], where: str, asked: Request, *, folder: Path = Path()) -> Iterator[Request]:
     """A request a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number.
 
-    An object may have `also`, `files`, `filters`, `doc_ids` (lists of strings) and `tenant` besides; they add to what
-    `asked` has, and none of them widens what may be found. Other keys are its own, unless they are nearly called like
-    one of these. Paths are relative to `folder`.
+    An object may have `also`, `files`, `filters`, `doc_ids`, `retrievers` (lists of strings) and `tenant` besides; they
+    add to what `asked` has, and none of them widens what may be found. Other keys are its own, unless they are nearly
+    called like one of these. Paths are relative to `folder`.
 
     Raises:
         UsageError: a line is neither, or a key of it is wrong; names it.
@@ -70,6 +71,7 @@ def _from_json(line: str, where: str, number: str, asked: Request, folder: Path)
         filters=(*asked.filters, *exact(_strings(item, "filters", where), f"`filters` of {where}")),
         doc_ids=_doc_ids(item, where, asked),
         tenant=_tenant(item, where, asked),
+        retrievers=_retrievers(item, where, asked),
     )
 
 
@@ -107,6 +109,24 @@ def _doc_ids(item: Mapping[str, Json], where: str, asked: Request) -> tuple[str,
     return found or asked.doc_ids
 
 
+def _retrievers(item: Mapping[str, Json], where: str, asked: Request) -> tuple[str, ...]:
+    """The retrievers that answer a line; where the command names some, a line chooses among these."""
+    found = tuple(dict.fromkeys(_strings(item, "retrievers", where)))
+    if item.get("retrievers") == []:
+        hint = "leave the key out where every retriever may answer"
+        raise UsageError(f"`retrievers` of {where} is empty: no retriever may answer", hint=hint)
+    known = retriever_names() if set(found) <= set(retriever_names()) else (*retriever_names(), *installed())
+    for name in found:
+        if name not in known:
+            from retrieve_cli.config.loading import unknown
+
+            raise unknown(f"retriever {sound(name)!r} of {where}", name, known)
+    if asked.retrievers and (others := [name for name in found if name not in asked.retrievers]):
+        message = f"{where} asks for the retriever {others[0]!r}, which is not among those of --retrievers"
+        raise UsageError(message, hint="leave one of them out")
+    return found or asked.retrievers
+
+
 def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
     """The tenant of a line; where the command names one, no line speaks for another."""
     tenant = item.get("tenant")
@@ -118,6 +138,11 @@ def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
         message = f"{where} asks for the tenant {tenant!r}, and --tenant is {asked.tenant!r}"
         raise UsageError(message, hint="leave one of them out")
     return exact([tenant], f"`tenant` of {where}")[0]
+
+
+def names(text: str | None) -> list[str] | None:
+    """The names that a flag lists, parted by commas; None where it is not given."""
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def sound(text: str) -> str:

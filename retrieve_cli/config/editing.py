@@ -6,7 +6,7 @@ nothing is given back unless it says what was there before with the changes, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -20,15 +20,16 @@ Changes = Mapping[str, Mapping[str, Json]]
 
 
 def changed(text: str, changes: Changes, *, where: str) -> str:
-    """The text of a configuration file with these values in it; a value may be a mapping, whose keys are changed alone.
+    """The text of a configuration file with these values in it.
 
     Raises:
         UsageError: it is no such file, or written in a way (an alias, a tag) that allows no change in place.
     """
     try:
         wanted = _merged(yaml.safe_load(text) or {}, changes)
-        for path, value in _leaves(changes):
-            text = _with(text, path, yaml.safe_dump(value).removesuffix("...\n").strip())
+        for section, keys in changes.items():
+            for key, value in keys.items():
+                text = _with(text, section, key, value)
         same = yaml.safe_load(text) == wanted
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise _unchangeable(changes, where) from error
@@ -37,62 +38,59 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
     return text
 
 
-def _leaves(changes: Mapping[str, Json], *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Each value that is no mapping, with the keys that lead to it."""
-    for key, value in changes.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, *path, key)
-        else:
-            yield (*path, key), value
-
-
-def _with(text: str, path: tuple[str, ...], value: str) -> str:
-    """The text with one value replaced, or added where it was not."""
+def _with(text: str, section: str, key: str, wanted: Json) -> str:
+    """The text with one value replaced, or added where it was not; of a mapping, the values of its keys."""
     end = "\r\n" if "\r\n" in text else "\n"
-    keys: Any = yaml.compose(text, yaml.SafeLoader)
-    if keys is None or (_pair(keys, path[0]) is None and not keys.flow_style):
-        return _appended(text, end.join(_nested(path, value, "")) + end, end)
-    for at, key in enumerate(path):
-        found = _pair(keys, key)
-        if found is None:
-            return _added(text, keys, path[at:], value, end)
-        name, inner = found
-        if at == len(path) - 1:
-            if not isinstance(inner, yaml.ScalarNode) or not _within(inner, keys):
-                raise ValueError("the value is not a plain one that stands there")
-            return _spliced(text, inner.start_mark.index, inner.end_mark.index, value)
-        if isinstance(inner, yaml.ScalarNode) and not inner.value:  # `fusion:` and nothing below
-            line = text.find(end, name.end_mark.index)
-            place = len(text) if line < 0 else line  # behind a comment that stands there
-            indent = " " * name.start_mark.column + _INDENT
-            return _spliced(text, place, place, end + end.join(_nested(path[at + 1 :], value, indent)))
+    root: Any = yaml.compose(text, yaml.SafeLoader)
+    value = _dumped(wanted)
+    if root is None:
+        return _appended(text, f"{section}:{end}{_INDENT}{key}: {value}{end}", end)
+    found = _pair(root, section)
+    if found is None and root.flow_style:
+        return _first_in(text, root, f"{section}: {{{key}: {value}}}")
+    if found is None:
+        return _appended(text, f"{section}:{end}{_INDENT}{key}: {value}{end}", end)
+    name, keys = found
+    if isinstance(keys, yaml.ScalarNode) and not keys.value:  # `fusion:` and nothing below
+        line = text.find(end, name.end_mark.index)
+        place = len(text) if line < 0 else line  # behind a comment that stands there
+        return _spliced(text, place, place, f"{end}{_INDENT}{key}: {value}")
+    old = _pair(keys, key)
+    if old is not None and isinstance(wanted, Mapping) and isinstance(old[1], yaml.MappingNode) and old[1].value:
+        return _with_all(text, section, key, wanted)
+    return _replaced(text, keys, key, value, end)
+
+
+def _with_all(text: str, section: str, key: str, wanted: Mapping[str, Json]) -> str:
+    """The text with values of a mapping that stands there replaced or added, one by one."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    for name, value in wanted.items():
+        root: Any = yaml.compose(text, yaml.SafeLoader)
+        keys = _value(root, section)
+        inner = _value(keys, key)
         if not _within(inner, keys):
-            raise ValueError("the value stands elsewhere")
-        keys = inner
-    raise ValueError("no key is named")
+            raise ValueError("the mapping does not stand there")
+        text = _replaced(text, inner, name, _dumped(value), end)
+    return text
 
 
-def _added(text: str, keys: Any, path: tuple[str, ...], value: str, end: str) -> str:
-    """The text with a value in a mapping that does not have its key."""
+def _replaced(text: str, keys: Any, key: str, value: str, end: str) -> str:
+    """The text with the value of a key of a mapping replaced, or added where it was not."""
+    old = _pair(keys, key)
+    if old is not None:
+        empty = isinstance(old[1], yaml.MappingNode) and not old[1].value
+        if not (empty or isinstance(old[1], yaml.ScalarNode)) or not _within(old[1], keys):
+            raise ValueError("the value is not a plain one that stands there")
+        return _spliced(text, old[1].start_mark.index, old[1].end_mark.index, value)
     if keys.flow_style:
-        return _first_in(text, keys, _flow(path, value))
+        return _first_in(text, keys, f"{key}: {value}")
     first = keys.value[0][0].start_mark
-    indent = " " * first.column
-    lines = _nested(path, value, indent)
-    return _spliced(text, first.index, first.index, f"{end.join(lines).removeprefix(indent)}{end}{indent}")
+    return _spliced(text, first.index, first.index, f"{key}: {value}{end}{' ' * first.column}")
 
 
-def _nested(path: tuple[str, ...], value: str, indent: str) -> list[str]:
-    """The lines of a value below its keys; two keys deep in braces."""
-    if len(path) == 1:
-        return [f"{indent}{path[0]}: {value}"]
-    if len(path) == 2 and indent:
-        return [f"{indent}{path[0]}: {{{path[1]}: {value}}}"]
-    return [f"{indent}{path[0]}:", *_nested(path[1:], value, indent + _INDENT)]
-
-
-def _flow(path: tuple[str, ...], value: str) -> str:
-    return f"{path[0]}: {value if len(path) == 1 else '{' + _flow(path[1:], value) + '}'}"
+def _dumped(value: Json) -> str:
+    """A value as it is written on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
 
 
 def _appended(text: str, section: str, end: str) -> str:
@@ -115,6 +113,14 @@ def _pair(node: Any, key: str) -> tuple[Any, Any] | None:
     return next(((name, value) for name, value in node.value if name.value == key), None)
 
 
+def _value(node: Any, key: str) -> Any:
+    """The node of a key's value. Raises: ValueError if there is none."""
+    found = _pair(node, key)
+    if found is None:
+        raise ValueError(f"no {key}")
+    return found[1]
+
+
 def _within(inner: Any, outer: Any) -> bool:
     """Whether a node stands within another; the value of an alias stands where its anchor is."""
     return bool(outer.start_mark.index <= inner.start_mark.index <= inner.end_mark.index <= outer.end_mark.index)
@@ -124,11 +130,17 @@ def _spliced(text: str, start: int, end: int, piece: str) -> str:
     return text[:start] + piece + text[end:]
 
 
-def _merged(value: Any, changes: Mapping[str, Json]) -> Any:
-    merged = dict(value or {})
-    for key, change in changes.items():
-        merged[key] = _merged(merged.get(key), change) if isinstance(change, Mapping) else change
-    return merged
+def _merged(value: Any, changes: Changes) -> Any:
+    return {
+        **value,
+        **{section: _with_keys(value.get(section) or {}, keys) for section, keys in changes.items()},
+    }
+
+
+def _with_keys(value: Any, keys: Mapping[str, Json]) -> Any:
+    """A section with these keys in it; of a mapping that it has, those of the change."""
+    changed = {key: {**(value.get(key) or {}), **new} if isinstance(new, Mapping) else new for key, new in keys.items()}
+    return {**value, **changed}
 
 
 def _unchangeable(changes: Changes, where: str) -> UsageError:

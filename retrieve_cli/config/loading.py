@@ -123,6 +123,8 @@ def _overlay(
             sections[name] = {**sections[name], **_plugins(named, where)}
             continue
         named = _renamed(name, named, say)
+        if name == "search" and "mode" in named and "retrievers" not in named:
+            named = {**named, "retrievers": []}  # a mode that is given later says more than retrievers before it
         sections[name] = _section(sections[name], named, f"{name}.", where, folder)
     return replace(settings, **sections)
 
@@ -212,38 +214,23 @@ def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, floa
 
 
 def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:
-    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`."""
+    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`, whose entries win."""
     if section != "fusion":
         return keys
-    found: dict[str, Json] = {}
-    for key, value in keys.items():
-        name = str(key).removesuffix(_WEIGHT)
-        if name == key or name not in retriever_names():
-            found[key] = value
-            continue
+    weights = {
+        name: (key, value)
+        for key, value in keys.items()
+        if (name := str(key).removesuffix(_WEIGHT)) != key and name in retriever_names()
+    }
+    if not weights:
+        return keys
+    for name, (key, value) in weights.items():
         say(f"note: {section}.{key} is now {section}.weights: {{{name}: {value}}}")
-        weights = found.get("weights", {})
-        found["weights"] = {**weights, name: value} if isinstance(weights, dict) else weights
-    return found
-
-
-def with_old_names(text: str, changes: Mapping[str, Mapping[str, Json]], *, where: str) -> dict[str, dict[str, Json]]:
-    """Return changes of a configuration file under the names that its text has for the same keys.
-
-    Raises:
-        UsageError: the text is not a configuration.
-    """
-    found = {section: dict(keys) for section, keys in changes.items()}
-    written = read_yaml(text, where)
-    old = (written.get("fusion") if isinstance(written, dict) else None) or {}
-    weights = found.get("fusion", {}).get("weights", {})
-    renamed = {name: f"{name}{_WEIGHT}" for name in weights if f"{name}{_WEIGHT}" in old}
-    if renamed:
-        rest = {name: weight for name, weight in weights.items() if name not in renamed}
-        fusion = {key: value for key, value in found["fusion"].items() if key != "weights"}
-        fusion |= {renamed[name]: weights[name] for name in renamed}
-        found["fusion"] = {**fusion, **({"weights": rest} if rest else {})}
-    return found
+    old = {name: value for name, (_, value) in weights.items()}
+    new = keys.get("weights", {})
+    others = {key: value for key, value in keys.items() if key not in {each for each, _ in weights.values()}}
+    # `eval --tune --write` puts the new key beside old ones, and what it writes has to count.
+    return {**others, "weights": {**old, **new} if isinstance(new, dict) else new}
 
 
 def _plugins(value: Mapping[str, Json], where: str) -> dict[str, Mapping[str, Json]]:

@@ -43,7 +43,8 @@ def _configuration(file: Path | None) -> tuple[Settings, Check]:
         return Settings(), Check("config", "fail", f"{error.message}; the rest is checked by the defaults", error.hint)
     except Exception as error:  # noqa: BLE001  whatever is wrong with it, the other checks go on
         return Settings(), _broken("config", error)
-    return settings, Check("config", "ok", f"{shown} is understood" if shown else "the defaults: no loading.yaml here")
+    none = f"the defaults: no {loading.DEFAULT_FILE} here"
+    return settings, Check("config", "ok", f"{shown} is understood" if shown else none)
 
 
 def _look(subject: Subject, name: str) -> Check:

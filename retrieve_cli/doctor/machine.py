@@ -25,7 +25,9 @@ _NO_CACHE = Path(os.devnull)
 def model(subject: Subject) -> Check:
     """Whether the encoder of the live index is here in the right revision, and the one that a sync would take."""
     settings = _looking_only(subject.settings)
-    if subject.manifest is None:
+    if subject.manifest is None or subject.manifest.recipe.encoder is None:
+        if not settings.dense.enabled:
+            return Check("model", "ok", "none is needed: the index has no vectors (dense.enabled: false)")
         try:
             card = encoders.encoder_to_build(settings).card
         except Unavailable as error:
@@ -38,6 +40,8 @@ def model(subject: Subject) -> Check:
     except IndexCorrupt as error:
         return Check("model", "fail", error.message, subject.sync() or subject.build() or subject.build_from())
     message = f"{card.name} at revision {card.revision[:12]}, as the index was built with"
+    if not settings.dense.enabled:
+        return Check("model", "ok", f"{message}; sync takes none (dense.enabled: false)")
     try:
         encoders.encoder_to_build(settings)
     except Unavailable as error:
@@ -60,6 +64,8 @@ def _missing(subject: Subject, error: Unavailable) -> Check:
 
 def gpu(subject: Subject) -> Check:
     """Whether a GPU would encode passages, and why not."""
+    if not subject.settings.dense.enabled:
+        return Check("gpu", "ok", "none is needed: nothing is encoded (dense.enabled: false)")
     try:
         return Check("gpu", "ok", encoders.device(subject.settings))
     except Unavailable as error:
@@ -104,12 +110,13 @@ def _always(_: Subject) -> bool:
 
 
 def _onnx(subject: Subject) -> bool:
-    return subject.settings.encoder.kind in ("auto", "onnx")
+    return subject.settings.dense.enabled and subject.settings.encoder.kind in ("auto", "onnx")
 
 
 def _torch(subject: Subject) -> bool:
     chosen = subject.settings.encoder
-    return chosen.kind == "torch" or (chosen.kind == "auto" and chosen.device == "cuda")
+    asked_for = chosen.kind == "torch" or (chosen.kind == "auto" and chosen.device == "cuda")
+    return subject.settings.dense.enabled and asked_for
 
 
 def _model_servers(subject: Subject) -> bool:

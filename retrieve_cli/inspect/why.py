@@ -21,7 +21,7 @@ from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
 from retrieve_cli.search.ranker import Ranked
 from retrieve_cli.search.relaxation import answered
-from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.search.searcher import Searcher, replace_retrievers
 
 if TYPE_CHECKING:
     from retrieve_cli.stages.pipeline import Step
@@ -40,7 +40,7 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
     except UsageError as error:
         return {"id": name, "in_index": False, "verdict": f"{error.message}: {error.hint}"}, ()
     searcher = searcher.under(override(searcher.settings, {"search": {"deadline_ms": None}}, where="why"))
-    options = searcher.options(unit=at.unit)
+    options = replace_retrievers(searcher.options(unit=at.unit), request.retrievers)
     (answer,) = searcher.answer([request], options)
     question = answer.question
     query = answered(question, answer.attempts)

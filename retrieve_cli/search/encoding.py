@@ -106,14 +106,22 @@ class QueryForms:
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         encoder = self._models.hurried(self._deadline.left)
-        limit = encoder.card.max_tokens
-        # A token has a character at least, so that most queries need not be counted.
-        if any(len(text) > limit and encoder.tokenizer.count(text) > limit for text in texts):
+        before = encoder.truncated
+        vectors = encoder.encode_queries(texts)
+        # Others may encode meanwhile: that the encoder cut something says nothing yet of these texts.
+        if encoder.truncated > before and any(_too_long(text, encoder) for text in texts):
+            limit = encoder.card.max_tokens
             self._say(f"the dense leg reads the first {limit} tokens of a query; this one is longer")
-        return encoder.encode_queries(texts)
+        return vectors
 
     def _terms(self, texts: Sequence[str]) -> list[TermWeights]:
         return self._models.sparse.encode_queries(texts)
+
+
+def _too_long(text: str, encoder: Encoder) -> bool:
+    """Whether a query has more tokens than the encoder reads."""
+    tokenizer, card = encoder.tokenizer, encoder.card
+    return tokenizer.count(card.query_prefix + text) + tokenizer.special_tokens > card.max_tokens
 
 
 def _prose(text: str) -> str:

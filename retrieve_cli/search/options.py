@@ -49,7 +49,7 @@ class SearchOptions:
         chosen = {
             "k": (search.similarity_top_k if naive else None) or search.k,
             "mode": search.mode,
-            "retrievers": tuple(search.retrievers),
+            "retrievers": tuple(dict.fromkeys(search.retrievers)),
             "expand": settings.expansion.enabled,
             "route": settings.gating.enabled,
             "dependencies": settings.expansion.bundle,

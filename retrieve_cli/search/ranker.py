@@ -173,7 +173,8 @@ class Ranker:
         if options.dense_only:
             chosen: tuple[str, ...] = pipelines.similar_names(self.generation)[:1]
             if not chosen:
-                raise Unavailable("the naive engine needs vectors, and the index has none", hint="dense.enabled: true")
+                hint = "set dense.enabled: true and build again: retrieve build; or leave --engine out"
+                raise Unavailable("the naive engine needs vectors, and the index has none", hint=hint)
         else:
             chosen = registry.chosen(options.mode, options.retrievers, present)
         rerank = False if options.dense_only else options.rerank

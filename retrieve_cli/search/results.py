@@ -154,8 +154,10 @@ class ResultReader:
         """What counts the tokens of a budget."""
         from retrieve_cli.assemble.tokenizers import counter
 
-        tokenizer = self._settings.budget.tokenizer
-        return counter("encoder" if tokenizer is None else str(tokenizer), self._encoder)
+        named = str(self._settings.budget.tokenizer or "encoder")
+        if named == "encoder" and self._generation.manifest.recipe.encoder is None:
+            named = "words"
+        return counter(named, self._encoder)
 
     def _looked_at(self, result: Result, watched: Sequence[tuple[int, Watched]]) -> Result:
         """The result with what a look at its source says."""

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from retrieve_cli.encoders.splade.terms import Pruning
 from retrieve_cli.encoders.splade.torch_texts import _stretches
 from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 from retrieve_cli.errors import Exit, Unavailable, UsageError
+from retrieve_cli.retrievers.splade import RETRIEVER
 
 RunPython = Callable[..., str]
 
@@ -417,12 +419,14 @@ def test_texts_that_lose_their_end_are_counted(layouts: dict[str, Path], cache_d
 
 def test_card_says_what_decides_a_weight(encoder: SpladeEncoder, layouts: dict[str, Path], cache_dir: Path) -> None:
     card = encoder.card
-    assert (card["family"], card["kind"], card["vocabulary"]) == ("splade", "symmetric", len(tokenizer()))
+    assert (card["kind"], card["vocabulary"]) == ("symmetric", len(tokenizer()))
     assert (card["max_tokens"], card["pooling"], card["precision"]) == (LIMIT, "max", "float32")
     assert len(card["revision"]) == 40
     cards = [json.dumps(encoder_of(path, cache_dir).card) for path in layouts.values()]
     assert len(set(cards)) == len(cards)
     json.dumps(card)
+    building: Any = SimpleNamespace(sparse=encoder)
+    assert RETRIEVER.card(building) == {"family": "splade", **card}
 
 
 @pytest.mark.parametrize(

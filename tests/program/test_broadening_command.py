@@ -28,9 +28,9 @@ def texts_asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     asked: list[list[str]] = []
     rank = Ranker.rank
 
-    def listening(self: Ranker, queries: Any, **how: Any) -> Any:
+    def listening(self: Ranker, queries: Any, *how: Any) -> Any:
         asked.append([query.text for query in queries])
-        return rank(self, queries, **how)
+        return rank(self, queries, *how)
 
     monkeypatch.setattr(Ranker, "rank", listening)
     return asked

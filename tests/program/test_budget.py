@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.assemble.tokenizers import Counter, counter
-from retrieve_cli.contracts import Encoder, Hit, Result, Spent
+from retrieve_cli.contracts import Encoder, Hit
 from retrieve_cli.encoders.hashed import HashedEncoder, WordTokenizer
 from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
 from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.search.answer import Result, Spent
 from retrieve_cli.search.budget import spend
 from retrieve_cli.search.context import in_context
 from retrieve_cli.storage.tables import Table, TableWriter

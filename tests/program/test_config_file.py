@@ -13,12 +13,31 @@ SHIPPED = (Path(__file__).parents[2] / "config.yaml").read_text("utf-8")
 
 
 def test_only_the_lines_of_the_values_change() -> None:
-    after = changed(SHIPPED, {"fusion": {"dense_weight": 0.7}, "bm25": {"k1": 0.9}}, where="config.yaml")
+    changes = {"fusion": {"rrf_k": 70, "weights": {"dense": 0.7, "bm25": 0.3}}, "bm25": {"k1": 0.9}}
+    after = changed(SHIPPED, changes, where="config.yaml")
     differing = [(a, b) for a, b in zip(SHIPPED.split("\n"), after.split("\n"), strict=True) if a != b]
-    assert [(a.strip()[:4], b.replace("0.9", "1.2").replace("0.7", "0.65") == a) for a, b in differing] == [
-        ("k1: ", True),
-        ("dens", True),
-    ]
+    assert [(a.strip()[:4], _undone(b) == a) for a, b in differing] == [("k1: ", True), ("rrf_", True), ("weig", True)]
+
+
+def _undone(line: str) -> str:
+    """A line of the shipped file as it was before the change."""
+    return line.replace("0.9", "1.2").replace("70", "60").replace("{bm25: 0.3, dense: 0.7}", "{}")
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        ("", {"dense": 0.7, "bm25": 0.3}),
+        ("fusion: {method: weighted}\n", {"dense": 0.7, "bm25": 0.3}),
+        ("fusion:\n  weights: {}\n", {"dense": 0.7, "bm25": 0.3}),
+        ("fusion:\n  weights: {toy: 1, dense: 0.5}  # mine\n", {"toy": 1, "dense": 0.7, "bm25": 0.3}),
+        ("fusion:\n  weights:\n    dense: 0.5  # mine\n    # ours\n", {"dense": 0.7, "bm25": 0.3}),
+    ],
+)
+def test_of_a_mapping_the_keys_that_change_are_changed_and_no_others(text: str, weights: dict[str, float]) -> None:
+    after = changed(text, {"fusion": {"weights": {"dense": 0.7, "bm25": 0.3}}}, where="f")
+    assert yaml.safe_load(after)["fusion"]["weights"] == weights
+    assert after.count("#") == text.count("#")
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from samples import pieces
 
 from retrieve_cli.chunking.section import SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
-from retrieve_cli.contracts import Chunker, Hit, Record, Result, Source
+from retrieve_cli.contracts import Chunker, Hit, Record, Source
 from retrieve_cli.encoders.hashed import WordTokenizer
 from retrieve_cli.ingest.generation_writer import GenerationWriter
+from retrieve_cli.search.answer import Result
 from retrieve_cli.search.context import in_context, joined, of_table
 from retrieve_cli.sources.docs_folder import FolderSource
 from retrieve_cli.storage import pickles

@@ -100,13 +100,13 @@ def test_a_deadline_that_is_no_time_is_refused(index: Path, retrieve: Program, v
 def test_what_goes_is_the_beginning_of_the_order_and_no_more_than_needed(costs: list[float], ms: float) -> None:
     known = Costs(Path("/nonexistent/costs.json"))
     for step, seconds in zip(ORDER, costs, strict=True):
-        known.saw(step, 0.0, 1)
-        known.saw(step, seconds, 1)
+        known.record(step, 0.0, 1)
+        known.record(step, seconds, 1)
     for step in ("search", "results"):
-        known.saw(step, 0.0, 1)
-        known.saw(step, 0.0, 1)
+        known.record(step, 0.0, 1)
+        known.record(step, 0.0, 1)
     deadline = Deadline(ms, queries=1, spent=0.0, costs=known)
-    gone = list(deadline.left_out(ORDER, needed=[]))
+    gone = list(deadline.skipped(ORDER, needed=[]))
     assert gone == ORDER[: len(gone)]
     kept = sum(costs[len(gone) :])
     before = sum(costs[len(gone) - 1 :])
@@ -117,9 +117,9 @@ def test_what_goes_is_the_beginning_of_the_order_and_no_more_than_needed(costs: 
 @given(st.lists(st.floats(0.0, 10.0), min_size=1, max_size=8))
 def test_an_expectation_is_never_below_the_last_that_was_seen(seconds: list[float]) -> None:
     costs = Costs(Path("/nonexistent/costs.json"))
-    costs.saw("dense", 0.1, 1)
+    costs.record("dense", 0.1, 1)
     for each in seconds:
-        costs.saw("dense", each, 1)
+        costs.record("dense", each, 1)
         assert costs.expected("dense", 1) >= each or np.isclose(costs.expected("dense", 1), each)
 
 

@@ -211,12 +211,19 @@ def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, re
     assert beyond["fused"]["rank"] is None
 
 
-def test_tuning_says_that_it_leaves_out_what_edges_bring_in(tools: Path, tmp_path: Path, retrieve: Program) -> None:
+def test_tuning_takes_in_what_edges_bring_in(
+    tools: Path, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gold = tmp_path / "gold.jsonl"
-    topics = [
-        {"query": f"paints wall number {at % 8}", "relevant": [f"other{at % 8}"], "id": str(at)} for at in range(40)
-    ]
+    texts = ("cluster single-cell data", "clusters single-cell", "single-cell clusters of data", "data of cells")
+    topics = [{"query": texts[at % 4], "relevant": ["loader", "batch"], "id": str(at)} for at in range(12)]
     gold.write_text("".join(json.dumps(topic) + "\n" for topic in topics))
-    assert "without what edges bring in" in retrieve("eval", "--gold", gold, "--tune").out
-    Path("config.yaml").write_text("expansion: {enabled: false}\n")
-    assert "without what edges" not in retrieve("eval", "--gold", gold, "--tune").out
+    values = []
+    for enabled in ("true", "false"):
+        monkeypatch.setenv("RETRIEVE_EXPANSION__ENABLED", enabled)
+        done = retrieve("eval", "--gold", gold, "--tune", "--json")
+        assert done.code == 0, done.err
+        assert done.json["tuning"]["of"] == "the whole pipeline, without reranking"
+        values.append(done.json["tuning"]["value"])
+        assert values[-1] == pytest.approx(done.json["metrics"]["nDCG@10"])
+    assert values[0] > values[1]

@@ -272,6 +272,6 @@ def test_a_damaged_table_is_named(real: Path, retrieve: Program) -> None:
 
 def test_the_score_of_a_record_is_that_of_its_best_window(real: Path) -> None:
     searcher = Searcher(Store(real), Settings())
-    found = searcher.rank([Query("segment lungs in CT")], k=5, mode="hybrid").rankings[0].hits
+    found = searcher.rank([Query("segment lungs in CT")], searcher.options(k=5)).rankings[0].hits
     assert all(hit.reranked is not None and -1 <= hit.reranked.score <= 1 for hit in found)
     assert found[0].id.startswith("lungs")

@@ -64,8 +64,8 @@ def test_a_run_keeps_the_configuration_that_decided_it_flags_included(
     assert configuration["fusion"]["method"] == "rrf"
     assert (configuration["search"]["k"], configuration["search"]["mode"]) == (3, "bm25")
     assert configuration["budget"]["max_tokens"] == 77
-    sections = {"search", "fusion", "splade", "rerank", "gating", "diversity", "broadening", "context", "budget"}
-    assert set(configuration) == sections
+    stages = {"search", "fusion", "rerank", "expansion", "gating", "diversity", "broadening", "context", "budget"}
+    assert set(configuration) == {*stages, "bm25", "dense", "splade"}
 
 
 def test_a_run_keeps_what_a_budget_cut_and_each_attempt(

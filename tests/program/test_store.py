@@ -46,7 +46,7 @@ def test_a_reader_keeps_its_generation_while_another_is_published(
     searcher = Searcher(Store(index), Settings())
     write_catalog(catalog, TOOLS[:2])
     assert retrieve("build", "--catalog", catalog).code == 0
-    [answer] = searcher.answer([Request("brain")], k=5, mode="bm25")
+    [answer] = searcher.answer([Request("brain")], searcher.options(k=5, mode="bm25"))
     assert {result.record["id"] for result in answer.results} == {"brain", "align"}
 
 
