@@ -1,1 +1,1 @@
-"""First-stage retrievers, one file each: how an index is written, opened and searched."""
+"""First-stage retrievers, one value each: bm25, dense, splade, and the index files that they write and search."""

@@ -14,7 +14,7 @@ import numpy as np
 from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.bm25 import Postings, TermIndex, stored_columns, vocabulary_of
+from retrieve_cli.retrievers.impacts import Postings, TermIndex, stored_columns, vocabulary_of
 from retrieve_cli.storage import pickles
 
 if TYPE_CHECKING:

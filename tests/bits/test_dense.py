@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, Ranking
-from retrieve_cli.retrievers import dense
-from retrieve_cli.retrievers.dense import FlatIndex, Parameters
+from retrieve_cli.retrievers import vector_index as dense
+from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters
 from retrieve_cli.stages.diversity import Mmr
 from retrieve_cli.stages.fusion import weighted_sum
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from retrieve_cli.contracts import Field
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.storage import pickles
 
@@ -256,7 +256,7 @@ def test_the_rank_bm25_backend_equals_the_okapi_variant(
     np.testing.assert_allclose(
         rank.score(query, groups, starts=starts), impacts.score(query, groups, starts=starts), rtol=1e-4, atol=1e-4
     )
-    # Where the mean idf, a share of which replaces negative ones, is 0 but for rounding, so is every score, and its sign
+    # If the mean idf, a share of which replaces negative ones, is 0 but for rounding, so is every score, and its sign
     # follows from the order of the sum.
     assume(not any(0 < np.abs(every_score(index, query)).max() < 1e-9 for index in (rank, impacts)))
     (theirs,), (ours,) = rank.search([query], depth=20), impacts.search([query], depth=20)

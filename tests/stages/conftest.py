@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrieve_cli.contracts import Unit
-from retrieve_cli.retrievers.dense import FlatIndex
+from retrieve_cli.retrievers.vector_index import FlatIndex
 from retrieve_cli.stages.retrieve import IndexRetrieval, Layout
 
 

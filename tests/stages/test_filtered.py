@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from retrieve_cli.contracts import Field, Hit, Query, Ranking, Unit
 from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.rerank import Rerank

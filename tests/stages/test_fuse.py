@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from retrieve_cli.contracts import Field, Query, Ranking
 from retrieve_cli.experiments.memory import RememberedRetrieval, RetrievalMemory
 from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.bm25 import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
 from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieval, Retrieve

@@ -11,7 +11,7 @@ import pytest
 
 from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.encoders.hashed import HashedEncoder
-from retrieve_cli.retrievers.dense import FlatIndex
+from retrieve_cli.retrievers.vector_index import FlatIndex
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.gate import Gate

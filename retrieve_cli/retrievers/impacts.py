@@ -1,0 +1,259 @@
+"""BM25 as one inverted index of impacts.
+
+Every (term, row) score that a query could ever add up is computed when the index is built (the eager scoring of
+BM25S, Lù 2024, https://arxiv.org/abs/2407.03618) and stored by term in compressed sparse columns. A query then sums a
+few slices of a memory-mapped file. Field weights multiply term frequencies before saturation (BM25F in its simple
+form: Robertson, Zaragoza, Taylor 2004), so a weight of 2 equals writing the field twice.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from retrieve_cli.contracts import Field, Json, Unit
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.retrievers.selection import ScoringIndex
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.postings import PostingsWriter, PostingTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows, Vectors
+
+    Floats = NDArray[np.float64]
+
+Variant = Literal["lucene", "robertson", "atire", "okapi"]
+
+
+# ------------------------------------------------------------------------------------------------- formulas
+
+
+def idf(variant: Variant, documents: int, frequencies: Floats) -> Floats:
+    """Inverse document frequency of terms that occur in `frequencies` of `documents` rows, (v,) float64.
+
+    lucene: ln(1 + (N - n + 0.5) / (n + 0.5)); robertson: the same without the 1, floored at 0; atire: ln(N / n);
+    okapi: robertson unfloored, where negatives become a quarter of the mean (rank_bm25's BM25Okapi).
+    """
+    odds = (documents - frequencies + 0.5) / (frequencies + 0.5)
+    if variant == "lucene":
+        return np.log1p(odds)
+    if variant == "atire":
+        return np.log(documents / frequencies)
+    weights: Floats = np.log(odds)
+    if variant == "robertson":
+        return np.maximum(weights, 0.0)
+    if weights.size:
+        weights[weights < 0] = 0.25 * weights.mean()
+    return weights
+
+
+def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: float, mean_length: float) -> Floats:
+    """How much an occurrence count weighs in a row of that length: tf / (tf + k1 (1 - b + b length / mean)).
+
+    atire and okapi multiply by k1 + 1, lucene and robertson leave out that constant.
+    """
+    share = tf / (tf + k1 * (1.0 - b + b * lengths / mean_length))
+    return share * (k1 + 1.0) if variant in ("atire", "okapi") else share
+
+
+# ------------------------------------------------------------------------------------------------- postings
+
+
+class Postings:
+    """Weighted term frequencies of rows, gathered one row at a time, and what BM25 needs to know of them.
+
+    A row is analysed anew (`add`) or taken over from the file of an older index (`keep`).
+    """
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self._old: Mapping[str, Json] = _NONE
+        self._vocabulary: dict[str, int] = {}
+        self._rows = PostingsWriter("f")
+        self._lengths = array("d")
+
+    def reuse(self, stored: Mapping[str, Json]) -> None:
+        """Takes what a writer of this module stored as the older index, whose analyzer was the same."""
+        self._old = stored
+
+    def keep(self, row: int) -> None:
+        """Appends a row of the older index."""
+        self._rows.keep(row)
+
+    def add(self, fields: Iterable[Field]) -> None:
+        """Appends a row made of weighted fields; a field of weight 0 is left out."""
+        counts: Counter[str] = Counter()
+        for piece in fields:
+            if piece.weight > 0:
+                for term, count in Counter(self._analyzer.terms(piece.text)).items():
+                    counts[term] += count * piece.weight  # type: ignore[assignment]  # weights may be fractions
+        numbers = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in counts]
+        self._rows.add(numbers, counts.values())
+        self._lengths.append(sum(counts.values()))
+
+    def columns(self) -> dict[str, Json]:
+        """By term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n).
+
+        The same rows give the same columns, whichever of them were kept.
+        """
+        old = PostingTable.stored(self._old["starts"], self._old["rows"], self._old["frequencies"])
+        kept, added = self._rows.kept(old, len(self._old["lengths"])), self._rows.added()
+        old_words = vocabulary_of(self._old)
+        used = [old_words[term] for term in np.unique(kept.terms)]
+        vocabulary = sorted({*self._vocabulary, *used})
+        position = {term: at for at, term in enumerate(vocabulary)}
+        merged = self._rows.merge(
+            replace(kept, terms=_places(old_words, position)[kept.terms]),
+            replace(added, terms=_places(self._vocabulary, position)[added.terms]),
+        )
+        return {
+            "vocabulary": vocabulary,
+            "starts": merged.starts(len(vocabulary)),
+            "rows": merged.rows,
+            "frequencies": merged.values,
+            "lengths": self._rows.by_row(self._old["lengths"], np.array(self._lengths)),
+        }
+
+
+_NONE: Mapping[str, Json] = {
+    "terms": np.empty(0, np.uint8),
+    "term_ends": np.zeros(1, np.int64),
+    "starts": np.zeros(1, np.int64),
+    "rows": np.empty(0, np.int32),
+    "frequencies": np.empty(0, np.float32),
+    "lengths": np.empty(0, np.float64),
+}
+"""An index of no rows."""
+
+
+def _places(terms: Iterable[str], position: Mapping[str, int]) -> Rows:
+    """Where each term stands in the vocabulary; 0 for those that are no longer in it, which nothing refers to."""
+    return np.array([position.get(term, 0) for term in terms], np.int64)
+
+
+def stored_columns(columns: Mapping[str, Json]) -> dict[str, Json]:
+    """The columns as files keep them: the vocabulary as one stretch of UTF-8 and where each term ends."""
+    words = [term.encode() for term in columns["vocabulary"]]
+    return {
+        "length": len(columns["lengths"]),
+        "terms": np.frombuffer(b"".join(words), np.uint8),
+        "term_ends": np.cumsum([0, *map(len, words)], dtype=np.int64),
+        **{name: columns[name] for name in ("starts", "rows", "frequencies", "lengths")},
+    }
+
+
+def vocabulary_of(stored: Mapping[str, Json]) -> list[str]:
+    """The terms of stored columns, in order."""
+    text, ends = stored["terms"].tobytes(), stored["term_ends"].tolist()
+    return [text[start:end].decode() for start, end in pairwise(ends)]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Which BM25: its variant and parameters. Part of the recipe."""
+
+    variant: Variant = "lucene"
+    k1: float = 1.2
+    b: float = 0.75
+
+
+def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
+    """The score that each posting adds to its row, (p,) float32."""
+    lengths: Floats = columns["lengths"]
+    counts = np.diff(columns["starts"])
+    weights = idf(formula.variant, len(lengths), counts.astype(np.float64))
+    mean = float(lengths.mean()) if lengths.size else 1.0
+    tf = columns["frequencies"].astype(np.float64)
+    shares = saturation(
+        formula.variant, tf, lengths[columns["rows"]], k1=formula.k1, b=formula.b, mean_length=mean or 1.0
+    )
+    return (np.repeat(weights, counts) * shares).astype(np.float32)
+
+
+class Bm25Writer(Postings):
+    """Fills and writes `bm25.pkl`: rows of weighted fields in, impacts out."""
+
+    def __init__(self, *, analyzer: Analyzer, unit: Unit, formula: Formula) -> None:
+        super().__init__(analyzer)
+        self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
+        self._formula = formula
+
+    def stored(self) -> dict[str, Json]:
+        """What the file holds: the impacts of all rows, and what they were computed from."""
+        columns = self.columns()
+        return {**self._head, **stored_columns(columns), "impacts": impacts(columns, self._formula)}
+
+    def write(self, path: Path) -> int:
+        """Writes it; returns the number of rows."""
+        stored = self.stored()
+        pickles.dump(stored, path)
+        return len(stored["lengths"])
+
+
+# ---------------------------------------------------------------------------------------------------- index
+
+
+class TermIndex(ScoringIndex[str]):
+    """What every engine of BM25 is besides: its queries are texts, which it reads in its own way."""
+
+    analyzer: Analyzer
+
+
+class Bm25Index(TermIndex):
+    """`bm25.pkl`, opened: sums the impacts of a query's terms over the rows that have them."""
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `Bm25Writer` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+        self._stored = stored
+        try:
+            self.unit: Unit = stored["unit"]
+            self._length: int = stored["length"]
+            self._terms: bytes = stored["terms"].tobytes()
+            self._term_ends: Rows = stored["term_ends"]
+            self._starts: Rows = stored["starts"]
+            self._rows: NDArray[np.int32] = stored["rows"]
+            self._impacts: Vectors = stored["impacts"]
+            card = stored["analyzer"]
+            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            complete = len(self._rows) == len(self._impacts) == self._starts[-1]
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
+        if not complete or len(self._starts) != len(self._term_ends):
+            raise IndexCorrupt("the arrays of bm25.pkl do not fit each other", hint="retrieve inspect verify")
+
+    def reweighted(self, formula: Formula) -> Bm25Index:
+        """The index that a build with another formula would give; in memory, and nothing is read again."""
+        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)})
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _scores(self, query: str) -> Vectors:
+        scores = np.zeros(self._length, np.float32)
+        for term, count in Counter(self.analyzer.terms(query)).items():
+            column = self._column(term)
+            if column is not None:
+                # A row occurs once in a column, so that this addition never meets a row twice.
+                scores[self._rows[column]] += self._impacts[column] * np.float32(count)
+        return scores
+
+    def _column(self, term: str) -> slice | None:
+        """Where the postings of a term lie: binary search in the sorted, concatenated vocabulary."""
+        wanted, low, high = term.encode(), 0, len(self._term_ends) - 1
+        while low < high:
+            middle = (low + high) // 2
+            found = self._terms[self._term_ends[middle] : self._term_ends[middle + 1]]
+            if found == wanted:
+                return slice(int(self._starts[middle]), int(self._starts[middle + 1]))
+            low, high = (middle + 1, high) if found < wanted else (low, middle)
+        return None
