@@ -7,6 +7,7 @@ nothing is given back unless it says what was there before with the changes, and
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import yaml
@@ -29,7 +30,7 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
         wanted = _merged(yaml.safe_load(text) or {}, changes)
         for section, keys in changes.items():
             for key, value in keys.items():
-                text = _with(text, section, key, yaml.safe_dump(value).removesuffix("...\n").strip())
+                text = _with(text, section, key, value)
         same = yaml.safe_load(text) == wanted
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise _unchangeable(changes, where) from error
@@ -38,10 +39,11 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
     return text
 
 
-def _with(text: str, section: str, key: str, value: str) -> str:
-    """The text with one value replaced, or added where it was not."""
+def _with(text: str, section: str, key: str, new: Json) -> str:
+    """The text with one value replaced, or added if it was not there; of a mapping, the values that it names."""
     end = "\r\n" if "\r\n" in text else "\n"
     root: Any = yaml.compose(text, yaml.SafeLoader)
+    value = _spelled(new)
     if root is None:
         return _appended(text, f"{section}:{end}{_INDENT}{key}: {value}{end}", end)
     found = _pair(root, section)
@@ -55,6 +57,19 @@ def _with(text: str, section: str, key: str, value: str) -> str:
         place = len(text) if line < 0 else line  # behind a comment that stands there
         return _spliced(text, place, place, f"{end}{_INDENT}{key}: {value}")
     old = _pair(keys, key)
+    if old is not None and isinstance(new, Mapping) and _fillable(old[1], keys):
+        for inner, each in new.items():
+            node: Any = yaml.compose(text, yaml.SafeLoader)
+            for name in (section, key):
+                _, node = _pair(node, name) or (None, None)
+            text = _entered(text, node, inner, _spelled(each), end)
+        return text
+    return _entered(text, keys, key, value, end)
+
+
+def _entered(text: str, keys: Any, key: str, value: str, end: str) -> str:
+    """The text with an entry of a mapping replaced, or added."""
+    old = _pair(keys, key)
     if old is not None:
         if not isinstance(old[1], yaml.ScalarNode) or not _within(old[1], keys):
             raise ValueError("the value is not a plain one that stands there")
@@ -63,6 +78,11 @@ def _with(text: str, section: str, key: str, value: str) -> str:
         return _first_in(text, keys, f"{key}: {value}")
     first = keys.value[0][0].start_mark
     return _spliced(text, first.index, first.index, f"{key}: {value}{end}{' ' * first.column}")
+
+
+def _fillable(node: Any, outer: Any) -> bool:
+    """Whether a node is a mapping with entries that stands there."""
+    return isinstance(node, yaml.MappingNode) and bool(node.value) and _within(node, outer)
 
 
 def _appended(text: str, section: str, end: str) -> str:
@@ -94,8 +114,19 @@ def _spliced(text: str, start: int, end: int, piece: str) -> str:
     return text[:start] + piece + text[end:]
 
 
-def _merged(value: Any, changes: Changes) -> Any:
-    return {**value, **{section: {**(value.get(section) or {}), **keys} for section, keys in changes.items()}}
+def _spelled(value: Json) -> str:
+    """A value on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=inf).removesuffix("...\n").strip()
+
+
+def _merged(value: Any, changes: Mapping[str, Json]) -> Any:
+    """A mapping with changes, those within mappings of it included."""
+    return {
+        **value,
+        **{
+            key: _merged(value.get(key) or {}, new) if isinstance(new, Mapping) else new for key, new in changes.items()
+        },
+    }
 
 
 def _unchangeable(changes: Changes, where: str) -> UsageError:

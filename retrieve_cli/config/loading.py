@@ -212,18 +212,21 @@ def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, floa
 
 
 def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:
-    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`."""
+    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`, which comes first."""
     if section != "fusion":
         return keys
     found: dict[str, Json] = {}
+    old: dict[str, Json] = {}
     for key, value in keys.items():
         name = str(key).removesuffix(_WEIGHT)
         if name == key or name not in retriever_names():
             found[key] = value
             continue
         say(f"note: {section}.{key} is now {section}.weights: {{{name}: {value}}}")
-        weights = found.get("weights", {})
-        found["weights"] = {**weights, name: value} if isinstance(weights, dict) else weights
+        old[name] = value
+    weights = found.get("weights", {})
+    if old and isinstance(weights, dict):
+        found["weights"] = {**old, **weights}
     return found
 
 
