@@ -58,13 +58,12 @@ ENCODE = """
 import json, sys, time
 from pathlib import Path
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Query
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 searcher = Searcher(Store(Path(sys.argv[1])), Settings())
-queries = [Query(text) for text in json.load(sys.stdin)]
+texts = json.load(sys.stdin)
 begun = time.perf_counter()
-searcher.encode(queries)
+searcher.ranker.models.encoder.encode_queries(texts)
 print(time.perf_counter() - begun)
 """
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from benchmarks.process import WORK
 from benchmarks.speed import line
-from retrieve_cli.contracts import Hit, Result
+from retrieve_cli.contracts import Hit
+from retrieve_cli.search.answer import Result
 from retrieve_cli.search.context import in_context
 from retrieve_cli.storage.tables import Table, TableWriter
 

@@ -98,7 +98,7 @@ def warm_query() -> bool:
     seconds, encode, search = [], [], []
     for text in [*texts[:20], *texts]:
         begun = time.perf_counter()
-        [answer] = searcher.answer([Request(text)], k=10, mode="hybrid")
+        [answer] = searcher.answer([Request(text)], searcher.options(k=10, mode="hybrid"))
         seconds.append(time.perf_counter() - begun)
         encode.append(answer.timings_ms["encode"])
         search.append(answer.timings_ms["search"])

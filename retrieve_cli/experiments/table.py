@@ -55,7 +55,6 @@ class Table:
         self._queries = queries_of(searcher, topics, [])
         self._options = replace(searcher.options(k=k), deadline_ms=None)
         self._looked_at = depth([measure])
-        self._first = min(k, self._looked_at + _BEYOND)
         self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
         self._known: dict[str, Floats] = {}
         configured = searcher.pipeline(self._options)
@@ -94,62 +93,52 @@ class Table:
 
     def values(self, choice: Choice) -> Floats:
         """Return the measure of each query, (n,)."""
-        return self._value(repr(choice.settings), lambda k: self._pipeline(choice, k))
+        return self._value(repr(choice.settings), lambda: self.pipeline(choice))
 
     def alone(self, name: str, formula: Formula) -> Floats:
         """Return the measure of each query if one retriever answers alone, (n,)."""
         options = replace(self._options, retrievers=(name,), rerank=False, expand=False)
-        searcher, formulas = self._varied(((name, formula),)), ((name, formula),)
 
-        def pipeline(k: int) -> Pipeline:
-            return self._remembering(self._asked_as_before(searcher).pipeline(replace(options, k=k)), formulas)
+        def pipeline() -> Pipeline:
+            return self._remembering(self._varied(((name, formula),)).pipeline(options), ((name, formula),))
 
         return self._value(repr((name, formula)), pipeline)
 
     def pipeline(self, choice: Choice) -> Pipeline:
         """Return the pipeline that answers under a choice, over what was found before."""
-        return self._pipeline(choice, self._options.k)
-
-    def _pipeline(self, choice: Choice, k: int) -> Pipeline:
-        """The same that passes on `k` hits."""
         settings = override(self._settings, choice.of_answers, where="--tune")
-        searcher = self._asked_as_before(self._varied(choice.formulas).under(settings))
-        rerank = None if choice.rerank is not None else False
-        return self._remembering(searcher.pipeline(replace(self._options, k=k, rerank=rerank)), choice.formulas)
-
-    def _asked_as_before(self, searcher: Searcher) -> Searcher:
-        """The searcher whose retrievers are asked as deep as for all `k` hits, however few of them are wanted."""
-        if searcher.settings.search.depth >= self._options.k:
-            return searcher
-        return searcher.under(override(searcher.settings, {"search": {"depth": self._options.k}}, where="--tune"))
+        searcher = self._varied(choice.formulas).under(settings)
+        options = self._options if choice.rerank is not None else replace(self._options, rerank=False)
+        return self._remembering(searcher.pipeline(options), choice.formulas)
 
     def run(self, choice: Choice) -> Run:
         """Return what is answered under a choice."""
-        return self._run(self.pipeline(choice)([Ranking(query) for query in self._queries]), self._options.k)
+        return self._run(self.pipeline(choice)([Ranking(query) for query in self._queries]))
 
-    def _run(self, rankings: Sequence[Ranking], k: int) -> dict[str, dict[str, float]]:
+    def _run(self, rankings: Sequence[Ranking]) -> dict[str, dict[str, float]]:
         return {
-            ranking.query.id: {self._record_id(hit.record): hit.score for hit in ranking.hits[:k]}
+            ranking.query.id: {self._record_id(hit.record): hit.score for hit in ranking.hits[: self._options.k]}
             for ranking in rankings
         }
 
-    def _looked_run(self, pipeline: Callable[[int], Pipeline]) -> Run:
+    def _measured(self, pipeline: Pipeline) -> Run:
         """As much of a run as the measure looks at; all of it of a query with equal scores that go beyond that."""
-        rankings = pipeline(self._first)([Ranking(query) for query in self._queries])
-        run = self._run(rankings, self._first)
-        tied = [Ranking(ranking.query) for ranking in rankings if self._tied(ranking)]
-        return run | self._run(pipeline(self._options.k)(tied), self._options.k) if tied else run
+        short = _passing_on(pipeline, self._looked_at + _BEYOND)
+        rankings = short([Ranking(query) for query in self._queries])
+        tied = [] if short == pipeline else [Ranking(each.query) for each in rankings if self._tied(each)]
+        return {**self._run(rankings), **(self._run(pipeline(tied)) if tied else {})}
 
     def _tied(self, ranking: Ranking) -> bool:
-        """Whether hits that are not there may equal one that the measure looks at, which has its own order of them."""
-        hits = ranking.hits[: self._first]
-        if len(hits) <= self._looked_at or self._first == self._options.k:
+        """Whether a hit that was not passed on may equal one that the measure looks at, which orders them its own way;
+        it keeps scores in single precision."""
+        hits = ranking.hits
+        if len(hits) < self._looked_at + _BEYOND:
             return False
         return bool(np.float32(hits[self._looked_at - 1].score) == np.float32(hits[-1].score))
 
-    def _value(self, key: str, pipeline: Callable[[int], Pipeline]) -> Floats:
+    def _value(self, key: str, pipeline: Callable[[], Pipeline]) -> Floats:
         if key not in self._known:
-            (by_query,) = self._scorer(self._looked_run(pipeline)).values()
+            (by_query,) = self._scorer(self._measured(pipeline())).values()
             self._known[key] = np.array([by_query[topic.id] for topic in self._topics], np.float64)
         return self._known[key]
 
@@ -187,3 +176,11 @@ class Table:
             if formula != built.get(name)
         }
         return searcher.under(self._settings, varied)
+
+
+def _passing_on(pipeline: Pipeline, count: int) -> Pipeline:
+    """The pipeline whose last stage passes on no more than so many hits, if it is one that says how many."""
+    *before, last = pipeline.stages
+    if not isinstance(last, Retrieve | Fuse | Rerank):
+        return pipeline
+    return Pipeline((*before, replace(last, keep=min(last.keep, count))))

@@ -1,4 +1,4 @@
-"""Tuning the reranker: settings recombined in memory are those of the pipeline, and every hit is read once."""
+"""Tuning the reranker: what is remembered answers as the pipeline does, and every hit is read once."""
 
 import json
 from collections import Counter
@@ -11,17 +11,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from retrieve_cli.experiments.recombination import Recombination
-from retrieve_cli.experiments.rereading import Together
+import yaml
 from samples import Program, write_catalog
 
-from retrieve_cli.assemble import variants
+from retrieve_cli.assemble import registry
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Hit, Query
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
-from retrieve_cli.experiments.choices import Choice, Reranking
+from retrieve_cli.experiments.choices import Choice, Formula, Reranking
+from retrieve_cli.experiments.evaluate import evaluate
+from retrieve_cli.experiments.memory import remembering
+from retrieve_cli.experiments.table import Table
 from retrieve_cli.experiments.tuning import _Search, tune
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
@@ -44,7 +46,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     texts = [generator.choice(WORDS, 400 if at % 20 == 0 else 9).tolist() for at in range(100)]
     path = write_catalog(
         folder / "c.jsonl",
-        [{"id": f"r{at:03}", "name": text[0], "description": " ".join(text)} for at, text in enumerate(texts)],
+        [
+            {"id": f"r{at:03}", "name": text[0], "description": " ".join(text), "group": text[1]}
+            for at, text in enumerate(texts)
+        ],
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
@@ -68,13 +73,19 @@ def searcher(world: World) -> Searcher:
     return Searcher(Store(world[0]), Settings())
 
 
+def answering(searcher: Searcher, settings: Settings, choice: Choice) -> Searcher:
+    """The searcher under a choice: its settings as a user would write them, and its formula of BM25."""
+    sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
+    card = searcher.generation.manifest.recipe.retrievers["bm25"]
+    bm25 = registry.retriever("bm25").varied(searcher.indexes["bm25"], card, dict(dict(choice.formulas)["bm25"]))
+    return searcher.under(override(settings, sections, where="test"), {"bm25": bm25})
+
+
 def measured(searcher: Searcher, settings: Settings, choice: Choice, topics: list[Topic], *, k: int) -> Any:
     """The measure by query of what the pipeline answers under these settings."""
-    sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
-    formula = variants.formula_of(searcher.generation, **choice.settings["bm25"])
-    under = searcher.under(override(settings, sections, where="test"), variants.reweighted(searcher.indexes, formula))
-    ranked = under.rank([Query(topic.text, topic.id) for topic in topics], k=k, mode="hybrid")
-    assert ranked.reranker
+    under = answering(searcher, settings, choice)
+    ranked = under.rank([Query(topic.text, topic.id) for topic in topics], under.options(k=k))
+    assert (ranked.reranker is None) == (choice.rerank is None)
     run = {
         each.query.id: {searcher.generation.record_id(hit.record): hit.score for hit in each.hits}
         for each in ranked.rankings
@@ -83,23 +94,33 @@ def measured(searcher: Searcher, settings: Settings, choice: Choice, topics: lis
     return [by_query[topic.id] for topic in topics]
 
 
+def chosen(method: Any, normalization: Any, bm25: float, rrf_k: float, depth: int, k1: float, b: float) -> Choice:
+    formula: Formula = (("k1", k1), ("b", b))
+    weights = (("bm25", bm25), ("dense", round(1.0 - bm25, 2)))
+    return Choice(method, normalization, weights, rrf_k, depth, (("bm25", formula),))
+
+
 CHOICES = [
-    Choice("weighted", "zscore", 0.65, 0.35, 60.0, 200, 1.2, 0.75, Reranking(50, 0.6)),
-    Choice("weighted", "zscore_candidates", 0.2, 0.8, 60.0, 20, 1.2, 0.75, Reranking(100, 0.4)),
-    Choice("weighted", "minmax", 0.8, 0.2, 60.0, 50, 0.6, 0.2, Reranking(20, 1.0)),
-    Choice("rrf", "zscore", 0.5, 0.5, 10.0, 15, 2.0, 0.9, Reranking(20, 0.2)),
-    Choice("weighted", "zscore", 0.35, 0.65, 60.0, 200, 1.2, 0.75, Reranking(5, 0.0)),
+    replace(chosen("weighted", "zscore", 0.35, 60.0, 200, 1.2, 0.75), rerank=Reranking(50, 0.6)),
+    replace(chosen("weighted", "zscore_candidates", 0.8, 60.0, 20, 1.2, 0.75), rerank=Reranking(100, 0.4)),
+    replace(chosen("weighted", "minmax", 0.2, 60.0, 50, 0.6, 0.2), rerank=Reranking(20, 1.0)),
+    replace(chosen("rrf", "zscore", 0.5, 10.0, 15, 2.0, 0.9), rerank=Reranking(20, 0.2)),
+    replace(chosen("weighted", "zscore", 0.65, 60.0, 200, 1.2, 0.75), rerank=Reranking(5, 0.0)),
 ]
-"""Some of which read more hits than the legs are asked for, or fewer than are handed on."""
+"""Some of which rerank more hits than the retrievers are asked for, or fewer than are passed on."""
+TAILS: list[dict[str, Any]] = [
+    {"diversity": {"mmr": 0.7, "per_source": 1}},
+    {"gating": {"enabled": True, "top_groups": 3, "global_candidates": 30, "min_results": 6}},
+    {"expansion": {"enabled": True, "seeds": 3}, "search": {"min_score": 0.2}},
+]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("k", "keys"), [(10, {}), (30, {}), (10, {"keep": 7}), (30, {"min_score": 0.55})])
-def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
+def test_what_is_remembered_is_worth_what_the_pipeline_answers(
     world: World, searcher: Searcher, k: int, keys: dict[str, float]
 ) -> None:
     settings = override(Settings(), {"rerank": keys}, where="test")
-    table = Recombination(searcher.under(settings), settings, world[1], MEASURE, k=k)
+    table = Table(searcher.under(settings), settings, world[1], MEASURE, k=k)
     seen = set()
     for choice in CHOICES:
         ours = table.values(choice)
@@ -108,7 +129,38 @@ def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
     assert len(seen) > 3
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("tail", TAILS, ids=["diversity", "gate", "expansion"])
+def test_stages_besides_the_reranker_are_measured_with_it(
+    world: World, searcher: Searcher, tail: dict[str, Any]
+) -> None:
+    settings = override(Settings(), tail, where="test")
+    under = searcher.under(settings)
+    table = Table(under, settings, world[1], MEASURE, k=10)
+    plain = Table(searcher, Settings(), world[1], MEASURE, k=10)
+    for choice in CHOICES:
+        assert table.values(choice) == pytest.approx(measured(under, settings, choice, world[1], k=10), abs=1e-9)
+    pipelines = {str(each.pipeline(CHOICES[0])) for each in (table, plain)}
+    assert len(pipelines) == 2
+
+
+def test_a_fusion_without_reranking_is_worth_what_it_is_where_none_runs(world: World, searcher: Searcher) -> None:
+    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+    assert table.now.rerank is not None
+    alone = override(Settings(), {"rerank": {"backend": "none"}}, where="test")
+    for choice in CHOICES:
+        assert str(table.pipeline(choice.fused)).endswith(")")
+        ours = table.values(choice.fused)
+        assert ours == pytest.approx(measured(searcher, alone, choice.fused, world[1], k=10), abs=1e-9)
+
+
+def test_a_reranked_choice_is_worth_what_an_evaluation_says(world: World, searcher: Searcher) -> None:
+    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+    for choice in (table.now, CHOICES[2]):
+        found = evaluate(answering(searcher, Settings(), choice), world[1], [MEASURE])
+        assert found.pipeline.endswith(f"maxsim@{choice.settings['rerank']['depth']}")
+        assert table.values(choice).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()), abs=1e-9)
+
+
 def test_the_reranker_is_tuned_with_the_fusion_and_what_it_comes_to_is_measured_as_promised(
     world: World, retrieve: Program, tmp_path: Path
 ) -> None:
@@ -117,28 +169,29 @@ def test_the_reranker_is_tuned_with_the_fusion_and_what_it_comes_to_is_measured_
     lines = ({"id": topic.id, "query": topic.text, "relevant": dict(topic.grades)} for topic in topics)
     gold.write_text("".join(json.dumps(line) + "\n" for line in lines))
     Path("config.yaml").write_text(
-        "fusion: {dense_weight: 1.0, bm25_weight: 0.0}\nrerank:\n  depth: 12  # few\n  interpolate: 1.0\n"
+        "fusion: {weights: {dense: 1.0, bm25: 0.0}}\nrerank:\n  depth: 12  # few\n  interpolate: 1.0\n"
     )
     flags = ["eval", "--artifacts", artifacts, "--gold", gold, "--metrics", "nDCG@10 R@20", "--json"]
     done = retrieve(*flags, "--tune", "--write")
     assert done.code == 0, done.err
     tuning = done.json["tuning"]
-    assert tuning["of"] == "the fused legs, read again by maxsim"
+    assert tuning["of"] == "the whole pipeline, reranked by maxsim"
     assert tuning["value"] == pytest.approx(done.json["metrics"]["nDCG@10"], abs=1e-9)
     assert tuning["recommended"]
     changes = {f"{name}.{key}": value for name, keys in tuning["changes"].items() for key, value in keys.items()}
     assert {"rerank.depth", "rerank.interpolate"} & set(changes)
-    assert "fusion.dense_weight" in changes
-    assert all(
-        f"{name.partition('.')[2]}: {value}" in Path("config.yaml").read_text() for name, value in changes.items()
-    )
+    assert "fusion.weights" in changes
+    written = yaml.safe_load(Path("config.yaml").read_text())
+    assert {name: written[name.partition(".")[0]][name.partition(".")[2]] for name in changes} == changes
+    assert "# few" in Path("config.yaml").read_text()
     Path("config.yaml").write_text(
-        "fusion: {dense_weight: 1.0, bm25_weight: 0.0}\nrerank:\n  depth: 12  # few\n  interpolate: 1.0\n"
+        "fusion: {weights: {dense: 1.0, bm25: 0.0}}\nrerank:\n  depth: 12  # few\n  interpolate: 1.0\n"
     )
-    arm = retrieve(*flags, "--with", ",".join(f"{key}={value}" for key, value in changes.items())).json["arms"][0]
+    Path("tuned.yaml").write_text(yaml.safe_dump(written))
+    arm = retrieve(*flags, "--with", "tuned.yaml").json["arms"][0]
     assert arm["metrics"]["nDCG@10"] == pytest.approx(tuning["value_best_in_sample"], abs=1e-9)
     text = retrieve(*flags[:-1], "--tune").out
-    assert "tuned nDCG@10 of the fused legs, read again by maxsim" in text
+    assert "tuned nDCG@10 of the whole pipeline, reranked by maxsim" in text
 
 
 # ------------------------------------------------------------------------------------- what is read how often
@@ -176,9 +229,8 @@ def remote() -> Iterator[Settings]:
     running.server_close()
 
 
-@pytest.mark.slow
 def test_a_server_is_shown_each_hit_once_whatever_is_tried(world: World, searcher: Searcher, remote: Settings) -> None:
-    table = Recombination(searcher.under(remote), remote, world[1], MEASURE, k=10)
+    table = Table(searcher.under(remote), remote, world[1], MEASURE, k=10)
     ours = [table.values(choice) for choice in CHOICES]
     assert set(_Server.asked.values()) == {1}
     asked = len(_Server.asked)
@@ -206,13 +258,14 @@ class Listwise:
         return np.arange(len(hits))
 
 
-@pytest.mark.slow
 def test_what_reads_a_list_as_a_whole_is_shown_each_list_once_and_no_other_depth_is_tried(
     world: World, searcher: Searcher
 ) -> None:
-    table = Recombination(searcher, Settings(), world[1], MEASURE, k=10)
+    chat = {"backend": "llm", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    listwise = override(Settings(), {"rerank": chat}, where="test")
+    table = Table(searcher.under(listwise), listwise, world[1], MEASURE, k=10)
     reader = Listwise()
-    table._rereading = Together(reader)
+    table._reader = remembering(reader, together=True)
     assert table.read_depths == (50,)
     rerankings = list(table.now.rerankings(table.read_depths))
     assert {choice.settings["rerank"]["depth"] for choice in rerankings} == {50}
@@ -234,9 +287,9 @@ class Values:
         self._values = values
 
     def values(self, choice: Choice) -> Any:
-        return np.full(4, self._values.get((choice.dense_weight, choice.rerank), 0.5))
+        return np.full(4, self._values.get((dict(choice.weights)["dense"], choice.rerank), 0.5))
 
-    def of_words(self, k1: float, b: float) -> Any:
+    def alone(self, name: str, formula: Formula) -> Any:
         return np.full(4, 0.5)
 
 
@@ -267,12 +320,12 @@ def test_equals_go_to_what_is_configured_and_then_to_what_reads_less(
 def test_a_fusion_that_gains_nothing_once_hits_are_read_again_is_not_taken(gain: float, weight: float) -> None:
     now = CHOICES[0]
     search = search_on({(0.8, None): 0.6, (0.65, now.rerank): 0.7, (0.8, now.rerank): 0.7 + gain})
-    assert search.best(now.fused).dense_weight == 0.8
-    assert search.best(now).dense_weight == weight
+    assert dict(search.best(now.fused).weights)["dense"] == 0.8
+    assert dict(search.best(now).weights)["dense"] == weight
 
 
 def test_no_reranker_is_tuned_where_none_runs(world: World, searcher: Searcher) -> None:
     alone = override(Settings(), {"rerank": {"backend": "none"}}, where="test")
     tuned = tune(searcher.under(alone), alone, world[1], MEASURE)
     assert "rerank" not in tuned.best.settings
-    assert tuned.what == "the fused legs, before any reranking"
+    assert tuned.what == "the whole pipeline, without reranking"

@@ -1,26 +1,28 @@
-"""Tuning: settings recombined in memory are those of the pipeline, and what is recommended holds on unseen queries."""
+"""Tuning: what is remembered answers as the pipeline does, and what is recommended holds on unseen queries."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
-from profiles import examples
-from retrieve_cli.experiments.recombination import Recombination
 from samples import Program, write_catalog
 
-from retrieve_cli.assemble import variants
+from retrieve_cli.assemble import registry
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Query
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Topic
-from retrieve_cli.evaluation.measures import parse
-from retrieve_cli.experiments.choices import Choice
+from retrieve_cli.evaluation.measures import Scorer, parse
+from retrieve_cli.experiments.choices import Choice, Formula
+from retrieve_cli.experiments.evaluate import evaluate, queries_of
+from retrieve_cli.experiments.table import Table
 from retrieve_cli.experiments.tuning import Tuned, _folds, tune
 from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.stages.retrieve import IndexRetrieval
 from retrieve_cli.storage.store import Store
 
 WORDS = [
@@ -41,7 +43,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Topic]]:
     path = write_catalog(
         folder / "c.jsonl",
         [
-            {"id": f"r{at:03}", "name": " ".join(text[:2]), "description": " ".join(text)}
+            {"id": f"r{at:03}", "name": " ".join(text[:2]), "description": " ".join(text), "group": text[0]}
             for at, text in enumerate(texts)
         ],
     )
@@ -62,35 +64,117 @@ def searcher(world: tuple[Path, list[Topic]]) -> Searcher:
     return Searcher(Store(world[0]), Settings())
 
 
+def settings_of(settings: Settings, choice: Choice) -> Settings:
+    """The settings as a user would write them, without what only a build changes."""
+    sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
+    off: dict[str, Any] = {} if choice.rerank else {"rerank": {"backend": "none"}}
+    return override(settings, {**sections, **off}, where="test")
+
+
+def answering(searcher: Searcher, settings: Settings, choice: Choice) -> Searcher:
+    """The searcher under a choice, with its formula of BM25."""
+    card = searcher.generation.manifest.recipe.retrievers["bm25"]
+    bm25 = registry.retriever("bm25").varied(searcher.indexes["bm25"], card, dict(dict(choice.formulas)["bm25"]))
+    return searcher.under(settings_of(settings, choice), {"bm25": bm25})
+
+
+def weights_of(bm25: float, dense: float) -> tuple[tuple[str, float], ...]:
+    return (("bm25", bm25), ("dense", dense))
+
+
+def formula_of(k1: float, b: float) -> tuple[tuple[str, Formula], ...]:
+    return (("bm25", (("k1", k1), ("b", b))),)
+
+
+shares = st.sampled_from([0.05, 0.35, 0.65, 0.95])
 choices = st.builds(
     Choice,
     method=st.sampled_from(["weighted", "rrf"]),
     normalization=st.sampled_from(["zscore", "zscore_candidates", "minmax"]),
-    dense_weight=st.sampled_from([0.05, 0.35, 0.65, 0.95]),
-    bm25_weight=st.sampled_from([0.05, 0.35, 0.65, 0.95]),
+    weights=st.builds(weights_of, shares, shares),
     rrf_k=st.sampled_from([10.0, 60.0]),
     depth=st.sampled_from([20, 50, 200]),
-    k1=st.sampled_from([0.6, 1.2, 2.0]),
-    b=st.sampled_from([0.2, 0.75]),
+    formulas=st.builds(formula_of, st.sampled_from([0.6, 1.2, 2.0]), st.sampled_from([0.2, 0.75])),
 )
+CONFIGURED: list[dict[str, Any]] = [
+    {},
+    {"diversity": {"mmr": 0.6, "per_group": 4}},
+    {"gating": {"enabled": True, "top_groups": 2, "global_candidates": 40, "per_group": 3, "min_results": 8}},
+    {"search": {"min_score": 0.4, "max_distance": 0.9, "depth": 30}, "gating": {"enabled": True, "top_groups": 3}},
+    {"expansion": {"enabled": True, "seeds": 4}, "diversity": {"per_source": 1}},
+]
+"""Stages before and behind the fusion, which tuning does not change and measures with it."""
 
 
-@pytest.mark.slow
-@hypothesis_settings(max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(choice=choices)
-def test_what_is_recombined_in_memory_is_what_the_pipeline_answers(
-    world: tuple[Path, list[Topic]], searcher: Searcher, choice: Choice
+@pytest.mark.parametrize("configured", CONFIGURED, ids=["fusion", "diversity", "gate", "threshold", "expansion"])
+@hypothesis_settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tried=st.lists(choices, min_size=1, max_size=3), k=st.sampled_from([10, 12, 40]))
+def test_each_query_is_worth_under_a_choice_what_an_evaluation_under_these_settings_says(
+    world: tuple[Path, list[Topic]], searcher: Searcher, configured: dict[str, Any], tried: list[Choice], k: int
 ) -> None:
     topics = world[1]
-    table = Recombination(searcher, Settings(), topics, MEASURE, k=10)
-    ours = table.run(choice)
-    sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
-    formula = variants.formula_of(searcher.generation, **choice.settings["bm25"])
-    under = searcher.under(override(Settings(), sections, where="test"), variants.reweighted(searcher.indexes, formula))
-    ranked = under.rank([Query(topic.text, topic.id) for topic in topics], k=10, mode="hybrid")
-    for ranking in ranked.rankings:
-        theirs = {searcher.generation.record_id(hit.record): hit.score for hit in ranking.hits}
-        assert ours[ranking.query.id] == pytest.approx(theirs, rel=1e-5, abs=1e-6)  # a float32 product by other blocks
+    settings = override(Settings(), configured, where="test")
+    table = Table(searcher.under(settings), settings, topics, MEASURE, k=k)
+    for choice in [*tried, table.now]:
+        under = answering(searcher, settings, choice)
+        ranked = under.rank(queries_of(under, topics, []), under.options(k=k))
+        run = {
+            ranking.query.id: {searcher.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+            for ranking in ranked.rankings
+        }
+        (by_query,) = Scorer([MEASURE], {topic.id: topic.grades for topic in topics})(run).values()
+        assert str(table.pipeline(choice)) == str(ranked.pipeline)
+        assert table.run(choice) == {name: pytest.approx(scores, rel=1e-5, abs=1e-6) for name, scores in run.items()}
+        assert table.values(choice).tolist() == pytest.approx([by_query[topic.id] for topic in topics], abs=1e-9)
+
+
+def test_what_a_table_says_is_what_evaluate_measures(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
+    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+    ranks = replace(table.now, method="rrf", rrf_k=10.0, depth=50)
+    for choice in (table.now, ranks, replace(table.now, weights=weights_of(0.9, 0.1))):
+        found = evaluate(answering(searcher, Settings(), choice), world[1], [MEASURE])
+        assert table.values(choice).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()))
+
+
+def test_a_retriever_alone_is_worth_what_it_is_as_a_mode(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
+    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+    for k1, b in ((1.2, 0.75), (0.6, 0.2)):
+        ((name, formula),) = formula_of(k1, b)
+        choice = replace(table.now, formulas=formula_of(k1, b))
+        settings = override(Settings(), {"search": {"mode": "bm25"}}, where="test")
+        found = evaluate(answering(searcher, settings, choice), world[1], [MEASURE])
+        assert found.pipeline == "bm25@200"
+        assert table.alone(name, formula).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()))
+
+
+def test_equal_scores_on_both_sides_of_the_cut_off_are_ordered_as_the_measure_does(
+    searcher: Searcher, world: tuple[Path, list[Topic]]
+) -> None:
+    """Under the first five of 120 equal hits, all of them count: the measure puts the last id first."""
+    topics = [Topic("q", "katu", {"r119": 1})]
+    flat = override(Settings(), {"fusion": {"weights": {"bm25": 0.0, "dense": 0.0}}}, where="test")
+    table = Table(searcher.under(flat), flat, topics, parse(["nDCG@5"])[0], k=100)
+    found = evaluate(searcher.under(flat), topics, [*parse(["nDCG@5"]), *parse(["R@100"])])
+    assert table.values(table.now).tolist() == list(found.per_query["nDCG@5"].values())
+    assert len(next(iter(table.run(table.now).values()))) == 100
+
+
+def test_each_text_is_searched_once_for_each_formula_whatever_else_is_tried(
+    world: tuple[Path, list[Topic]], searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+    ask = IndexRetrieval.ask
+
+    def counted(self: IndexRetrieval[Any], texts: Any, within: Any = None) -> Any:
+        asked.extend((self.name, text) for text in texts)
+        return ask(self, texts, within)
+
+    monkeypatch.setattr(IndexRetrieval, "ask", counted)
+    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+    for choice in [*table.now.fusions(), *table.now.depths(10)]:
+        table.values(choice)
+    assert table.tried > 50
+    assert len(asked) == len(set(asked)) == 2 * len({topic.text for topic in world[1]})
 
 
 def test_folds_part_the_queries_whatever_their_order() -> None:
@@ -105,22 +189,19 @@ def test_folds_part_the_queries_whatever_their_order() -> None:
 def test_a_weight_that_helps_everywhere_is_found_and_recommended(
     world: tuple[Path, list[Topic]], searcher: Searcher
 ) -> None:
-    bad = override(Settings(), {"fusion": {"dense_weight": 0.0, "bm25_weight": 1.0}}, where="test")
+    bad = override(Settings(), {"fusion": {"weights": {"dense": 0.0, "bm25": 1.0}}}, where="test")
     tuned = tune(searcher.under(bad), bad, world[1], MEASURE)
     assert tuned.recommended
     assert tuned.held_out.mean > 0.02
-    assert tuned.best.dense_weight > 0
+    assert dict(tuned.best.weights)["dense"] > 0
     assert tuned.mean_best > tuned.mean + 0.02
     assert tuned.mean == pytest.approx(_value(searcher.under(bad), world[1]))
 
 
 def _value(searcher: Searcher, topics: list[Topic]) -> float:
-    from retrieve_cli.experiments.evaluate import evaluate
-
-    return evaluate(searcher, topics, [MEASURE], mode="hybrid").metrics["nDCG@10"]
+    return evaluate(searcher, topics, [MEASURE]).metrics["nDCG@10"]
 
 
-@pytest.mark.slow
 def test_judgments_by_lot_give_nothing_to_recommend(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
     """Of eight sets of random judgments, on which any setting is as good as another, hardly one may be taken up."""
     taken = 0
@@ -141,21 +222,21 @@ def test_too_few_queries_or_one_leg_alone_are_refused(world: tuple[Path, list[To
         tune(searcher, Settings(), world[1][:9], MEASURE)
     alone = override(Settings(), {"search": {"mode": "bm25"}}, where="test")
     with pytest.raises(UsageError, match="hybrid"):
-        tune(searcher, alone, world[1], MEASURE)
+        tune(searcher.under(alone), alone, world[1], MEASURE)
 
 
 def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(
     world: tuple[Path, list[Topic]], searcher: Searcher
 ) -> None:
-    now = Recombination(searcher, Settings(), world[1], MEASURE, k=100).now
+    now = Table(searcher, Settings(), world[1], MEASURE, k=100).now
     assert [choice.depth for choice in now.depths(100)] == [100, 200, 500]
     shallow = tune(searcher, Settings(), world[1], MEASURE, k=10)
     assert tune(searcher, Settings(), world[1], MEASURE, k=100).tried < shallow.tried
 
 
 def test_keys_that_say_nothing_under_a_method_are_no_change() -> None:
-    now = Choice("weighted", "zscore", 0.65, 0.35, 60.0, 200, 1.2, 0.75)
-    ranks = Choice("rrf", "minmax", 0.1, 0.9, 60.0, 200, 0.9, 0.75)
+    now = Choice("weighted", "zscore", weights_of(0.35, 0.65), 60.0, 200, formula_of(1.2, 0.75))
+    ranks = Choice("rrf", "minmax", weights_of(0.9, 0.1), 60.0, 200, formula_of(0.9, 0.75))
     assert ranks.changes(now) == {"fusion": {"method": "rrf", "rrf_k": 60.0}, "bm25": {"k1": 0.9}}
     assert now.changes(now) == {}
 
