@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from retrieve_cli import __version__
 from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.parts import Parts
-from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.assemble.registry import loadable, retriever
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
 from retrieve_cli.ingest.changes import Changes
@@ -226,10 +226,10 @@ def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress:
     ]
     ragged_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
     with_terms = [
-        (card, keys)
+        (recipe.retrievers[each.name], keys)
         for recipe, keys in needed
-        for name, card in recipe.retrievers.items()
-        if retriever(name).form is TERMS
+        for each in loadable(recipe.retrievers)
+        if each.form is TERMS
     ]
     ragged_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
 
