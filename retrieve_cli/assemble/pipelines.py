@@ -183,7 +183,8 @@ def tail(generation: Generation, settings: Settings, *, k: int, min_score: float
 
 def similar_names(generation: Generation) -> tuple[str, ...]:
     """Return the retrievers of a generation whose score is a similarity."""
-    return tuple(name for name in generation.manifest.recipe.retrievers if registry.retriever(name).similarity)
+    known = registry.loadable(generation.manifest.recipe.retrievers)
+    return tuple(retriever.name for retriever in known if retriever.similarity)
 
 
 def vectors_file(generation: Generation) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ def retriever(name: str) -> Retriever[Any]:
 
     Raises:
         IndexCorrupt: nothing of that name is installed.
-        Unavailable: it is a plug-in that cannot be loaded.
+        Unavailable: it is a plug-in that cannot be loaded, or has another name than its entry point.
     """
     if name in _MODULES:
         found: Retriever[Any] = import_module(_MODULES[name]).RETRIEVER
@@ -32,7 +33,19 @@ def retriever(name: str) -> Retriever[Any]:
     if not isinstance(added, Retriever):
         hint = "install the package that adds it, or build again: retrieve build"
         raise IndexCorrupt(f"the index has a retriever {name!r}, which is not installed", hint=hint)
+    if added.name != name:
+        message = f"the plug-in {name!r} adds a retriever that is called {added.name!r}"
+        raise Unavailable(message, hint="give its entry point the name of the retriever")
     return added
+
+
+def loadable(names: Iterable[str]) -> list[Retriever[Any]]:
+    """Return those of some retrievers that can be loaded; an older generation may have others."""
+    found = []
+    for name in names:
+        with suppress(IndexCorrupt, Unavailable):
+            found.append(retriever(name))
+    return found
 
 
 def asked_with(form: Form[Any]) -> list[str]:

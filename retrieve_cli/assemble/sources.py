@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Watched
 
 
+_OF_LINES = ("catalog", "http", "sparql")
+"""Kinds whose records stand in a file of JSON Lines."""
+
+
 def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched: Path) -> list[Source]:
     """The sources, in order. What comes from elsewhere is kept in the folder `fetched`.
 
@@ -45,7 +49,7 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
 
 def watched_of(manifest: Manifest, *, fetched: Path) -> list[tuple[int, Watched]]:
     """The sources of a generation as they look now, each behind its number of records; none where it names none."""
-    from retrieve_cli.sources.freshness import WatchedCatalog, WatchedFolder
+    from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
 
     try:
         paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
@@ -59,6 +63,8 @@ def watched_of(manifest: Manifest, *, fetched: Path) -> list[tuple[int, Watched]
             watched: Watched
             if entry.kind == "docs":
                 watched = WatchedFolder(path, prefix)
+            elif entry.kind not in _OF_LINES:
+                watched = Unwatched()
             else:
                 watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], built["digest"], paths)
             found.append((entry.records, watched))
@@ -73,7 +79,7 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
         from retrieve_cli.sources.docs_folder import FolderSource
 
         return FolderSource(_path(entry), name_weight=settings.docs.name_weight, **names)
-    if entry.kind not in ("catalog", "http", "sparql"):
+    if entry.kind not in _OF_LINES:
         added: Source = extensions.make("source", entry.kind, entry, settings)
         return added
     from retrieve_cli.sources.fields import FieldMap

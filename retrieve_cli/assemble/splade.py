@@ -38,7 +38,8 @@ def encoder_to_query(settings: Settings, recipe: Recipe) -> SparseEncoder:
 
 def term_cards(recipe: Recipe) -> dict[str, Card]:
     """Return the cards of the retrievers that are asked with term weights: one, if the index has any."""
-    return {name: card for name, card in recipe.retrievers.items() if registry.retriever(name).form is TERMS}
+    asked = (each.name for each in registry.loadable(recipe.retrievers) if each.form is TERMS)
+    return {name: recipe.retrievers[name] for name in asked}
 
 
 def _encoder(settings: Settings, model: str) -> SparseEncoder:

@@ -18,6 +18,14 @@ from retrieve_cli.sources.fields import id_of
 from retrieve_cli.storage.manifest import trace
 
 
+class Unwatched:
+    """`contracts.Watched` of a source that only a plug-in can read: a query does not look at it, a sync does."""
+
+    def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:  # noqa: ARG002  as promised
+        """As it was when it was built."""
+        return "fresh"
+
+
 @dataclass(slots=True)
 class WatchedFolder:
     """`contracts.Watched` of a folder of documents."""

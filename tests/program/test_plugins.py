@@ -1,0 +1,376 @@
+"""Plug-ins: a retriever in one file outside of the package, and a chunker, an encoder, a source and a reranker.
+
+Entry points are read once in a process: the program runs in one of its own, as it does for whoever installs a package.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from samples import ROOT, TOOLS, Done, write_catalog
+
+TOYS = Path(__file__).parent / "toys"
+CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("RETRIEVE_", "PYTHON"))}
+TOY = {"toy": "toy:RETRIEVER"}
+PARTS = {"halves": "parts:CHUNKER", "letters": "parts:ENCODER", "lines": "parts:SOURCE", "shortest": "parts:RERANKER"}
+QUESTION = "brain volumes and images"
+Run = Callable[..., Done]
+
+
+class Place:
+    """A folder in which the program runs, with packages on its path."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.packages = folder / "packages"
+        self.packages.mkdir(parents=True, exist_ok=True)
+        self.encoder = "hashed"
+        self.catalog = write_catalog(folder / "tools.jsonl", TOOLS)
+
+    def install(self, package: str, plugins: Mapping[str, str], source: str | None = None) -> None:
+        """Puts a package of one module there, with its entry points."""
+        text = (TOYS / f"{package}.py").read_text() if source is None else source
+        (self.packages / f"{package}.py").write_text(text)
+        about = self.packages / f"{package}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        points = "".join(f"{name} = {place}\n" for name, place in plugins.items())
+        (about / "entry_points.txt").write_text(f"[retrieve.plugins]\n{points}")
+
+    def remove(self, package: str) -> None:
+        (self.packages / f"{package}.py").unlink()
+        shutil.rmtree(self.packages / f"{package}-1.0.dist-info")
+
+    def configure(self, **sections: Any) -> None:
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(sections))
+
+    def __call__(self, *arguments: object, stdin: str = "") -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "retrieve_cli", *map(str, arguments)],
+            cwd=self.folder,
+            env={
+                **CLEAN,
+                "PYTHONPATH": os.pathsep.join([str(ROOT), str(self.packages)]),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "RETRIEVE_ENCODER__KIND": self.encoder,
+            },
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def answer(self, *words: object) -> dict[str, Any]:
+        done = self("query", QUESTION, "--json", *words)
+        assert done.code == 0, done.err
+        return {key: value for key, value in done.json.items() if key != "timings_ms"}
+
+    def files(self, artifacts: str = "artifacts") -> dict[str, bytes]:
+        """The live generation, to the byte."""
+        folder = self.folder / artifacts
+        live = folder / "generations" / (folder / "current").read_text().strip()
+        return {"id": live.name.encode(), **{p.name: p.read_bytes() for p in live.iterdir() if p.suffix != ".json"}}
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        live = (self.folder / "artifacts" / "current").read_text().strip()
+        found: dict[str, Any] = json.loads(
+            (self.folder / "artifacts" / "generations" / live / "manifest.json").read_text()
+        )
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An empty place without plug-ins."""
+    return Place(tmp_path / "place")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """An index with the toy retriever, for tests that only read it."""
+    place = Place(tmp_path_factory.mktemp("plugins"))
+    place.install("toy", TOY)
+    done = place("build", "--catalog", place.catalog)
+    assert done.code == 0, done.err
+    return place
+
+
+@pytest.fixture
+def own(built: Place, tmp_path: Path) -> Place:
+    """A copy of that index and its packages, to be changed."""
+    shutil.copytree(built.folder, tmp_path / "own", ignore=shutil.ignore_patterns("config.yaml"))
+    place = Place(tmp_path / "own")
+    assert place("sync", "--json").code == 0  # the sources are elsewhere
+    done = place("build", "--catalog", place.catalog, "--json")
+    assert (done.code, done.json["status"]) == (0, "unchanged"), done
+    return place
+
+
+def results(answer: Mapping[str, Any]) -> list[tuple[str, float]]:
+    return [(each["doc_id"], each["score"]) for each in answer["results"]]
+
+
+# ------------------------------------------------------------------------------------------ a retriever
+
+
+def test_its_artifact_is_in_the_generation_and_its_card_in_the_recipe(built: Place) -> None:
+    assert built.manifest["files"]["toy.pkl"]["rows"] == len(TOOLS)
+    assert built.manifest["recipe"]["toy"] == {"letters": 2, "color": "blue"}
+    assert "toy.pkl" in built.files()
+    assert built("inspect", "verify", "--json").json["files"]["toy.pkl"] == "sound"
+
+
+def test_it_is_a_mode_and_one_of_several_retrievers(built: Place) -> None:
+    alone = built.answer("--mode", "toy")
+    assert (alone["strategies_used"], alone["pipeline"]) == (["toy"], "toy@200")
+    assert results(alone) == results(built.answer("--retrievers", "toy"))
+    both = built.answer("--retrievers", "bm25,toy")
+    assert (both["strategies_used"], both["pipeline"]) == (["bm25", "toy"], "fuse(bm25@200, toy@200)")
+    done = built("query", "-", "--json", stdin=json.dumps({"query": QUESTION, "retrievers": ["toy", "bm25"]}))
+    assert results(done.json) == results(both)
+
+
+def test_a_hybrid_answer_fuses_it_with_the_others(built: Place) -> None:
+    found = built.answer()
+    assert found["strategies_used"] == ["bm25", "dense", "toy"]
+    ranks = []
+    for result in found["results"]:
+        scores = result["source_scores"]
+        assert set(scores) == {"bm25", "dense", "toy"}
+        assert scores["toy"]["weight"] == 0.2
+        fused = sum(each["weight"] * each["normalized"] for each in scores.values())
+        assert result["score"] == pytest.approx(fused)
+        ranks.append(scores["toy"]["rank"])
+    alone = {each["doc_id"]: each["score"] for each in built.answer("--mode", "toy")["results"]}
+    assert sorted(rank for rank in ranks if rank) == list(range(1, len(alone) + 1))
+    assert {each["doc_id"]: each["source_scores"]["toy"]["score"] for each in found["results"]}.items() >= alone.items()
+
+
+def test_it_is_explained_and_followed(built: Place) -> None:
+    done = built("query", QUESTION, "--explain")
+    assert (done.code, "toy #1" in done.out) == (0, True), done.out
+    told = built("inspect", "why", QUESTION, "brain", "--json").json
+    best = next(each for each in built.answer()["results"] if each["doc_id"] == "brain")
+    own = best["source_scores"]["toy"]
+    assert told["legs"]["toy"] == {**own, "listed": True}
+    assert told["rank"] == best["rank"]
+
+
+def test_a_filter_holds_in_it_exactly(built: Place) -> None:
+    every = {each["doc_id"]: each for each in built.answer("--mode", "toy")["results"]}
+    found = built.answer("--mode", "toy", "--filter", "group=microscopy")
+    wanted = [name for name, each in every.items() if each["group"] == "microscopy"]
+    assert [name for name, _ in results(found)] == wanted
+    assert len(wanted) == 2
+    assert all(score == every[name]["score"] for name, score in results(found))
+    assert len(built.answer("--mode", "toy", "--filter", "group=microscopy", "-k", "1")["results"]) == 1
+    assert found["trace"]["filter"]["toy"]["candidates_after_filter"] == 2
+
+
+def test_its_weight_is_configured_as_that_of_the_others(own: Place) -> None:
+    before = own.answer()
+    own.configure(fusion={"weights": {"toy": 3.0}})
+    after = own.answer()
+    assert {each["source_scores"]["toy"]["weight"] for each in after["results"]} == {3.0}
+    assert results(after) != results(before)
+    own.configure(fusion={"weights": {"toi": 3.0}})
+    assert own("query", "x").code == 2
+
+
+def test_an_evaluation_leaves_it_out_and_tuning_weighs_it(built: Place, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.jsonl"
+    texts = {tool["id"]: tool["description"].split() for tool in TOOLS}
+    topics = [
+        {"id": f"{name}{at}", "query": " ".join(words[at : at + 3]), "relevant": {name: 1}}
+        for name, words in texts.items()
+        for at in (0, 2, 4)
+    ]
+    gold.write_text("".join(json.dumps(topic) + "\n" for topic in topics))
+    done = built("eval", "--gold", gold, "--ablate", "--tune", "--json")
+    assert done.code == 0, done.err
+    assert "without the toy leg" in done.out
+    assert done.json["tuning"]["configured"]["fusion"]["weights"] == {"bm25": 0.35, "dense": 0.65, "toy": 0.2}
+    assert set(done.json["tuning"]["best"]["fusion"].get("weights", "rrf")) in ({"bm25", "dense", "toy"}, set("rrf"))
+    assert "without the toy leg" in built("eval", "--gold", gold, "--ablate").out
+
+
+def test_a_sync_after_a_change_gives_the_bytes_of_a_build(own: Place) -> None:
+    before = own.files()
+    write_catalog(own.catalog, [*TOOLS[:2], {**TOOLS[2], "description": "Something else about skulls."}, *TOOLS[3:]])
+    done = own("sync", "--json")
+    assert (done.code, done.json["status"], done.json["changed"], done.json["kept"]) == (0, "published", 1, 4), done
+    assert own("build", "--catalog", own.catalog, "--artifacts", "fresh").code == 0
+    assert own.files() == own.files("fresh") != before
+
+
+def test_what_it_is_configured_with_is_its_own_and_may_change_the_index(own: Place) -> None:
+    own.configure(plugins={"toy": {"color": "red"}})
+    done = own("sync", "--json")
+    assert (done.code, done.json["status"]) == (0, "published"), done.err
+    assert own.manifest["recipe"]["toy"]["color"] == "red"
+    own.configure(plugins={"toi": {"color": "red"}})
+    done = own("query", "x")
+    assert (done.code, "did you mean `toy`?" in done.err) == (2, True), done.err
+
+
+def test_it_can_be_switched_off(own: Place) -> None:
+    own.configure(plugins={"toy": {"enabled": False}})
+    done = own("build", "--catalog", own.catalog)
+    assert done.code == 0, done.err
+    assert "toy" not in own.manifest["recipe"]
+    assert "toy.pkl" not in own.files()
+    assert own.answer()["strategies_used"] == ["bm25", "dense"]
+    done = own("query", "x", "--mode", "toy")
+    assert (done.code, "this index has no toy retriever" in done.err) == (6, True), done.err
+    own.remove("toy")
+    (own.folder / "config.yaml").unlink()
+    again = own("build", "--catalog", own.catalog, "--json")
+    assert (again.code, again.json["status"]) == (0, "unchanged"), again.err
+
+
+def test_an_index_with_it_says_so_if_the_package_is_gone(own: Place) -> None:
+    own.remove("toy")
+    for command in (("query", "brain"), ("query", "brain", "--mode", "bm25"), ("inspect", "why", "brain", "brain")):
+        done = own(*command)
+        assert (done.code, "the index has a retriever 'toy', which is not installed" in done.err) == (5, True), done
+        assert "hint: install the package that adds it, or build again: retrieve build" in done.err
+    done = own("query", "brain", "--mode", "toy")
+    assert (done.code, "'toy'" in done.err) == (2, True), done
+    assert "toy" in own("doctor").out
+    shutil.copytree(own.folder / "artifacts", own.folder / "other")
+    for words in (("build", "--catalog", own.catalog), ("sync", "--artifacts", "other")):
+        done = own(*words, "--json")
+        assert (done.code, done.json["status"]) == (0, "published"), done.err
+    assert own.files() == own.files("other")
+    assert own.answer()["strategies_used"] == ["bm25", "dense"]
+
+
+def test_one_whose_entry_point_has_another_name_is_refused(place: Place) -> None:
+    place.install("toy", {"tin": "toy:RETRIEVER"})
+    done = place("build", "--catalog", place.catalog)
+    assert (done.code, "the plug-in 'tin' adds a retriever that is called 'toy'" in done.err) == (6, True), done
+
+
+def test_one_that_cannot_be_loaded_any_more_can_be_switched_off(own: Place) -> None:
+    (own.packages / "toy.py").write_text("raise ZeroDivisionError('half done')\n")
+    done = own("query", "brain")
+    assert (done.code, "the plug-in 'toy' of toy (toy:RETRIEVER) cannot be loaded" in done.err) == (6, True), done
+    own.configure(plugins={"toy": {"enabled": False}})
+    done = own("sync", "--json")
+    assert (done.code, done.json["status"]) == (0, "published"), done.err
+    assert own.answer()["strategies_used"] == ["bm25", "dense"]
+
+
+def test_one_that_raises_at_import_is_named_with_its_package(place: Place) -> None:
+    place.install("broken", {"bad": "broken:RETRIEVER"}, "raise ZeroDivisionError('half done')\n")
+    done = place("build", "--catalog", place.catalog)
+    assert done.code == 6
+    said = "the plug-in 'bad' of broken (broken:RETRIEVER) cannot be loaded: ZeroDivisionError: half done"
+    assert said in done.err
+    assert "pip uninstall broken" in done.err
+    place.configure(plugins={"bad": {"enabled": False}})
+    assert place("build", "--catalog", place.catalog).code == 0
+    assert place.answer()["strategies_used"] == ["bm25", "dense"]
+
+
+def test_help_and_a_query_of_words_load_no_plug_in(built: Place, tmp_path: Path) -> None:
+    place = Place(tmp_path / "lazy")
+    place.install("broken", {"bad": "broken:RETRIEVER"}, "raise ZeroDivisionError\n")
+    assert place("query", "--help").code == 0
+    place.configure(plugins={"bad": {"enabled": False}})
+    assert place("build", "--catalog", place.catalog).code == 0
+    (place.folder / "config.yaml").unlink()
+    assert place("query", "brain", "--mode", "bm25").code == 0
+
+
+# --------------------------------------------------------------------------------------------- other parts
+
+
+@pytest.fixture
+def parts(place: Place) -> Place:
+    """A place with a package of other parts."""
+    place.install("parts", PARTS)
+    return place
+
+
+def test_a_chunker_is_chosen_by_its_name(parts: Place) -> None:
+    parts.configure(chunking={"strategy": "halves"})
+    done = parts("build", "--catalog", parts.catalog, "--json")
+    assert (done.code, done.json["chunks"]) == (0, 2 * len(TOOLS)), done.err
+    assert parts.manifest["recipe"]["chunking"]["catalog"] == {"strategy": "halves"}
+    found = parts("query", "brain", "--chunks", "--json", "-k", "20").json["results"]
+    assert {each["id"].rpartition("#")[2] for each in found} == {"0", "1"}
+
+
+def test_an_encoder_is_chosen_by_its_name_and_an_index_keeps_to_it(parts: Place) -> None:
+    parts.encoder = "letters"
+    done = parts("build", "--catalog", parts.catalog)
+    assert done.code == 0, done.err
+    assert parts.manifest["recipe"]["encoder"]["family"] == "letters"
+    found = parts.answer("--mode", "dense")
+    assert len(found["results"]) == len(TOOLS)
+    parts.encoder = "hashed"  # what a later build takes: the index is asked with the encoder it has
+    assert results(parts.answer("--mode", "dense")) == results(found)
+    text = (TOYS / "parts.py").read_text()
+    (parts.packages / "parts.py").write_text(text.replace('revision="0" * 40', 'revision="1" * 40'))
+    done = parts("query", "brain", "--mode", "dense")
+    assert (done.code, "another encoder 'letters'" in done.err) == (5, True), done.err
+    parts.remove("parts")
+    done = parts("query", "brain", "--mode", "dense")
+    assert (done.code != 0, "'letters'" in done.err, "hint:" in done.err) == (True, True, True), done.err
+
+
+def test_a_source_is_chosen_by_its_kind_and_synced(parts: Place) -> None:
+    lines = parts.folder / "list.txt"
+    lines.write_text("lungs: segments lungs in CT\ncells: counts cells\n")
+    parts.configure(sources=[{"kind": "lines", "path": "list.txt"}])
+    done = parts("sync", "--json")
+    assert (done.code, done.json["records"]) == (0, 2), done.err
+    done = parts("query", "counts cells", "--json")
+    assert done.json["results"][0]["doc_id"] == "cells"
+    assert {each["freshness"] for each in done.json["results"]} == {"fresh"}
+    assert "changed since the build" not in parts("query", "counts cells").err
+    assert parts("sync", "--json").json["status"] == "unchanged"
+    lines.write_text("lungs: segments lungs in CT\ncells: counts cells\nbrain: strips skulls\n")
+    done = parts("sync", "--json")
+    assert (done.json["added"], done.json["kept"]) == (1, 2), done
+    parts.configure()  # the index itself says what it was built from
+    assert parts("sync", "--json").json["status"] == "unchanged"
+
+
+def test_a_reranker_is_chosen_by_its_name(parts: Place) -> None:
+    assert parts("build", "--catalog", parts.catalog).code == 0
+    parts.configure(rerank={"backend": "shortest", "interpolate": 1.0})
+    found = parts.answer()
+    assert found["reranked"] is True
+    assert found["pipeline"].endswith("> shortest@50")
+    lengths = [len(each["content"]) for each in found["results"]]
+    assert lengths == sorted(lengths)
+    assert {each["rerank"]["scorer"] for each in found["results"]} == {"shortest"}
+
+
+@pytest.mark.parametrize(("section", "key"), [("chunking", "strategy"), ("encoder", "kind"), ("rerank", "backend")])
+def test_a_name_that_nothing_adds_is_refused_and_that_of_a_part_of_another_kind_too(
+    parts: Place, section: str, key: str
+) -> None:
+    def done(name: str) -> Done:
+        parts.encoder = name if section == "encoder" else "hashed"
+        parts.configure(**{section: {key: name}})
+        built = parts("build", "--catalog", parts.catalog)
+        return parts("query", "brain") if built.code == 0 else built
+
+    refused = done("no-such-part")
+    assert (refused.code, "'no-such-part'" in refused.err) == (2, True), refused.err
+    refused = done("lines")
+    assert (refused.code, "'lines' is not a" in refused.err) == (2, True), refused.err
