@@ -13,7 +13,7 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.ingest.build import Report
+    from retrieve_cli.ingest.report import Report
 
 
 @shared("text", "json")
@@ -36,7 +36,8 @@ def build(
     from retrieve_cli.assemble.sources import sources_of
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.config.settings import SourceSetting
-    from retrieve_cli.ingest.build import Limits, build as run
+    from retrieve_cli.ingest.build import build as run
+    from retrieve_cli.ingest.report import Limits
 
     settings = shared.settings("build", max_fail=max_fail)
     if catalog is not None and docs_dir is not None:

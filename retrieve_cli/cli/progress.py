@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from retrieve_cli.cli.options import Talk
 
 if TYPE_CHECKING:
-    from retrieve_cli.ingest.build import Progress
+    from retrieve_cli.ingest.report import Progress
 
 _MILESTONE = 10.0
 """Seconds between two lines."""

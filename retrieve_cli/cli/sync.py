@@ -18,7 +18,7 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.ingest.build import Progress
+    from retrieve_cli.ingest.report import Progress
     from retrieve_cli.ingest.sync import Sync
 
 
@@ -155,7 +155,7 @@ def prepare(shared: Shared, settings: Settings, progress: Progress, *, fetched: 
     """A sync of the sources that the configuration or the live generation names."""
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
-    from retrieve_cli.ingest.build import Limits
+    from retrieve_cli.ingest.report import Limits
     from retrieve_cli.ingest.sync import Sync, entries
 
     store = shared.store

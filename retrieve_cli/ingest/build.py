@@ -12,16 +12,15 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
 from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source
-from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
+from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.embedding import (
     TERM_LAYOUT,
@@ -32,6 +31,7 @@ from retrieve_cli.ingest.embedding import (
     WrittenPassages,
 )
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
+from retrieve_cli.ingest.report import Limits, Progress, Report, Status
 from retrieve_cli.storage import content_cache, token_cache, token_table, vector_cache
 from retrieve_cli.storage.content_cache import ContentCache, as_keys
 from retrieve_cli.storage.generation import GRAPH, TOKENS, Generation, open_generation
@@ -44,93 +44,6 @@ from retrieve_cli.storage.vector_cache import VectorCache
 if TYPE_CHECKING:
     from retrieve_cli.ingest.reuse import Reuse
     from retrieve_cli.storage.content_cache import Keys
-
-_ROUNDING = 1e-9
-"""Less than a record: a share such as 0.7 is no exact number."""
-
-Status = Literal["published", "unchanged", "partial", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a build or a sync did."""
-
-    status: Status
-    generation: str | None
-    """The generation that is live now."""
-    records: int
-    chunks: int
-    embedded: int = 0
-    """Texts that went through the encoder; the others were in the cache."""
-    changes: Changes = field(default_factory=Changes)
-    """Against the generation that was live before."""
-    quarantined: int = 0
-    refused: Sequence[Refused] = ()
-    """What was refused just now; a sync with nothing to do has read nothing."""
-    seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Json]:
-        return {
-            "status": self.status,
-            "generation": self.generation,
-            **self.changes.counts,
-            "records": self.records,
-            "chunks": self.chunks,
-            "embedded": self.embedded,
-            "quarantined": self.quarantined,
-            "seconds": self.seconds,
-        }
-
-    def sentence(self) -> str:
-        """The same for people."""
-        size = f"{self.records} records, {self.chunks} chunks, {self.embedded} embedded, {self.seconds:.1f} s"
-        if self.status == "failed":
-            still = f"generation {self.generation} stays live" if self.generation else "there is no index yet"
-            return f"nothing published, too much was refused (--max-fail allows more): {still} ({size})"
-        what = {"published": "is live", "partial": "is live, in part", "unchanged": "was live already"}[self.status]
-        return f"generation {self.generation} {what}: {size}"
-
-
-class Progress(Protocol):
-    """Where a build tells how far it is."""
-
-    def step(self, records: int, chunks: int) -> None:
-        """So many records were read and so many chunks encoded."""
-
-    def say(self, sentence: str) -> None:
-        """Something the user should know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When not to publish, how long to wait for another writer, and how many generations stay."""
-
-    max_fail: float
-    """How much may be refused: up to 1 a share of all items, above 1 a number of them."""
-    max_shrink: float = 1.0
-    """Largest share of its records that a source may lose at once."""
-    keep: int = 3
-    wait: float = 0.0
-    """Seconds."""
-
-    def check_loss(self, live: Manifest, records: Mapping[str, int]) -> None:
-        """Holds the number of records of each source to what it had.
-
-        Raises:
-            SourceFailed: one has suddenly lost too many.
-        """
-        for source in live.sources:
-            count = records.get(source.name, source.records)
-            if count < (1.0 - self.max_shrink) * source.records - _ROUNDING:
-                raise SourceFailed(
-                    f"{source.name} has {count} records and had {source.records}: it lost "
-                    f"{1.0 - count / source.records:.0%}, and more than {self.max_shrink:.0%} is not believed",
-                    hint="nothing was published; if that is right: retrieve sync --max-shrink 1",
-                )
-
-    def tolerates(self, refused: int, records: int) -> bool:
-        """Whether so many refused items are still few enough to publish the records."""
-        return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused)) + _ROUNDING
 
 
 def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:

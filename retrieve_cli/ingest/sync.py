@@ -9,73 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from retrieve_cli.assemble.parts import Parts
-from retrieve_cli.assemble.registry import ordered
 from retrieve_cli.assemble.sources import entries_of
 from retrieve_cli.config.settings import Settings, SourceSetting
-from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source
+from retrieve_cli.contracts import Item, Notice, Record, Refused, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
-from retrieve_cli.ingest.build import Intake, Limits, Progress, Report, apply, contents_before, tidy
+from retrieve_cli.ingest.build import Intake, apply, contents_before, tidy
 from retrieve_cli.ingest.changes import Changes, recipe_changes
+from retrieve_cli.ingest.plan import Plan
+from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
 from retrieve_cli.ingest.scanned import Scanned
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.manifest import Manifest, sha1, trace
-from retrieve_cli.storage.recipe import NAMED
 from retrieve_cli.storage.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a sync would do."""
-
-    generation: str | None
-    """The live one, against which all of this is meant."""
-    changes: Changes
-    recipe: Mapping[str, tuple[Json, Json]]
-    """Keys of the recipe that differ: their value before and after."""
-    records: Mapping[str, int]
-    """How many records each source has now."""
-    refused: int
-    needed: bool
-    """Whether there is anything to write: an item or the recipe differs, or the live index is damaged."""
-
-    @property
-    def redo(self) -> list[str]:
-        """What the changed recipe asks to be done again."""
-        changed = {key.partition(".")[0] for key in self.recipe}
-        sentences = {
-            "encoder": "every text is cut and embedded anew: the encoder is another one",
-            "sources": "records are read anew: sources or fields are others",
-            "chunking": "records are cut anew; a text that comes out the same keeps its vector",
-        }
-        known = [sentence for part, sentence in sentences.items() if part in changed]
-        return known + [f"the {name} index is written again" for name in ordered(changed - NAMED)]
-
-    def to_json(self) -> dict[str, Json]:
-        return {
-            "status": "planned" if self.needed else "unchanged",
-            "generation": self.generation,
-            **self.changes.counts,
-            "quarantined": self.refused,
-            "records": {name: list(getattr(self.changes, name)) for name in ("added", "changed", "removed")},
-            "recipe": {key: list(values) for key, values in self.recipe.items()},
-            "redo": self.redo,
-        }
-
-    def sentences(self) -> list[str]:
-        """The same for people."""
-        against = f"against generation {self.generation}" if self.generation else "there is no index yet"
-        refused = f", {self.refused} refused" if self.refused else ""
-        lines = [f"plan: {self.changes}{refused} ({against})"]
-        lines += [f"recipe: {key}: {_short(old)} -> {_short(new)}" for key, (old, new) in self.recipe.items()]
-        return lines + ([f"so {sentence}" for sentence in self.redo] if self.generation else [])
 
 
 def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Sequence[SourceSetting]:
@@ -343,8 +296,3 @@ def _digests(manifest: Manifest) -> list[str]:
         return [str(source["digest"]) for source in manifest.built["sources"]]
     except (KeyError, TypeError):
         return []
-
-
-def _short(value: Json) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else text[:59] + "…"

@@ -79,7 +79,7 @@ class QueryForms:
     def __init__(self, models: QueryModels, deadline: Deadline, say: Callable[[str], None]) -> None:
         """`say` receives what the user should know."""
         self._models = models
-        self._deadline = deadline
+        self.deadline = deadline
         self._say = say
         self._known: dict[str, dict[str, Any]] = {}
         self.seconds = 0.0
@@ -97,7 +97,7 @@ class QueryForms:
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
             begun = time.perf_counter()
-            with self._deadline.timed(name):
+            with self.deadline.timed(name):
                 prose = [_prose(text) for text in new]
                 made = self._vectors(prose) if form == "vector" else self._terms(prose)
                 known.update(zip(new, made, strict=True))
@@ -105,7 +105,7 @@ class QueryForms:
         return [known[text] for text in texts]
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
-        encoder = self._models.hurried(self._deadline.left)
+        encoder = self._models.hurried(self.deadline.left)
         before = encoder.truncated
         vectors = encoder.encode_queries(texts)
         # Others may encode meanwhile: that the encoder cut something says nothing yet of these texts.

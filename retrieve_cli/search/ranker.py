@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import pipelines, registry, rerankers
 from retrieve_cli.assemble.graph import graph_of
@@ -16,11 +16,12 @@ from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.search.deadline import Costs, Deadline
 from retrieve_cli.search.encoding import QueryForms, QueryModels
-from retrieve_cli.search.omissions import Omissions, needed, sacrifice
+from retrieve_cli.search.omissions import sacrifice
 from retrieve_cli.search.options import SearchOptions
+from retrieve_cli.search.plan import RankPlan, plan, steps_of
 from retrieve_cli.stages.pipeline import Edit, Pipeline, Step
 from retrieve_cli.stages.retrieve import NotAsked
-from retrieve_cli.storage.generation import TOKENS, Generation
+from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
@@ -60,25 +61,6 @@ class Ranked:
     def fusion_method(self) -> str:
         """The fusion formula."""
         return str(getattr(self.pipeline.retrieves, "fusion", "none"))
-
-
-class _Plan(NamedTuple):
-    """What is to rank a batch."""
-
-    options: SearchOptions
-    retrievers: tuple[str, ...]
-    reranker: str | None
-    omitted: Omissions
-    deadline: Deadline
-    forms: QueryForms
-    texts: int
-    """Texts that are ranked: those of the queries and their variants."""
-    queries: int
-
-    @property
-    def running(self) -> tuple[str, ...]:
-        """The retrievers that are not skipped."""
-        return tuple(name for name in self.retrievers if name not in self.omitted)
 
 
 class Ranker:
@@ -125,31 +107,31 @@ class Ranker:
         """
         _check(queries, options.k)
         notices: list[str] = []
-        plan = self._plan(queries, options, notices.append)
+        planned = self._planned(queries, options, notices.append)
         begun = time.perf_counter()
         while True:
-            pipeline = self._pipeline(plan)
+            pipeline = self._pipeline(planned)
             pipeline = edit(pipeline) if edit else pipeline
             try:
-                steps, reranking = self._run(pipeline, queries, plan)
+                steps, reranking = self._run(pipeline, queries, planned)
                 break
             except NotAsked as failure:  # the others answer; what they found of texts is not encoded again
-                plan.omitted.add(failure.retriever, failure.why)
+                planned.omitted.add(failure.retriever, failure.why)
         seconds = time.perf_counter() - begun
-        reranker = plan.reranker if any(step.stage.kind == "rerank" for step in steps) else None
+        reranker = planned.reranker if any(step.stage.kind == "rerank" for step in steps) else None
         return Ranked(
             rankings=[ranking.first(options.k) for ranking in steps[-1].rankings],
             steps=steps,
             pipeline=Pipeline(tuple(step.stage for step in steps)),
             unit=options.unit,
-            retrievers=plan.running,
-            skipped=plan.omitted.reasons,
-            encode=plan.forms.seconds,
-            search=max(seconds - reranking - plan.forms.seconds, 0.0),
+            retrievers=planned.running,
+            skipped=planned.omitted.reasons,
+            encode=planned.forms.seconds,
+            search=max(seconds - reranking - planned.forms.seconds, 0.0),
             rerank=reranking,
-            asked=_steps(plan.retrievers, plan.reranker),
-            done=_steps(plan.running, reranker),
-            deadline=plan.deadline,
+            asked=steps_of(planned.retrievers, planned.reranker),
+            done=steps_of(planned.running, reranker),
+            deadline=planned.deadline,
             notices=tuple(notices),
         )
 
@@ -159,50 +141,21 @@ class Ranker:
         Raises:
             Unavailable: a step of it cannot run.
         """
-        plan = self._plan([Query("")], options, lambda _: None)
-        pipeline = self._pipeline(plan)
-        for step, why in plan.omitted.reasons.items():
+        planned = self._planned([Query("")], options, lambda _: None)
+        pipeline = self._pipeline(planned)
+        for step, why in planned.omitted.reasons.items():
             raise Unavailable(f"{step} cannot run: {why}", hint="fix that, or switch it off")
         return pipeline
 
-    # ---------------------------------------------------------------------------------------------- plan
-
-    def _plan(self, queries: Sequence[Query], options: SearchOptions, say: Callable[[str], None]) -> _Plan:
-        """What is to run, less what there is no time for."""
-        present = tuple(self.indexes)
-        if options.dense_only:
-            chosen: tuple[str, ...] = pipelines.similar_names(self.generation)[:1]
-            if not chosen:
-                hint = "set dense.enabled: true and build again: retrieve build; or leave --engine out"
-                raise Unavailable("the naive engine needs vectors, and the index has none", hint=hint)
-        else:
-            chosen = registry.chosen(options.mode, options.retrievers, present)
-        rerank = False if options.dense_only else options.rerank
-        reranker = self._reranker if (options.hybrid if rerank is None else rerank) else None
-        if rerank and reranker is None:
-            raise Unavailable("no reranker is configured", hint="set rerank.backend")
-        omitted = Omissions(chosen, needed(self.settings, chosen, reranker, asked=bool(rerank)), say)
+    def _planned(self, queries: Sequence[Query], options: SearchOptions, say: Callable[[str], None]) -> RankPlan:
         texts = sum(1 + len(query.also) for query in queries)
         deadline = Deadline(options.deadline_ms, queries=texts, spent=self.opened, costs=self._costs)
-        may_go = sacrifice(self.settings, chosen, reranker)
-        free = {name for name in chosen if registry.retriever(name).cost[0] == 0}
-        stays = [step for step in _steps(chosen, reranker) if step not in {*may_go, *free}]
-        for step, why in deadline.skipped(may_go, needed=stays).items():
-            omitted.give_up(step, why)
         forms = QueryForms(self.models, deadline, say)
-        return _Plan(options, chosen, reranker, omitted, deadline, forms, texts, len(queries))
-
-    @property
-    def _reranker(self) -> str | None:
-        """What is to rerank hits, by its backend; None if nothing is."""
-        backend = self.settings.rerank.backend
-        if backend == "auto":
-            return "maxsim" if TOKENS in self.generation.manifest.files else None
-        return None if backend == "none" else backend
+        return plan(self.generation, self.settings, options, texts=texts, queries=len(queries), forms=forms, say=say)
 
     # ------------------------------------------------------------------------------------------ pipeline
 
-    def _pipeline(self, plan: _Plan) -> Pipeline:
+    def _pipeline(self, plan: RankPlan) -> Pipeline:
         """The stages, less what is skipped."""
         options, settings = plan.options, self.settings
         reader = self._reader(plan)
@@ -219,7 +172,7 @@ class Ranker:
             stages.append(pipelines.rerank(reader, settings, k=reach if tail else options.k))
         return Pipeline((*stages, *tail))
 
-    def _first(self, plan: _Plan, keep: int) -> Stage:
+    def _first(self, plan: RankPlan, keep: int) -> Stage:
         """The stage that asks the retrievers, once or through a gate."""
         gating = self.settings.gating
         stage = self._retrieving(plan, keep)
@@ -230,7 +183,7 @@ class Ranker:
         second = stage if gating.per_group is None else wide
         return pipelines.gate(wide, second, self.generation, self.settings, keep=keep)
 
-    def _retrieving(self, plan: _Plan, keep: int) -> Stage:
+    def _retrieving(self, plan: RankPlan, keep: int) -> Stage:
         forms = plan.forms
         return pipelines.retrieving(
             self.generation,
@@ -250,7 +203,7 @@ class Ranker:
             return []
         return pipelines.expansion(self.generation, graph_of(self.generation), self.settings)
 
-    def _reader(self, plan: _Plan) -> Reader | None:
+    def _reader(self, plan: RankPlan) -> Reader | None:
         """What reranks hits; None if nothing is to, or if it cannot run."""
         if plan.reranker is None or plan.reranker in plan.omitted:
             return None
@@ -270,7 +223,7 @@ class Ranker:
 
     # ----------------------------------------------------------------------------------------------- run
 
-    def _run(self, pipeline: Pipeline, queries: Sequence[Query], plan: _Plan) -> tuple[list[Step], float]:
+    def _run(self, pipeline: Pipeline, queries: Sequence[Query], plan: RankPlan) -> tuple[list[Step], float]:
         """The steps that ran, and the seconds that reranking took; it is skipped if it cannot be done in time."""
         rankings = [Ranking(query) for query in queries]
         steps: list[Step] = []
@@ -290,7 +243,7 @@ class Ranker:
                 steps.append(Step(stage, found))
         return steps, reranking
 
-    def _rerank(self, stage: Stage, rankings: Sequence[Ranking], plan: _Plan) -> list[Ranking] | None:
+    def _rerank(self, stage: Stage, rankings: Sequence[Ranking], plan: RankPlan) -> list[Ranking] | None:
         name = str(plan.reranker)
         if name in sacrifice(self.settings, plan.retrievers, name) and (why := plan.deadline.no_room_for(name)):
             plan.omitted.give_up(name, why)
@@ -319,10 +272,6 @@ class Ranker:
             "rerank": [ranked.reranker, self.settings.rerank.interpolate] if ranked.reranker else None,
             **({"rescored": moved} if moved else {}),
         }
-
-
-def _steps(retrievers: Sequence[str], reranker: str | None) -> tuple[str, ...]:
-    return (*retrievers, *([reranker] if reranker else ()))
 
 
 def _check(queries: Sequence[Query], k: int) -> None:

@@ -1,0 +1,63 @@
+"""What a sync would do, as a value: it can be shown (`--dry-run`), refused, or applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from retrieve_cli.assemble.registry import ordered
+from retrieve_cli.contracts import Json
+from retrieve_cli.ingest.changes import Changes
+from retrieve_cli.storage.recipe import NAMED
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a sync would do."""
+
+    generation: str | None
+    """The live one, against which all of this is meant."""
+    changes: Changes
+    recipe: Mapping[str, tuple[Json, Json]]
+    """Keys of the recipe that differ: their value before and after."""
+    records: Mapping[str, int]
+    """How many records each source has now."""
+    refused: int
+    needed: bool
+    """Whether there is anything to write: an item or the recipe differs, or the live index is damaged."""
+
+    @property
+    def redo(self) -> list[str]:
+        """What the changed recipe asks to be done again."""
+        changed = {key.partition(".")[0] for key in self.recipe}
+        sentences = {
+            "encoder": "every text is cut and embedded anew: the encoder is another one",
+            "sources": "records are read anew: sources or fields are others",
+            "chunking": "records are cut anew; a text that comes out the same keeps its vector",
+        }
+        known = [sentence for part, sentence in sentences.items() if part in changed]
+        return known + [f"the {name} index is written again" for name in ordered(changed - NAMED)]
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "status": "planned" if self.needed else "unchanged",
+            "generation": self.generation,
+            **self.changes.counts,
+            "quarantined": self.refused,
+            "records": {name: list(getattr(self.changes, name)) for name in ("added", "changed", "removed")},
+            "recipe": {key: list(values) for key, values in self.recipe.items()},
+            "redo": self.redo,
+        }
+
+    def sentences(self) -> list[str]:
+        """The same for people."""
+        against = f"against generation {self.generation}" if self.generation else "there is no index yet"
+        refused = f", {self.refused} refused" if self.refused else ""
+        lines = [f"plan: {self.changes}{refused} ({against})"]
+        lines += [f"recipe: {key}: {_short(old)} -> {_short(new)}" for key, (old, new) in self.recipe.items()]
+        return lines + ([f"so {sentence}" for sentence in self.redo] if self.generation else [])
+
+
+def _short(value: Json) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:59] + "…"
