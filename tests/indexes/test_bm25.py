@@ -255,8 +255,8 @@ def test_the_rank_bm25_backend_equals_the_okapi_variant(
     np.testing.assert_allclose(
         rank.score(query, groups, starts=starts), impacts.score(query, groups, starts=starts), rtol=1e-4, atol=1e-4
     )
-    # Where the mean idf, a share of which replaces negative ones, is 0 but for rounding, so is every score, and its sign
-    # follows from the order of the sum.
+    # Where the mean idf, a share of which replaces negative ones, is 0 but for rounding, so is every score, whose sign
+    # then follows from the order of the sum.
     assume(not any(0 < np.abs(every_score(index, query)).max() < 1e-9 for index in (rank, impacts)))
     (theirs,), (ours,) = rank.search([query], depth=20), impacts.search([query], depth=20)
     assert sorted(theirs.rows) == sorted(ours.rows)
