@@ -100,12 +100,14 @@ class Choice:
         return replace(self, formulas=tuple((each, formula if each == name else own) for each, own in self.formulas))
 
     def fusions(self) -> Iterator[Choice]:
-        """Yield the same with every other fusion: each retriever's weight in turn, the others in proportion."""
+        """Yield the same with every other fusion: each retriever's weight in turn, the others in proportion, or alike
+        if all of them weigh nothing."""
         names = [name for name, _ in self.weights][::-1]
         turns = names[:1] if len(names) <= 2 else names
         for normalization, name, weight in product(_NORMALIZATIONS, turns, _WEIGHTS):
             others = {each: own for each, own in self.weights if each != name}
-            share = (1.0 - weight) / (sum(others.values()) or 1.0)
+            others = others if any(others.values()) else dict.fromkeys(others, 1.0)
+            share = (1.0 - weight) / sum(others.values())
             chosen = {**{each: round(own * share, 2) for each, own in others.items()}, name: weight}
             weights = tuple((each, chosen[each]) for each, _ in self.weights)
             yield replace(self, method="weighted", normalization=normalization, weights=weights)

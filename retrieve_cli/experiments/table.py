@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _FORMULAS_KEPT = 2
 """Formulas whose candidates are remembered at a time: the configured one and the one being tried."""
-_BEYOND = 5
-"""Results besides those that the measure looks at, which show whether equal scores lie on both sides of its cut-off."""
 
 
 class Table:
@@ -123,7 +121,7 @@ class Table:
 
     def _measured(self, pipeline: Pipeline) -> Run:
         """As much of a run as the measure looks at; all of it of a query with equal scores that go beyond that."""
-        short = _passing_on(pipeline, self._looked_at + _BEYOND)
+        short = _passing_on(pipeline, self._looked_at + 1)
         rankings = short([Ranking(query) for query in self._queries])
         tied = [] if short == pipeline else [Ranking(each.query) for each in rankings if self._tied(each)]
         return {**self._run(rankings), **(self._run(pipeline(tied)) if tied else {})}
@@ -131,10 +129,8 @@ class Table:
     def _tied(self, ranking: Ranking) -> bool:
         """Whether a hit that was not passed on may equal one that the measure looks at, which orders them its own way;
         it keeps scores in single precision."""
-        hits = ranking.hits
-        if len(hits) < self._looked_at + _BEYOND:
-            return False
-        return bool(np.float32(hits[self._looked_at - 1].score) == np.float32(hits[-1].score))
+        last = [np.float32(hit.score) for hit in ranking.hits[self._looked_at - 1 : self._looked_at + 1]]
+        return len(last) == 2 and bool(last[0] == last[1])
 
     def _value(self, key: str, pipeline: Callable[[], Pipeline]) -> Floats:
         if key not in self._known:

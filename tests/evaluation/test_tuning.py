@@ -234,6 +234,22 @@ def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(
     assert tune(searcher, Settings(), world[1], MEASURE, k=100).tried < shallow.tried
 
 
+def test_a_retriever_that_weighs_nothing_gets_the_weight_that_another_loses() -> None:
+    for bm25, dense in ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (0.35, 0.65)):
+        now = Choice("weighted", "zscore", weights_of(bm25, dense), 60.0, 200)
+        found = {choice.weights for choice in now.fusions() if choice.method == "weighted"}
+        assert weights_of(0.35, 0.65) in found
+        assert {round(sum(dict(weights).values()), 2) for weights in found} == {1.0}
+
+
+def test_of_three_retrievers_each_is_weighed_in_turn_and_the_others_keep_their_proportion() -> None:
+    now = Choice("weighted", "zscore", (("bm25", 0.2), ("dense", 0.6), ("splade", 0.2)), 60.0, 200)
+    found = [dict(choice.weights) for choice in now.fusions() if choice.method == "weighted"]
+    assert {"bm25": 0.1, "dense": 0.3, "splade": 0.6} in found
+    assert {"bm25": 0.25, "dense": 0.5, "splade": 0.25} in found
+    assert {"bm25": 0.6, "dense": 0.3, "splade": 0.1} in found
+
+
 def test_keys_that_say_nothing_under_a_method_are_no_change() -> None:
     now = Choice("weighted", "zscore", weights_of(0.35, 0.65), 60.0, 200, formula_of(1.2, 0.75))
     ranks = Choice("rrf", "minmax", weights_of(0.9, 0.1), 60.0, 200, formula_of(0.9, 0.75))
