@@ -8,6 +8,7 @@ fused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -242,6 +243,13 @@ def rerank(reader: Reader, settings: Settings, *, k: int) -> Stage:
         interpolate=chosen.interpolate,
         min_score=chosen.min_score,
     )
+
+
+def reread_by(stage: Stage, reader: Reader) -> Stage:
+    """Return a reranking stage with another reader."""
+    from retrieve_cli.stages.rerank import Rerank
+
+    return replace(stage, reader=reader) if isinstance(stage, Rerank) else stage
 
 
 def fusion_of(settings: Settings, names: Sequence[str]) -> Fusion:

@@ -149,7 +149,11 @@ class Deadline:
         """Runs a step and learns what it cost."""
         begun = time.perf_counter()
         yield
-        self._costs.record(step, time.perf_counter() - begun, self._queries)
+        self.record(step, time.perf_counter() - begun)
+
+    def record(self, step: str, seconds: float) -> None:
+        """Learn what a step cost."""
+        self._costs.record(step, max(seconds, 0.0), self._queries)
 
     def report(self, asked: Sequence[str], done: Sequence[str], *, took_ms: float) -> Mapping[str, Json] | None:
         """What was asked and what was done, and whether the time was kept, for the answer; None without a deadline.

@@ -236,8 +236,8 @@ class Ranker:
             elif steps:
                 found = stage(rankings)
             else:
-                with plan.deadline.timed("search"):
-                    found = stage(rankings)
+                found = stage(rankings)
+                plan.deadline.record("search", time.perf_counter() - begun - plan.forms.seconds)
             if found is not None:
                 rankings = found
                 steps.append(Step(stage, found))
@@ -248,9 +248,12 @@ class Ranker:
         if name in sacrifice(self.settings, plan.retrievers, name) and (why := plan.deadline.no_room_for(name)):
             plan.omitted.give_up(name, why)
             return None
+        reader = (
+            self._reader(plan) if plan.deadline.left is not None else None
+        )  # a server has the time that is left now
         try:
             with plan.deadline.timed(name):
-                return stage(rankings)
+                return (stage if reader is None else pipelines.reread_by(stage, reader))(rankings)
         except Unavailable as error:
             plan.omitted.add(name, error)
             return None
