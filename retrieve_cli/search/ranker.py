@@ -248,9 +248,8 @@ class Ranker:
         if name in sacrifice(self.settings, plan.retrievers, name) and (why := plan.deadline.no_room_for(name)):
             plan.omitted.give_up(name, why)
             return None
-        reader = (
-            self._reader(plan) if plan.deadline.left is not None else None
-        )  # a server has the time that is left now
+        # A server is given the time that is left now.
+        reader = None if plan.deadline.left is None else self._reader(plan)
         try:
             with plan.deadline.timed(name):
                 return (stage if reader is None else pipelines.reread_by(stage, reader))(rankings)
