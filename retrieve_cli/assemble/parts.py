@@ -1,4 +1,4 @@
-"""What a build works with: chunkers, encoders, the indexes being filled, and the recipe that all of them make up."""
+"""The parts of a build: chunkers, encoders, the writers of its indexes, and the recipe that all of them make up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOKENS = 256
 
 
 class _Building(NamedTuple):
-    """What a build has for its retrievers."""
+    """The parts of a build that its retrievers use."""
 
     settings: Settings
     kinds: Collection[str]
@@ -38,7 +38,7 @@ class _Building(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one build works with, and only one: the writers are filled by it."""
+    """The parts of one build, and only one: the writers are filled by it."""
 
     chunkers: Mapping[str, Chunker]
     """By kind of source."""
@@ -51,9 +51,9 @@ class Parts:
     write_graph: Callable[[Columns, Path], tuple[int, int] | None]
     """Writes the graph of the records' columns: how many edges it has, and how many references dangle."""
     skipped: Sequence[str] = ()
-    """What is configured and cannot be built here, in sentences."""
+    """Sentences on what is configured and cannot be built here."""
     keeps_tokens: bool = False
-    """Whether the token vectors are kept, for a reranker that compares words."""
+    """True if token vectors are kept, for a reranker that compares words."""
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
@@ -138,14 +138,14 @@ def _chunkers(wanted: Collection[str], encoder: Encoder | None, settings: Settin
 
 
 def _words() -> Tokenizer:
-    """What counts the words of a chunk if there is no encoder."""
+    """The tokenizer that counts words if there is no encoder."""
     from retrieve_cli.encoders.hashed import WordTokenizer
 
     return WordTokenizer()
 
 
 def _coherence(encoder: Encoder | None) -> Any:
-    """What decides where topics change.
+    """The detector of topic changes.
 
     Raises:
         UsageError: there is no encoder.

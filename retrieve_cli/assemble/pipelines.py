@@ -55,7 +55,7 @@ class Indexes(Mapping[str, Index[Any]]):
 
     @property
     def analyzer(self) -> Analyzer:
-        """How the index reads text into terms; also what marks the matched words of a hit.
+        """The analyzer of the index, which also marks the matched words of a hit.
 
         Raises:
             IndexCorrupt: no retriever of the index compares terms.

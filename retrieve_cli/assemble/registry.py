@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.config import plugins
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.retrievers.retriever import Form, Retriever
+from retrieve_cli.storage.recipe import NAMED
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -33,6 +34,9 @@ def retriever(name: str) -> Retriever[Any]:
     if not isinstance(added, Retriever):
         hint = "install the package that adds it, or build again: retrieve build"
         raise IndexCorrupt(f"the index has a retriever {name!r}, which is not installed", hint=hint)
+    if name in NAMED:
+        message = f"the plug-in {name!r} has the name of another part of the recipe"
+        raise Unavailable(message, hint="give the retriever and its entry point another name")
     if added.name != name:
         message = f"the plug-in {name!r} adds a retriever that is called {added.name!r}"
         raise Unavailable(message, hint="give its entry point the name of the retriever")
@@ -66,8 +70,13 @@ def to_build(settings: Settings) -> list[Retriever[Any]]:
         Unavailable: a plug-in cannot be loaded.
     """
     added = [name for name in plugins.installed() if settings.plugins.get(name, {}).get("enabled", True)]
-    found = [*_MODULES, *(name for name in added if isinstance(plugins.load(name), Retriever))]
-    return [retriever(name) for name in found]
+    names = [*_MODULES, *(name for name in added if isinstance(plugins.load(name), Retriever))]
+    found = {each.file: each for each in map(retriever, names)}
+    if len(found) < len(names):
+        twice = next(name for name in reversed(names) if retriever(name) not in found.values())
+        message = f"two retrievers write {retriever(twice).file}, {twice!r} and another one"
+        raise Unavailable(message, hint="give the artifact of the plug-in another name")
+    return [retriever(name) for name in names]
 
 
 def chosen(mode: str, subset: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What counts tokens: a tokenizer by the name that the configuration gives it."""
+"""Tokenizers that count, by the name that the configuration gives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be plugged in, by name and without importing any of it: the built-in retrievers, a line each, and packages
+"""Names of what can be plugged in, without importing any of it: the built-in retrievers, a line each, and packages
 that extend the program through entry points of the group `retrieve.plugins`, each under the name of what it adds."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each stage of the answer is worth: a list of pipelines, each without one active part, its gain against its
+"""The worth of each stage: a list of pipelines, each without one active part, its gain against its
 milliseconds."""
 
 from __future__ import annotations

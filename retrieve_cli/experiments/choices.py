@@ -25,7 +25,7 @@ Formula = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """How many hits are reranked, and how much that says."""
+    """The depth of reranking, and its share in the score."""
 
     depth: int
     interpolate: float

@@ -29,7 +29,7 @@ _DEPTHS_KEPT = 2
 
 
 class RetrievalMemory:
-    """What one retriever found for texts, as deep as it is ever asked."""
+    """Candidates of one retriever for texts, as deep as it is ever asked."""
 
     def __init__(self, deepest: int) -> None:
         self.deepest = deepest

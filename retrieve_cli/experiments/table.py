@@ -67,7 +67,7 @@ class Table:
         )
         self.now = Choice.of(settings, cards, reranked=self._rerank is not None)
         self.read_depths = () if self._rerank is None else (settings.rerank.depth,) if together else READ
-        """How many hits may be reranked."""
+        """Numbers of hits that may be reranked."""
         self._deepest = max(*DEPTHS, settings.search.depth, k, *self.read_depths, 0)
         self._memory = lru_cache(maxsize=_FORMULAS_KEPT * len(names))(self._fresh_memory)
         self._pools = PoolMemory()
@@ -76,7 +76,7 @@ class Table:
 
     @property
     def reranker(self) -> str | None:
-        """What reranks hits, if something does."""
+        """The name of the reranker, if there is one."""
         return self._reader.name if self._reader else None
 
     @property
@@ -86,7 +86,7 @@ class Table:
 
     @property
     def tried(self) -> int:
-        """How many settings have been computed."""
+        """Number of settings that have been computed."""
         return len(self._known)
 
     def values(self, choice: Choice) -> Floats:

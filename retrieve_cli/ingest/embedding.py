@@ -32,7 +32,7 @@ TERM_BATCH = 1024
 
 
 class Encoding(Protocol):
-    """What is made of every text and kept under its SHA-1."""
+    """Something that is made of every text and kept under its SHA-1."""
 
     def __contains__(self, key: bytes) -> bool: ...
 
@@ -141,7 +141,7 @@ class TermEncoding:
         return TermWeights(*self._cache[key])
 
     def summary(self, texts: int) -> str:
-        """What was done, for people."""
+        """A sentence on what was encoded."""
         return f"{self._name}: {self.done} of {texts} texts encoded, the others were known"
 
 

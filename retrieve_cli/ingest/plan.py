@@ -1,4 +1,4 @@
-"""What a sync would do, as a value: it can be shown (`--dry-run`), refused, or applied."""
+"""The plan of a sync, as a value: it can be shown (`--dry-run`), rejected, or applied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieve_cli.storage.recipe import NAMED
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a sync would do."""
+    """The changes that a sync would make."""
 
     generation: str | None
     """The live one, against which all of this is meant."""
@@ -21,19 +21,19 @@ class Plan:
     recipe: Mapping[str, tuple[Json, Json]]
     """Keys of the recipe that differ: their value before and after."""
     records: Mapping[str, int]
-    """How many records each source has now."""
+    """Number of records of each source now."""
     refused: int
     needed: bool
-    """Whether there is anything to write: an item or the recipe differs, or the live index is damaged."""
+    """True if there is anything to write: an item or the recipe differs, or the live index is damaged."""
 
     @property
     def redo(self) -> list[str]:
-        """What the changed recipe asks to be done again."""
+        """Sentences on what the changed recipe causes to be done again."""
         changed = {key.partition(".")[0] for key in self.recipe}
         sentences = {
-            "encoder": "every text is cut and embedded anew: the encoder is another one",
-            "sources": "records are read anew: sources or fields are others",
-            "chunking": "records are cut anew; a text that comes out the same keeps its vector",
+            "encoder": "every text is cut and embedded again: the encoder is another one",
+            "sources": "records are read again: sources or fields are others",
+            "chunking": "records are cut again; a text that comes out the same keeps its vector",
         }
         known = [sentence for part, sentence in sentences.items() if part in changed]
         return known + [f"the {name} index is written again" for name in ordered(changed - NAMED)]

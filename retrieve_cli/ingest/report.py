@@ -1,4 +1,4 @@
-"""What a build or a sync did, how it tells how far it is, and when it must not publish."""
+"""The report of a build or sync, its progress, and the limits beyond which it does not publish."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Status = Literal["published", "unchanged", "partial", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a build or a sync did."""
+    """The outcome of a build or a sync."""
 
     status: Status
     generation: str | None
@@ -32,7 +32,7 @@ class Report:
     """Against the generation that was live before."""
     quarantined: int = 0
     refused: Sequence[Refused] = ()
-    """What was refused just now; a sync with nothing to do has read nothing."""
+    """Rejected items of this run; a sync with nothing to do has read nothing."""
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Json]:
@@ -58,7 +58,7 @@ class Report:
 
 
 class Progress(Protocol):
-    """Where a build tells how far it is."""
+    """Receives how far a build is."""
 
     def step(self, records: int, chunks: int) -> None:
         """So many records were read and so many chunks encoded."""
@@ -72,7 +72,7 @@ class Limits:
     """When not to publish, how long to wait for another writer, and how many generations stay."""
 
     max_fail: float
-    """How much may be refused: up to 1 a share of all items, above 1 a number of them."""
+    """The most rejected items: up to 1 a share of all, above 1 a number."""
     max_shrink: float = 1.0
     """Largest share of its records that a source may lose at once."""
     keep: int = 3
@@ -95,5 +95,5 @@ class Limits:
                 )
 
     def tolerates(self, refused: int, records: int) -> bool:
-        """Whether so many refused items are still few enough to publish the records."""
+        """True if so many rejected items are few enough to publish the records."""
         return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused)) + _ROUNDING

@@ -1,4 +1,4 @@
-"""What of the current generation a sync may keep: rows of records whose source and recipe are as they were."""
+"""Rows of the current generation that a sync keeps: those of records whose source and recipe are as they were."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Scanned:
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is remembered; otherwise `scan` goes through the source itself."""
+        """True if all of it is remembered; otherwise `scan` goes through the source itself."""
         return self._text <= _MOST_TEXT
 
     def keep(self, item: Item | Refused | Notice, pieces: Sequence[Piece] | None = None) -> None:

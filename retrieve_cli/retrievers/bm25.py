@@ -134,7 +134,7 @@ class Bm25(Retriever[str]):
 
     @staticmethod
     def _unit(building: Building) -> Unit:
-        """What is scored: whole records of catalogs, chunks if documents are among them, or what is configured."""
+        """The unit that is scored: whole records of catalogs, chunks if documents are among them, or as configured."""
         if building.settings.bm25.unit != "auto":
             return building.settings.bm25.unit
         return "chunk" if "docs" in building.kinds else "record"

@@ -1,4 +1,4 @@
-"""What a first-stage retriever is: one value, registered once.
+"""A first-stage retriever: one value, registered once.
 
 A new one is a file beside this one and a line in config/plugins.py, or a package of its own with an entry point in
 the group `retrieve.plugins`. Modes, fusion weights, file names, what a deadline drops first, recipe sections, ablations
@@ -35,7 +35,7 @@ Q = TypeVar("Q")
 
 
 class Form(Generic[Q]):
-    """What a query becomes before an index is asked."""
+    """The form in which an index is asked."""
 
     __slots__ = ("name",)
 
@@ -51,7 +51,7 @@ TERMS: Form[TermWeights] = Form("terms")
 
 
 class Building(Protocol):
-    """What a build has for its retrievers."""
+    """The parts of a build that its retrievers use."""
 
     @property
     def settings(self) -> Settings: ...
@@ -110,10 +110,10 @@ class Retriever(ABC, Generic[Q]):
     """Seconds before any were measured: the first time in a process, and for each further query. A deadline drops the
     costliest first; one that costs nothing always runs."""
     similarity: ClassVar[bool] = False
-    """Whether its score is a cosine, which `search.grade` and `search.max_distance` test."""
+    """True if its score is a cosine, which `search.grade` and `search.max_distance` test."""
     packages: ClassVar[tuple[Package, ...]] = ()
     by_text: ClassVar[bool] = False
-    """Whether its rows follow from the texts of chunks alone, so that no record is read again for it."""
+    """True if its rows follow from the texts of chunks alone, so that no record is read again for it."""
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {}
     """Keys of its configuration section that change its scores and not its rows, and the values that tuning tries."""
 

@@ -1,4 +1,4 @@
-"""What a result requires: the records that its own record depends on, in an order that can be run."""
+"""Dependencies of a result: the records that its own record requires, in an order that can be run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def bundle(graph: Graph, generation: Generation, record: int) -> Bundle:
-    """What a record requires, in an order that can be run."""
+    """Return the dependencies of a record, in an order that can be run."""
     from retrieve_cli.graph.prerequisites import prerequisites
 
     found = prerequisites(graph, [record])

@@ -54,7 +54,7 @@ class QueryModels:
 
     @property
     def waits(self) -> bool:
-        """Whether a server encodes."""
+        """True if a server encodes."""
         return self._recipe.encoder is not None and self._recipe.encoder_card.family == "remote"
 
     def hurried(self, within: float | None) -> Encoder:
@@ -74,7 +74,7 @@ class QueryModels:
 
 
 class QueryForms:
-    """What one call made of its texts: vectors, term weights. Each text is encoded once, whoever asks for it."""
+    """The texts of one call as vectors and term weights. Each text is encoded once, whoever asks for it."""
 
     def __init__(self, models: QueryModels, deadline: Deadline, say: Callable[[str], None]) -> None:
         """`say` receives what the user should know."""
@@ -83,7 +83,7 @@ class QueryForms:
         self._say = say
         self._known: dict[str, dict[str, Any]] = {}
         self.seconds = 0.0
-        """What encoding took."""
+        """Seconds that encoding took."""
 
     def known(self, form: str, name: str, texts: Sequence[str]) -> list[Any]:
         """Return texts in a form, for the retriever of a name.

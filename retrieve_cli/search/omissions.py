@@ -1,4 +1,4 @@
-"""What happens if a step that was asked for cannot run: an error if it is needed, else it is skipped with a notice.
+"""A step that was asked for and cannot run is an error if it is needed; otherwise it is skipped with a notice.
 
 A retriever that is the only one is needed, and so is a reranker that the command asks for by name; the configuration
 says of some whether they are `required` or `optional`. A deadline drops what is optional, in the order of `sacrifice`.

@@ -12,10 +12,10 @@ from retrieve_cli.contracts import Unit
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a search is asked for. Settings hold what an installation chooses, this what a request does."""
+    """The choices of one request. Settings hold those of an installation."""
 
     k: int
-    """How many results."""
+    """Number of results."""
     mode: str = HYBRID
     """All retrievers of the index, or the name of one."""
     retrievers: tuple[str, ...] = ()
@@ -24,11 +24,11 @@ class SearchOptions:
     rerank: bool | None = None
     """None: in hybrid mode."""
     expand: bool | None = None
-    """Whether linked records come in. None: in hybrid mode."""
+    """Add linked records. None: in hybrid mode."""
     route: bool = False
-    """Whether a first pass chooses the groups that are searched."""
+    """Search only the groups that a first pass chooses."""
     dependencies: bool = False
-    """Whether a result comes with what it requires."""
+    """Add the dependencies of each result."""
     context: int = 0
     """Chunks before and after a hit."""
     table_context: int = 0
@@ -66,5 +66,5 @@ class SearchOptions:
 
     @property
     def hybrid(self) -> bool:
-        """Whether several retrievers are asked for: reranking and expansion are on by default then."""
+        """True if several retrievers are asked for: reranking and expansion are on by default then."""
         return not self.dense_only and (len(self.retrievers) > 1 or (not self.retrievers and self.mode == HYBRID))

@@ -1,4 +1,4 @@
-"""What is to rank a batch of queries: which retrievers and reranker, less what there is no time for."""
+"""The plan of a batch: the retrievers and the reranker that run, less those there is no time for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieve_cli.storage.generation import TOKENS, Generation
 
 
 class RankPlan(NamedTuple):
-    """What is to rank a batch."""
+    """The parts that rank a batch."""
 
     options: SearchOptions
     retrievers: tuple[str, ...]
@@ -24,7 +24,7 @@ class RankPlan(NamedTuple):
     omitted: Omissions
     deadline: Deadline
     forms: QueryForms
-    """What the texts become."""
+    """The texts as the retrievers are asked with them."""
     texts: int
     """Texts that are ranked: those of the queries and their variants."""
     queries: int
@@ -77,7 +77,7 @@ def _retrievers(generation: Generation, options: SearchOptions) -> tuple[str, ..
 
 
 def _reranker(generation: Generation, settings: Settings) -> str | None:
-    """What is to rerank hits, by its backend; None if nothing is."""
+    """The reranker, by its backend; None if there is none."""
     backend = settings.rerank.backend
     if backend == "auto":
         return "maxsim" if TOKENS in generation.manifest.files else None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What a batch of queries found, and how."""
+    """The rankings of a batch, and how they came about."""
 
     rankings: Sequence[Ranking]
     steps: Sequence[Step]
@@ -50,11 +50,11 @@ class Ranked:
     """Retrievers and reranker: those that were to run, and those that did."""
     deadline: Deadline
     notices: tuple[str, ...]
-    """What the user should know."""
+    """Notices for the user."""
 
     @property
     def reranker(self) -> str | None:
-        """What reranked the hits, and how many: `maxsim@50`."""
+        """The reranker, and how many hits it read: `maxsim@50`."""
         return next((step.name for step in self.steps if step.stage.kind == "rerank"), None)
 
     @property
@@ -204,7 +204,7 @@ class Ranker:
         return pipelines.expansion(self.generation, graph_of(self.generation), self.settings)
 
     def _reader(self, plan: RankPlan) -> Reader | None:
-        """What reranks hits; None if nothing is to, or if it cannot run."""
+        """The reranker; None if there is none, or if it cannot run."""
         if plan.reranker is None or plan.reranker in plan.omitted:
             return None
         settings, unit = _hurried(self.settings, plan.deadline.left), plan.options.unit

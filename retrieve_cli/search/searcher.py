@@ -31,7 +31,7 @@ __all__ = ["Ranked", "SearchOptions", "Searcher"]
 
 
 class _Batch(NamedTuple):
-    """What all answers of one batch share."""
+    """The values that all answers of one batch share."""
 
     ranked: Ranked
     timings: Mapping[str, float]
@@ -131,7 +131,7 @@ class Searcher:
     def _shown(
         self, rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions, say: Callable[[str], None]
     ) -> list[Shown]:
-        """What is shown of each ranking."""
+        """The results that are shown of each ranking."""
         search = self.settings.search
         if (search.grade, search.max_distance) != (None, None) and not any(
             retriever(name).similarity for name in ranked.retrievers
@@ -190,7 +190,7 @@ class Searcher:
         )
 
     def _most(self, ranked: Ranked, options: SearchOptions) -> int:
-        """How many results there can be at most."""
+        """The most results that there can be."""
         generation, settings = self.generation, self.settings
         limits = [options.k, len(generation.records if options.unit == "record" else generation.chunks)]
         if options.dense_only:

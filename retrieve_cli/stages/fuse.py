@@ -28,7 +28,7 @@ class Fuse:
     fusion: Fusion
     keep: int
     gather: Callable[[Sequence[Account]], Pool] = field(default=gather, compare=False, repr=False)
-    """What makes one pool of the retrievers' accounts of a query."""
+    """Makes one pool of the retrievers' accounts of a query."""
     kind: ClassVar[Kind] = "fuse"
     rescores: ClassVar[bool] = False
 

@@ -20,7 +20,7 @@ Q = TypeVar("Q")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How chunks lie in records, and what they are called."""
+    """The chunks of each record, and their ids."""
 
     starts: Rows
     """(records + 1,) first chunk row of each record, then the number of chunks."""
@@ -31,7 +31,7 @@ class Layout:
         return np.searchsorted(self.starts, rows, side="right") - 1
 
     def single(self, records: Rows) -> bool:
-        """Whether each of the records has just one chunk."""
+        """Return True if each of the records has just one chunk."""
         return bool(np.all(self.starts[records + 1] - self.starts[records] == 1))
 
 
@@ -45,11 +45,11 @@ class NotAsked(Unavailable):
 
 
 class Account(Protocol):
-    """What one retriever has to say of one query."""
+    """One retriever's account of one query."""
 
     @property
     def candidates(self) -> Candidates:
-        """What it listed, records or chunks, whichever are ranked."""
+        """Its candidates: records or chunks, whichever are ranked."""
 
     def score(self, rows: Rows) -> Vectors:
         """Return its score for each of some records or chunks, listed or not."""
@@ -69,18 +69,18 @@ class Retrieval(Protocol):
 
     @property
     def unit(self) -> Unit:
-        """What is ranked."""
+        """Records or chunks, whichever are ranked."""
 
     @property
     def row_unit(self) -> Unit:
-        """What a row of its index stands for."""
+        """The unit of a row of its index."""
 
     @property
     def layout(self) -> Layout: ...
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a server most of the time, so that others may run meanwhile."""
+        """True if it waits for a server most of the time, so that others may run meanwhile."""
 
     def ask(self, texts: Sequence[str], within: Sequence[Mask | None] | None = None) -> Sequence[Account]:
         """Return the account of each query; `within` says by query which records may be found.
@@ -134,7 +134,7 @@ class IndexRetrieval(Generic[Q]):
 
     @property
     def spreads(self) -> bool:
-        """Whether records are found and chunks are wanted: each chunk then has its record's score."""
+        """True if records are found and chunks are wanted: each chunk then has its record's score."""
         return (self.index.unit, self.unit) == ("record", "chunk")
 
     def _allowed(self, within: Sequence[Mask | None]) -> Sequence[Mask | None]:
@@ -162,7 +162,7 @@ class IndexRetrieval(Generic[Q]):
 
 
 class IndexAccount(Generic[Q]):
-    """What one index has to say of one query."""
+    """One index's account of one query."""
 
     __slots__ = ("_query", "_retrieval", "candidates")
 

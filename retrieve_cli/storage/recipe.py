@@ -17,7 +17,7 @@ _HINT = "build again: retrieve build"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an index was built with."""
+    """Everything that an index was built with."""
 
     sources: Mapping[str, Card] = field(default_factory=dict)
     """By kind of source, how its records are read."""
@@ -32,7 +32,7 @@ class Recipe:
     graph: Card | None = None
     """Which edges there are; None before there were any."""
     tokens: Card | None = None
-    """How token vectors are packed; None if they are not kept."""
+    """The card of packed token vectors; None if they are not kept."""
 
     @property
     def encoder_card(self) -> ModelCard:

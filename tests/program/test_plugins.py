@@ -268,6 +268,25 @@ def test_one_whose_entry_point_has_another_name_is_refused(place: Place) -> None
     assert (done.code, "the plug-in 'tin' adds a retriever that is called 'toy'" in done.err) == (6, True), done
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (('name = "toy"', 'name = "encoder"'), "the plug-in 'encoder' has the name of another part of the recipe"),
+        (('file = "toy.pkl"', 'file = "bm25.pkl"'), "two retrievers write bm25.pkl"),
+    ],
+    ids=["a name of the recipe", "a file of another one"],
+)
+def test_one_that_would_take_the_place_of_another_part_is_refused(
+    place: Place, changed: tuple[str, str], said: str
+) -> None:
+    source = (TOYS / "toy.py").read_text()
+    assert changed[0] in source
+    name = "encoder" if "name" in changed[1] else "toy"
+    place.install("toy", {name: "toy:RETRIEVER"}, source.replace(*changed))
+    done = place("build", "--catalog", place.catalog)
+    assert (done.code, said in done.err) == (6, True), done
+
+
 def test_one_that_cannot_be_loaded_any_more_can_be_switched_off(own: Place) -> None:
     (own.packages / "toy.py").write_text("raise ZeroDivisionError('half done')\n")
     done = own("query", "brain")

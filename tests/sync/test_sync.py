@@ -48,8 +48,8 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(artifacts: Path, source: P
     [
         ("BM25__K1", "2", "the bm25 index is written again"),
         ("DENSE__INDEX", "hnsw", "the dense index is written again"),
-        ("CHUNKING__SIZE", "30", "records are cut anew"),
-        ("ENCODER__DIM", "64", "embedded anew"),
+        ("CHUNKING__SIZE", "30", "records are cut again"),
+        ("ENCODER__DIM", "64", "embedded again"),
     ],
 )
 def test_a_changed_recipe_is_part_of_the_plan(
