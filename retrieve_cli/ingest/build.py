@@ -34,7 +34,7 @@ from retrieve_cli.ingest.generation_writer import GenerationWriter, written_colu
 from retrieve_cli.ingest.report import Limits, Progress, Report, Status
 from retrieve_cli.storage import content_cache, token_cache, token_table, vector_cache
 from retrieve_cli.storage.content_cache import ContentCache, as_keys
-from retrieve_cli.storage.generation import GRAPH, TOKENS, Generation, open_generation
+from retrieve_cli.storage.generation import GRAPH, TOKENS, open_generation
 from retrieve_cli.storage.manifest import Manifest, SourceEntry, trace
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.store import Store
@@ -117,13 +117,12 @@ def tidy(store: Store, keep: int, progress: Progress) -> None:
     """Removes generations beyond the last `keep`, then vectors that none of those left needs; a failure is said."""
     try:
         removed = store.prune(keep)
-        for generation in removed:
-            progress.say(f"generation {generation} removed: the last {keep} are kept (store.keep)")
+        for gone in removed:
+            progress.say(f"generation {gone} removed: the last {keep} are kept (store.keep)")
         needed = []
         for kept in store.kept():
-            with suppress(RetrieveError):
-                texts = Generation(*store.open(kept.manifest.id)).texts
-                needed.append((kept.manifest.recipe, as_keys(texts)))
+            with suppress(RetrieveError), open_generation(store, kept.manifest.id) as generation:
+                needed.append((kept.manifest.recipe, as_keys(generation.texts)))
         _prune_caches(store.cache, needed, progress)
     except OSError as error:
         progress.say(f"what is old could not be removed: {error}")

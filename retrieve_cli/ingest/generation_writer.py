@@ -14,7 +14,7 @@ from retrieve_cli.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, 
 from retrieve_cli.records.columns_writer import ColumnsWriter
 from retrieve_cli.records.rows import chunk_row, record_row
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.generation import CHUNK_KEYS, CHUNKS, DIGEST, OFFSETS, RECORDS, Generation
+from retrieve_cli.storage.generation import CHUNKS, DIGEST, OFFSETS, RECORDS, Generation
 from retrieve_cli.storage.manifest import sha1, text_key
 from retrieve_cli.storage.tables import Table, TableWriter, encoded
 
@@ -114,11 +114,6 @@ class GenerationWriter:
         pickles.dump(offsets, self._folder / OFFSETS)
         pickles.dump(self._columns.finish(), self._folder / COLUMNS)
         return {RECORDS: len(self._ids), COLUMNS: len(self._ids), CHUNKS: self._starts[-1]}
-
-
-def chunk_table(folder: Path) -> Table:
-    """The chunks of a generation that is being written, its tables finished."""
-    return Table(folder / CHUNKS, pickles.load(folder / OFFSETS)["chunks"], keys=CHUNK_KEYS)
 
 
 _RECORD_LINES = ("line",)

@@ -26,7 +26,7 @@ from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
 from retrieve_cli.ingest.scanned import Scanned
 from retrieve_cli.records.rows import content_digest
-from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1, trace
 from retrieve_cli.storage.store import Store
 
@@ -154,8 +154,9 @@ class Sync:
         try:
             _, found = self._store.verify()
             if not found:
-                folder, manifest, _ = self._store.open()
-                return Generation(folder, manifest)  # not held: nobody but this writer could remove it
+                with open_generation(self._store) as generation:
+                    generation.let_go()  # nobody but this writer could remove it
+                    return generation
             fault = next(iter(found.values()))
         except IndexMissing:
             return None
@@ -259,16 +260,16 @@ def roll_back(store: Store, generation: str | None) -> Report:
     """
     begun, before, was = time.monotonic(), contents_before(store), store.live()
     live = store.roll_back(generation)
-    opened = Generation(*store.open())
-    return Report(
-        status="unchanged" if live == was else "published",
-        generation=live,
-        records=len(opened.records),
-        chunks=len(opened.chunks),
-        changes=Changes.between(before, opened.contents_by_id()),
-        quarantined=sum(source.refused for source in opened.manifest.sources),
-        seconds=round(time.monotonic() - begun, 3),
-    )
+    with open_generation(store) as opened:
+        return Report(
+            status="unchanged" if live == was else "published",
+            generation=live,
+            records=len(opened.records),
+            chunks=len(opened.chunks),
+            changes=Changes.between(before, opened.contents_by_id()),
+            quarantined=sum(source.refused for source in opened.manifest.sources),
+            seconds=round(time.monotonic() - begun, 3),
+        )
 
 
 def _taken(pieces: Sequence[Record | Refused | Notice], contents: dict[str, bytes]) -> int:

@@ -109,6 +109,10 @@ class Generation:
         ):
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
 
+    def let_go(self) -> None:
+        """Stop keeping the folder from being removed."""
+        self._hold = None
+
     def expect(self, name: str, rows: int) -> None:
         """Holds a file's rows to what the manifest says. Raises: IndexCorrupt where it says otherwise or nothing."""
         entry = self.manifest.files.get(name)

@@ -136,6 +136,29 @@ def test_a_retriever_is_named_in_its_own_file_only() -> None:
     assert found == []
 
 
+def test_a_generation_is_opened_in_one_place() -> None:
+    found = [
+        (file, node.lineno)
+        for file, _, tree in files()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Generation"
+    ]
+    assert {file for file, _ in found} == {"storage/generation.py"}
+
+
+def test_no_code_recognises_a_stage_by_its_printed_name() -> None:
+    """Which stage it is stands in its kind: of what it prints nothing is compared, split or searched."""
+    names = ("fuse(", "gate(", "expand(", "mmr(", "threshold(", "limit(", "> merge")
+    found = [
+        (file, node.value)
+        for file, _, tree in files()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 40
+        if any(name in node.value for name in names) and not file.startswith("stages/")
+    ]
+    assert found == []
+
+
 def loaded_by(*arguments: str, among: Sequence[str] = HEAVY) -> set[str]:
     """The modules of `among`, by default the heavy packages, that a run of the program loads."""
     code = (
