@@ -7,6 +7,7 @@ bytes: 92 MiB for 100,000 rows of 120 terms.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +54,9 @@ class SparseWriter:
 
     def add(self, weights: TermWeights) -> None:
         """Appends a row."""
-        self._postings.add(weights.terms.tolist(), weights.weights.tolist())
+        # An array is extended by another one of its kind at once, by a list number by number.
+        terms = array("i", weights.terms.astype(np.int32, copy=False).tobytes())
+        self._postings.add(terms, array("f", weights.weights.astype(np.float32, copy=False).tobytes()))
 
     def stored(self) -> dict[str, Json]:
         """What the file holds: by term in order, the `starts` (v + 1) of its `rows` and `impacts` (p).

@@ -16,6 +16,8 @@ from retrieve_cli.retrievers.bm25 import Bm25Index
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
+pytestmark = pytest.mark.slow
+
 WAIT = 0.6
 """Seconds that the server takes, and that BM25 takes."""
 QUESTION = "brain volumes and images"

@@ -16,6 +16,8 @@ import pytest
 import yaml
 from samples import ROOT, TOOLS, Done, write_catalog
 
+pytestmark = pytest.mark.slow
+
 TOYS = Path(__file__).parent / "toys"
 CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("RETRIEVE_", "PYTHON"))}
 TOY = {"toy": "toy:RETRIEVER"}
