@@ -66,6 +66,10 @@ def failure_handlers() -> dict[Any, Any]:
         return _refusal(Refused(400, "the body was cut short"))
 
     async def unforeseen(_: Request, error: Exception) -> Response:
-        return _refusal(Refused(500, f"internal error ({type(error).__name__})", code="internal"))
+        answer = _refusal(Refused(500, f"internal error ({type(error).__name__})", code="internal"))
+        # Starlette raises the error again after this answer, and uvicorn then closes the connection: say so, or a
+        # client that keeps connections sends its next request into a closed one.
+        answer.headers["Connection"] = "close"
+        return answer
 
     return {Refused: refused, RetrieveError: failed, HTTPException: http, ClientDisconnect: gone, Exception: unforeseen}

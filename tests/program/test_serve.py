@@ -209,6 +209,7 @@ def test_a_failure_of_the_model_is_an_error_object_and_the_server_lives_on() -> 
             answer = post(f"{address}/v1/embeddings", {"input": text})
             assert (answer.status, answer.json()["error"]["code"]) == (500, code)
             assert "secret" not in answer.data.decode()
+            assert answer.headers.get("Connection") == ("close" if code == "internal" else None)
 
 
 def test_an_encoder_with_prefixes_of_its_own_is_refused() -> None:
