@@ -33,13 +33,13 @@ Unit = Literal["record", "chunk"]
 """What one row of an index stands for, or what one hit of a ranking is."""
 
 Card = Mapping[str, Json]
-"""What changes the answers of one part; hashed into the recipe as canonical JSON."""
+"""The parameters of one part that change its answers; hashed into the recipe as canonical JSON."""
 
 Kind = Literal["retrieve", "fuse", "merge", "rerank", "expand", "cut"]
-"""What a stage does with rankings."""
+"""The task of a stage in a pipeline."""
 
 Q_contra = TypeVar("Q_contra", contravariant=True)
-"""What an index is asked with: a text, a vector, term weights."""
+"""The form of a query that an index takes: a text, a vector, term weights."""
 
 
 # ---------------------------------------------------------------------------------------------- the way in
@@ -348,7 +348,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a request comes to: the query that the retrievers are asked, and what of it came from where."""
+    """A request as it was understood: the query for the retrievers, and the origin of each part of it."""
 
     request: Request
     query: Query
@@ -371,7 +371,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """What one retriever found for one query: its best rows, best first, and the spread of its scores over all rows."""
+    """The hits of one retriever for one query: rows, best first, and the spread of scores over all rows."""
 
     rows: Rows
     """(m,) int64 rows of the index, or groups of rows where the search was grouped."""
@@ -530,6 +530,6 @@ class Stage(Protocol):
 
     @property
     def rescores(self) -> bool:
-        """Whether a score means something new after it."""
+        """True if scores after this stage have another meaning than before."""
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]: ...

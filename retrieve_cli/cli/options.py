@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MODES = "|".join(modes())
-"""What --mode takes."""
+"""The values of --mode."""
 
 
 class Color(StrEnum):

@@ -277,7 +277,7 @@ Changes = Literal["answers", "index", "neither"]
 
 
 _ANSWERS, _INDEX, _NEITHER = ({"changes": what} for what in ("answers", "index", "neither"))
-"""What a section changes: answers of the same index, the index itself, or neither."""
+"""The effect of a section: it changes answers of the same index, the index itself, or neither."""
 
 
 def sections(changes: Changes) -> frozenset[str]:

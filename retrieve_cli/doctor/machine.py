@@ -128,7 +128,7 @@ def _source_kinds(subject: Subject) -> set[str]:
 
 
 def _needs(name: str, package: Package) -> Callable[[Subject], bool]:
-    """Whether a retriever needs a package: by the configuration, or by what the index was built with."""
+    """Return whether a retriever needs a package: by the configuration, or by what the index was built with."""
 
     def needed(subject: Subject) -> bool:
         card = subject.manifest.recipe.retrievers.get(name, {}) if subject.manifest else {}

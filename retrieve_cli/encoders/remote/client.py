@@ -269,7 +269,7 @@ def _parsed(body: bytes, headers: Mapping[str, str]) -> Json:
 
 
 def _complaint(body: bytes) -> str:
-    """What the body of an error says: its message where servers are known to put it, or all of it."""
+    """Return the message in the body of an error: from the usual places, or else the whole body."""
     import orjson
 
     with suppress(ValueError):

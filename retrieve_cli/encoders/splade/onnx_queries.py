@@ -37,7 +37,7 @@ _LAYOUT = 1
 
 
 def runs(route: Masked) -> bool:
-    """Whether a model can be exported: its family is known and its weights are no pickle."""
+    """Return whether a model can be exported: its family is known and its weights are no pickle."""
     try:
         masked_architecture(route.folder.config)
     except Unavailable:

@@ -23,7 +23,7 @@ _BATCH = {"cpu": 1, "cuda": 512}
 """On a CPU one text at a time: its weights are then the same to the bit whatever stands beside it, and a sync ends with
 the bytes of a fresh build."""
 _TOKENS = {"cpu": 2048, "cuda": 32768}
-"""What a batch holds at most: a token costs a logit for every entry of the vocabulary, so that with BERT's 30,522 these
+"""Upper limit of a batch: a token costs a logit for every entry of the vocabulary, so that with BERT's 30,522 these
 are 250 MB in float32 and 2 GB in float16."""
 _POOLED = 32
 """Tokens of each text that are pooled at once, so that the activation does not take as much memory as the logits."""
