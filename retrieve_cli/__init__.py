@@ -19,6 +19,7 @@ list and holds every import to it.
     assemble        settings -> parts: names the concrete sources, encoders, retrievers and rerankers
     sources chunking encoders retrievers graph queries stages evaluation records
     storage web config
+    untrusted       files and YAML from outside, read within bounds of kind, size and depth
     contracts       what flows and what is promised
     numerics        arithmetic with the same bits whatever stands beside a row
     errors          every failure a user can act on

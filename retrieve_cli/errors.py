@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from pathlib import Path
+from reprlib import Repr
 from typing import ClassVar
 from unicodedata import category
 
@@ -38,9 +39,31 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Marks that reorder the text around them (Unicode Standard Annex 9)."""
+
+
 def printable(text: str) -> str:
-    """Control characters and line ends as a placeholder: a catalog or a file name must not drive a terminal."""
-    return "".join("\ufffd" if category(char) in ("Cc", "Zl", "Zp") else char for char in text)
+    """Control characters, line ends, bidirectional controls and halves of characters as a placeholder: a catalog or a
+    file name must not drive a terminal, nor make a line read as another one."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("\ufffd" if char in _BIDI or category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text)
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """The text as one line of at most `most` characters."""
+    line = " ".join(text[: most * 4].split())
+    return line if len(line) <= most and len(text) <= most * 4 else line[: most - 1] + "…"
+
+
+def quoted(value: object) -> str:
+    """A value as an error quotes it: its `repr`, of which nothing beyond 80 characters is made."""
+    return shortened(_REPR.repr(value))
+
+
+_REPR = Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 60, 60, 60
 
 
 class RetrieveError(Exception):

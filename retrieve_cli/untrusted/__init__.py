@@ -1,0 +1,1 @@
+"""Input from outside, read within bounds of kind, size and depth."""

@@ -1,0 +1,122 @@
+"""YAML from outside, read within bounds of depth and size.
+
+libyaml's constructor recurses on the C stack, so that 50,000 opening brackets end the process; a page of aliases
+unfolds to billions of values; and Python's integers take quadratic time to read. The events of the parser are
+therefore counted first, without recursion, and only a document within the bounds is constructed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import shortened
+
+_LONGEST_NUMBER = 64
+"""Characters of a scalar that is read as a number or a date; longer ones stay strings."""
+_LONGEST_MESSAGE = 300
+"""Characters of the parser's own message that are kept."""
+
+
+def load(text: str, *, values: int, levels: int = 64) -> Json:
+    """Return the value of a YAML document.
+
+    Raises:
+        ValueError: it is not valid YAML, nested deeper than `levels`, or more than `values` values once its aliases
+            are unfolded; the message is one line.
+    """
+    import yaml
+
+    try:
+        _check(text, values, levels)
+        return yaml.load(text, _loader())  # noqa: S506  a safe loader
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(shortened(str(error), _LONGEST_MESSAGE)) from error
+    except Exception as error:  # the constructors of tags fail in many ways: KeyError, IndexError, TypeError
+        raise ValueError(f"a value is not what its tag says ({shortened(str(error))})") from error
+
+
+def _check(text: str, values: int, levels: int) -> None:
+    """Count what the document unfolds to, event by event.
+
+    Raises:
+        ValueError: it is nested too deeply, or too much.
+    """
+    import yaml
+
+    count = _Count()
+    for event in yaml.parse(text, _loader()):
+        if isinstance(event, yaml.AliasEvent):
+            count.alias(str(event.anchor))
+        elif isinstance(event, yaml.ScalarEvent):
+            count.scalar(event.anchor, event.value)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            count.open(event.anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            count.close()
+        if len(count.unfinished) > levels:
+            raise ValueError(f"it is nested deeper than {levels} levels")
+        if count.values > values:
+            raise ValueError(f"it has more than {values:,} values once its aliases are unfolded")
+
+
+class _Count:
+    """How many values a document unfolds to, as far as it was read."""
+
+    def __init__(self) -> None:
+        self.values = 0
+        self.unfinished: list[tuple[str | None, int]] = []
+        """The anchor of each open collection, and the count where it began."""
+        self._sizes: dict[str, int] = {}
+
+    def alias(self, anchor: str) -> None:
+        """Raises: ValueError if it stands within what it repeats."""
+        if any(anchor == other for other, _ in self.unfinished):
+            raise ValueError(f"the alias *{shortened(anchor)} stands in what it repeats")
+        self.values += self._sizes.get(anchor, 1)
+
+    def scalar(self, anchor: str | None, text: str) -> None:
+        self.values += 1
+        if anchor is not None:
+            self._sizes[anchor] = 1 + len(text) // 64  # a long text repeated is not one value
+
+    def open(self, anchor: str | None) -> None:
+        self.unfinished.append((anchor, self.values))
+        self.values += 1
+
+    def close(self) -> None:
+        anchor, begun = self.unfinished.pop()
+        if anchor is not None:
+            self._sizes[anchor] = self.values - begun
+
+
+@cache
+def _loader() -> Any:
+    """The safe loader, by libyaml if it is there, for which a number has a reasonable length."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc]  # chosen at run time
+        pass
+
+    for kind in ("int", "float", "timestamp"):
+        tag = f"tag:yaml.org,2002:{kind}"
+        Loader.add_constructor(tag, _short(base.yaml_constructors[tag]))
+    return Loader
+
+
+def _short(construct: Any) -> Any:
+    """A constructor that leaves long scalars, and those that are not what they look like, the strings they are."""
+
+    def constructed(loader: Any, node: Any) -> Json:
+        text = loader.construct_scalar(node)
+        if len(text) > _LONGEST_NUMBER:
+            return text
+        try:
+            return construct(loader, node)
+        except (ValueError, OverflowError, LookupError):  # `2024-13-45` looks like a date
+            return text
+
+    return constructed
