@@ -14,6 +14,7 @@ Raised anywhere, caught once, in `cli.py`, and printed as `error:` and `hint:`. 
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from pathlib import Path
 from reprlib import Repr
@@ -51,6 +52,14 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if char in _BIDI or category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text)
 
 
+_ESCAPED = re.compile(f"[\x7f-\x9f\u2028\u2029{''.join(sorted(_BIDI))}]")
+
+
+def escaped_json(text: str) -> str:
+    """The same JSON with the characters that drive a terminal, or reorder what is read there, as `\\uXXXX`."""
+    return text if text.isascii() and "\x7f" not in text else _ESCAPED.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
+
+
 def shortened(text: str, most: int = 80) -> str:
     """The text as one line of at most `most` characters."""
     line = " ".join(text[: most * 4].split())
@@ -59,9 +68,11 @@ def shortened(text: str, most: int = 80) -> str:
 
 def quoted(value: object) -> str:
     """A value as an error quotes it: its `repr`, of which nothing beyond 80 characters is made."""
-    return shortened(_REPR.repr(value))
+    text = _REPR.repr(value)
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
 
 
+_QUOTED = 80
 _REPR = Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 60, 60, 60
 

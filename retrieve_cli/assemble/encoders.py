@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, ModelCard
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.devices import Device
@@ -77,11 +77,12 @@ def _plugged_in(name: str, settings: Settings, expected: ModelCard | None = None
     encoder: Encoder = extensions.make("encoder", name, settings)
     if encoder.card.family != name:
         raise UsageError(
-            f"the card of the encoder {name!r} has the family {encoder.card.family!r}", hint="fix the plug-in"
+            f"the card of the encoder {quoted(name)} has the family {quoted(encoder.card.family)}",
+            hint="fix the plug-in",
         )
     if expected is not None and encoder.card != expected:
         hint = "build the index again: retrieve build"
-        raise IndexCorrupt(f"the index was built with another encoder {name!r}", hint=hint)
+        raise IndexCorrupt(f"the index was built with another encoder {quoted(name)}", hint=hint)
     return encoder
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrieve_cli.config import plugins
 from retrieve_cli.contracts import Plugin
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 
 
 def make(kind: str, name: str, *arguments: Any) -> Any:
@@ -21,5 +21,7 @@ def make(kind: str, name: str, *arguments: Any) -> Any:
     """
     added = plugins.load(name) if name in plugins.installed() else None
     if not isinstance(added, Plugin) or added.kind != kind:
-        raise UsageError(f"{name!r} is not a {kind}", hint=f"install the package that adds it, or name another {kind}")
+        raise UsageError(
+            f"{quoted(name)} is not a {kind}", hint=f"install the package that adds it, or name another {kind}"
+        )
     return added.make(*arguments)

@@ -13,6 +13,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import GRAPH, Generation
+from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.graph.graph import Graph
@@ -34,7 +35,8 @@ def card(settings: Settings) -> Mapping[str, Json]:
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
+        with files.open_regular(path, limit=files.JUDGMENTS) as file:
+            return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="see graph.files") from error
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config import plugins
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted
 from retrieve_cli.retrievers.retriever import Form, Retriever
 from retrieve_cli.storage.recipe import NAMED
 
@@ -33,12 +33,12 @@ def retriever(name: str) -> Retriever[Any]:
     added = plugins.load(name) if name in plugins.installed() else None
     if not isinstance(added, Retriever):
         hint = "install the package that adds it, or build again: retrieve build"
-        raise IndexCorrupt(f"the index has a retriever {name!r}, which is not installed", hint=hint)
+        raise IndexCorrupt(f"the index has a retriever {quoted(name)}, which is not installed", hint=hint)
     if name in NAMED:
-        message = f"the plug-in {name!r} has the name of another part of the recipe"
+        message = f"the plug-in {quoted(name)} has the name of another part of the recipe"
         raise Unavailable(message, hint="give the retriever and its entry point another name")
     if added.name != name:
-        message = f"the plug-in {name!r} adds a retriever that is called {added.name!r}"
+        message = f"the plug-in {quoted(name)} adds a retriever that is called {quoted(added.name)}"
         raise Unavailable(message, hint="give its entry point the name of the retriever")
     return added
 
@@ -74,7 +74,7 @@ def to_build(settings: Settings) -> list[Retriever[Any]]:
     found = {each.file: each for each in map(retriever, names)}
     if len(found) < len(names):
         twice = next(name for name in reversed(names) if retriever(name) not in found.values())
-        message = f"two retrievers write {retriever(twice).file}, {twice!r} and another one"
+        message = f"two retrievers write {retriever(twice).file}, {quoted(twice)} and another one"
         raise Unavailable(message, hint="give the artifact of the plug-in another name")
     return [retriever(name) for name in names]
 

@@ -11,8 +11,9 @@ from retrieve_cli.assemble import extensions
 from retrieve_cli.config.loading import source_setting
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Watched
@@ -47,7 +48,7 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
     return [source_setting(origin, f"generation {manifest.id}", Path()) for origin in origins]
 
 
-def watched_of(manifest: Manifest, *, fetched: Path) -> list[tuple[int, Watched]]:
+def watched_of(manifest: Manifest, *, fetched: Path, docs_max_mb: float) -> list[tuple[int, Watched]]:
     """The sources of a generation as they look now, each behind its number of records; none where it names none."""
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
 
@@ -62,7 +63,7 @@ def watched_of(manifest: Manifest, *, fetched: Path) -> list[tuple[int, Watched]
                 raise TypeError(prefix)
             watched: Watched
             if entry.kind == "docs":
-                watched = WatchedFolder(path, prefix)
+                watched = WatchedFolder(path, prefix, docs_max_mb)
             elif entry.kind not in _OF_LINES:
                 watched = Unwatched()
             else:
@@ -78,7 +79,9 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
     if entry.kind == "docs":
         from retrieve_cli.sources.docs_folder import FolderSource
 
-        return FolderSource(_path(entry), name_weight=settings.docs.name_weight, **names)
+        docs = settings.docs
+        limits: dict[str, Any] = {"max_mb": docs.max_mb, "follow_links": docs.follow_links}
+        return FolderSource(_path(entry), name_weight=docs.name_weight, **limits, **names)
     if entry.kind not in _OF_LINES:
         added: Source = extensions.make("source", entry.kind, entry, settings)
         return added
@@ -100,7 +103,7 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
 
 def _path(entry: SourceSetting) -> Path:
     if entry.path is None:
-        raise UsageError(f"source {entry.name!r} has no `path`", hint="name the file or folder it is read from")
+        raise UsageError(f"source {quoted(entry.name)} has no `path`", hint="name the file or folder it is read from")
     return entry.path
 
 
@@ -123,9 +126,9 @@ def _fetcher(entry: SourceSetting) -> Any:
 
 def _query(entry: SourceSetting) -> str:
     try:
-        return Path(str(entry.query)).read_text("utf-8")
+        return files.read_text(str(entry.query), limit=files.CONFIG)
     except (OSError, UnicodeDecodeError) as error:
-        hint = f"`query` of source {entry.name!r} names a file with the SPARQL query"
+        hint = f"`query` of source {quoted(entry.name)} names a file with the SPARQL query"
         raise UsageError(f"cannot read the query {entry.query}: {error}", hint=hint) from error
 
 

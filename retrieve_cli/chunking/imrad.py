@@ -38,20 +38,22 @@ _MINOR = {
 }
 """What also heads a part in journals, but means nothing of the kind in other texts."""
 
-_AND = r"(?:\s*(?:,|/|&|\band\b))+\s*"
+# Blanks and repetitions have limits that no heading reaches: without them a page of labels takes a square of its time.
+_BLANKS = r"\s{0,9}"
+_AND = rf"(?:{_BLANKS}(?:,|/|&|\band\b)){{1,3}}{_BLANKS}"
 _PARTS = {
     name: "|".join(names[name] for names in (_MAJOR, _MINOR) if name in names) for name in (*_MAJOR, "References")
 }
 _ANY = "|".join(_PARTS.values())
-_LABEL = rf"(?:{_ANY})(?:{_AND}(?:{_ANY}))*"
-_NUMBER = r"(?:(?:\d{1,2}(?:\.\d{1,2})*|[IVX]{1,4})[.)]?[ \t]+)?"
-_HEADING = re.compile(rf"{_NUMBER}(?P<label>{_LABEL})\s*[:.]?", re.IGNORECASE)
+_LABEL = rf"(?:{_ANY})(?:{_AND}(?:{_ANY})){{0,5}}"
+_NUMBER = r"(?:(?:\d{1,2}(?:\.\d{1,2}){0,5}|[IVX]{1,4})[.)]?[ \t]{1,9})?"
+_HEADING = re.compile(rf"{_NUMBER}(?P<label>{_LABEL}){_BLANKS}[:.]?", re.IGNORECASE)
 _FIRST = [(name, re.compile(rf"(?:{names})(?:{_AND}|$)", re.IGNORECASE)) for name, names in _PARTS.items()]
 _MAJOR_FIRST = re.compile(rf"(?:{'|'.join(_MAJOR.values())})\b", re.IGNORECASE)
 
-_ALONE = rf"^[ \t]*{_NUMBER}(?P<alone>{_LABEL})[ \t]*[:.]?[ \t]*\r?$"
-_OPENING = r"(?:^[ \t]*|(?<=[.!?:)\]\"”][ \n]))"
-_BOLD = rf"(?:\*\*|__)(?P<bold>{_LABEL})[ \t]*[:.]?(?:\*\*|__)"
+_ALONE = rf"^[ \t]*+{_NUMBER}(?P<alone>{_LABEL})[ \t]*+(?:[:.][ \t]*+)?\r?$"
+_OPENING = r"(?:^[ \t]*+|(?<=[.!?:)\]\"”][ \n]))"
+_BOLD = rf"(?:\*\*|__)(?P<bold>{_LABEL})[ \t]{{0,9}}[:.]?(?:\*\*|__)"
 _INLINE = rf"(?P<inline>{_LABEL})(?P<sign>:|\.(?=\s)|\s?—|(?=\s))"
 _MARK = re.compile(rf"{_ALONE}|{_OPENING}(?:{_BOLD}|{_INLINE})", re.IGNORECASE | re.MULTILINE)
 

@@ -23,7 +23,10 @@ _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
 
 _SPACE = re.compile(r"\s+")
 _WIDE_STOPS = "\u3002\uff01\uff1f"
-_SENTENCE_END = re.compile(rf"[.!?\u2026{_WIDE_STOPS}]+[\"'\u201d\u2019\u00bb)\]]*\s+|[{_WIDE_STOPS}]+|\n\s*")
+_STOPS = re.compile(rf"(?P<stops>[.!?\u2026{_WIDE_STOPS}]+)[\"'\u201d\u2019\u00bb)\]]*(?P<space>\s*)|\n\s*")
+"""A run of stops, or an end of line. A run is consumed whether or not white space follows it: tried again from each of
+its stops, a page of exclamation marks would take minutes."""
+_WIDE = re.compile(rf"[{_WIDE_STOPS}]+")
 
 
 class TokenMap:
@@ -83,8 +86,8 @@ class TokenMap:
         first = self.index(start)
         highest = self._starts[first + room]
         lowest = self._starts[first + max(1, room * 3 // 4)]
-        for boundary in (_SENTENCE_END, _SPACE):
-            stops = [found.end() for found in boundary.finditer(self.text, lowest, highest)]
+        for ends in (_sentence_ends, _word_ends):
+            stops = list(ends(self.text, lowest, highest))
             for stop in reversed(stops):
                 if start < stop <= highest and self._between(stop):
                     return stop
@@ -112,6 +115,20 @@ class TokenMap:
             return end
         near = range(middle, max(start, middle - 64), -1)
         return next((position for position in near if not _joined(self.text, position)), middle)
+
+
+def _sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Where sentences end: behind stops and the white space after them, behind wide stops, behind ends of lines."""
+    for found in _STOPS.finditer(text, start, end):
+        if found["stops"] is None or found["space"]:
+            yield found.end()
+        else:
+            yield from (wide.end() for wide in _WIDE.finditer(text, *found.span("stops")))
+
+
+def _word_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Where white space behind words ends."""
+    return (found.end() for found in _SPACE.finditer(text, start, end))
 
 
 def _sparse(spans: list[tuple[int, int]], first: int, last: int) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.errors import Exit, UsageError
+from retrieve_cli.errors import Exit, UsageError, printable
 
 if TYPE_CHECKING:
     from retrieve_cli.ingest.report import Report
@@ -71,7 +71,7 @@ def show(report: Report, shared: Shared, **more: bool) -> None:
     """Prints what was done, with `more` keys in JSON, and names what was refused."""
     from retrieve_cli.output.formats import dump
 
-    print(dump({**report.to_json(), **more}) if shared.format == "json" else report.sentence())
+    print(dump({**report.to_json(), **more}) if shared.format == "json" else printable(report.sentence()))
     for item in report.refused[:5]:
         shared.talk.say(f"refused {item.source}:{item.line}: {item.reason}")
     if report.quarantined:

@@ -12,7 +12,8 @@ import typer
 
 from retrieve_cli.cli.options import MODES, Shared, shared
 from retrieve_cli.cli.scaffold import scaffold
-from retrieve_cli.errors import Exit, RetrieveError, UsageError
+from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted
+from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.evaluation.calibration import Calibration
@@ -206,14 +207,16 @@ def _baseline(path: Path | None, tolerance: float) -> dict[str, float]:
     if path is None:
         return {}
     try:
-        found: Any = jsonlib.loads(path.read_text("utf-8-sig"))["metrics"]
+        found: Any = jsonlib.loads(files.read_text(path, limit=files.MANIFEST, encoding="utf-8-sig"))["metrics"]
         figures = {str(name): float(value) for name, value in found.items()}
         if not figures or not all(map(isfinite, figures.values())):
             raise ValueError("it holds no figures")
         return figures
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check --baseline") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "it is what `retrieve eval --json` printed, saved to a file"
-        raise UsageError(f"{path} is no baseline ({error!r})", hint=hint) from error
+        raise UsageError(f"{path} is no baseline ({quoted(error)})", hint=hint) from error
 
 
 def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
@@ -233,7 +236,7 @@ def _write(tuned: Tuned, shared: Shared) -> None:
     if not tuned.recommended:
         shared.talk.say("nothing is written: no gain beyond noise")
         return
-    text = path.read_bytes().decode() if path.exists() else ""
+    text = files.read_bytes(path, limit=files.CONFIG).decode() if path.exists() else ""
     durable.put(path, editing.changed(text, tuned.changes, where=str(path)))
     later = "; what changes the index takes effect at the next sync" if tuned.changes_index else ""
     shared.talk.say(f"{path} is changed{later}")

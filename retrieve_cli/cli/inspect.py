@@ -11,6 +11,7 @@ import typer
 
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, UsageError
+from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
@@ -225,7 +226,7 @@ def diff(
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        return path.read_bytes().splitlines()
+        return files.read_bytes(path, limit=files.JUDGMENTS).splitlines()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its rights") from error
 

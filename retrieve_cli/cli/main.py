@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     talk = Talk.of(given)
     _open_streams()
     try:
-        with _terminable():
+        with _interruptible():
             return _run(given, talk)
     except KeyboardInterrupt:
         return talk.error(Exit.INTERRUPTED, "interrupted", "interrupted", "the live index is as it was")
@@ -73,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Makes SIGTERM an exception in this context, so that scratch folders are removed and locks let go."""
+def _interruptible() -> Iterator[None]:
+    """Makes SIGTERM and SIGINT exceptions in this context, so that scratch folders are removed and locks let go."""
 
     def end(*_: object) -> None:
         raise Terminated
@@ -82,11 +82,14 @@ def _terminable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, end)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _run(given: list[str], talk: Talk) -> int:
@@ -139,12 +142,3 @@ def _unforeseen(error: Exception, talk: Talk) -> int:
         f"{type(error).__name__}: {error}",
         "this is a bug in retrieve; -v shows where it happened",
     )
-
-
-def run() -> None:
-    """Entry point of the script."""
-    sys.exit(main())
-
-
-if __name__ == "__main__":
-    run()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from retrieve_cli.cli.options import Talk
+from retrieve_cli.errors import printable
 
 if TYPE_CHECKING:
     from retrieve_cli.ingest.report import Progress
@@ -43,7 +44,7 @@ class Bar:
         self._bar.update(self._task, records=records, completed=chunks)  # type: ignore[attr-defined]
 
     def say(self, sentence: str) -> None:
-        self._bar.console.print(sentence, markup=False, highlight=False)  # type: ignore[attr-defined]
+        self._bar.console.print(printable(sentence), markup=False, highlight=False)  # type: ignore[attr-defined]
 
 
 @contextmanager

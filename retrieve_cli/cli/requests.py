@@ -10,7 +10,8 @@ from pathlib import Path
 
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.contracts import Json, Request
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.untrusted.nearest import nearest
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
 _NARROWING = ("also", "files", "filters", "doc_ids", "tenant", "retrievers")
@@ -77,12 +78,10 @@ def _from_json(line: str, where: str, number: str, asked: Request, folder: Path)
 
 def _check_keys(item: Mapping[str, Json], where: str) -> None:
     """Raises: UsageError where a key is a misspelt one that narrows what may be found."""
-    from difflib import get_close_matches
-
     for key in item:
-        near = get_close_matches(key.casefold(), _NARROWING, n=1, cutoff=_ALIKE)
+        near = nearest(key.casefold(), _NARROWING, cutoff=_ALIKE)
         if near and key not in _NARROWING:
-            raise UsageError(f"{where} has an unknown key {key!r}", hint=f"did you mean `{near[0]}`?")
+            raise UsageError(f"{where} has an unknown key {quoted(key)}", hint=f"did you mean `{near}`?")
 
 
 def _strings(item: Mapping[str, Json], key: str, where: str) -> list[str]:
@@ -104,7 +103,7 @@ def _doc_ids(item: Mapping[str, Json], where: str, asked: Request) -> tuple[str,
         hint = "leave the key out where every record may be found"
         raise UsageError(f"`doc_ids` of {where} is empty: no record may be found", hint=hint)
     if asked.doc_ids and (others := [name for name in found if name not in asked.doc_ids]):
-        message = f"{where} asks for the record {others[0]!r}, which is not among those of --doc-id"
+        message = f"{where} asks for the record {quoted(others[0])}, which is not among those of --doc-id"
         raise UsageError(message, hint="leave one of them out")
     return found or asked.doc_ids
 
@@ -120,9 +119,9 @@ def _retrievers(item: Mapping[str, Json], where: str, asked: Request) -> tuple[s
         if name not in known:
             from retrieve_cli.config.loading import unknown
 
-            raise unknown(f"retriever {sound(name)!r} of {where}", name, known)
+            raise unknown(f"retriever {quoted(sound(name))} of {where}", name, known)
     if asked.retrievers and (others := [name for name in found if name not in asked.retrievers]):
-        message = f"{where} asks for the retriever {others[0]!r}, which is not among those of --retrievers"
+        message = f"{where} asks for the retriever {quoted(others[0])}, which is not among those of --retrievers"
         raise UsageError(message, hint="leave one of them out")
     return found or asked.retrievers
 
@@ -135,7 +134,7 @@ def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
     if not isinstance(tenant, str):
         raise UsageError(f"`tenant` of {where} is no string", hint='for example: "tenant": "acme"')
     if asked.tenant not in (None, tenant):
-        message = f"{where} asks for the tenant {tenant!r}, and --tenant is {asked.tenant!r}"
+        message = f"{where} asks for the tenant {quoted(tenant)}, and --tenant is {quoted(asked.tenant)}"
         raise UsageError(message, hint="leave one of them out")
     return exact([tenant], f"`tenant` of {where}")[0]
 
@@ -159,5 +158,5 @@ def exact(texts: Iterable[str] | None, where: str) -> tuple[str, ...]:
     found = tuple(texts or ())
     for text in found:
         if sound(text) != text:
-            raise UsageError(f"{where} is not UTF-8: {sound(text)!r}", hint="write it in UTF-8")
+            raise UsageError(f"{where} is not UTF-8: {quoted(sound(text))}", hint="write it in UTF-8")
     return found

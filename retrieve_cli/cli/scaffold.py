@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.errors import UsageError, printable
+from retrieve_cli.errors import UsageError, printable, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -52,7 +52,7 @@ def scaffold(
     from retrieve_cli.output.formats import dump
 
     if from_ is not None and from_ not in KINDS:
-        raise unknown(f"value {from_!r} of --from", from_, KINDS)
+        raise unknown(f"value {quoted(from_)} of --from", from_, KINDS)
     if from_ == "session" and seed is not None:
         raise UsageError("--seed is for queries that are drawn; a session draws none", hint="leave --seed out")
     _check_place(out, force=force)

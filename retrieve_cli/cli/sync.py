@@ -14,7 +14,7 @@ import typer
 
 from retrieve_cli.cli.build import finish, show
 from retrieve_cli.cli.options import Shared, Talk, shared
-from retrieve_cli.errors import Exit, RetrieveError, UsageError
+from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -56,7 +56,7 @@ def sync(
     if no_wait and wait:
         raise UsageError("--wait and --no-wait contradict each other", hint="give one of them")
     if generation and not rollback:
-        raise UsageError(f"sync takes no {generation!r}", hint=f"retrieve sync --rollback {generation}")
+        raise UsageError(f"sync takes no {quoted(generation)}", hint=f"retrieve sync --rollback {generation}")
     if dry_run and (verify or rollback):
         raise UsageError("--dry-run changes nothing and goes with neither --verify nor --rollback", hint="leave it out")
     trouble = None
@@ -138,7 +138,7 @@ def _show_plan(shared: Shared, settings: Settings) -> None:
         print(dump(plan.to_json()))
         return
     for sentence in plan.sentences() if plan.needed else [f"nothing to do: generation {plan.generation} is up to date"]:
-        print(sentence)
+        print(printable(sentence))
 
 
 def _roll_back(shared: Shared, settings: Settings, generation: str | None) -> None:
@@ -147,7 +147,7 @@ def _roll_back(shared: Shared, settings: Settings, generation: str | None) -> No
 
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
         report = roll_back(shared.store, generation)
-    print(dump(report.to_json()) if shared.format == "json" else report.sentence())
+    print(dump(report.to_json()) if shared.format == "json" else printable(report.sentence()))
     shared.talk.say("the next sync follows the sources again")
 
 

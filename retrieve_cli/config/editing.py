@@ -13,8 +13,10 @@ import yaml
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
+from retrieve_cli.untrusted import yaml_text
 
 _INDENT = "  "
+_MOST_VALUES = 10_000
 Changes = Mapping[str, Mapping[str, Json]]
 """By section and key."""
 
@@ -26,11 +28,11 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
         UsageError: it is no such file, or written in a way (an alias, a tag) that allows no change in place.
     """
     try:
-        wanted = _merged(yaml.safe_load(text) or {}, changes)
+        wanted = _merged(yaml_text.load(text, values=_MOST_VALUES) or {}, changes)
         for section, keys in changes.items():
             for key, value in keys.items():
                 text = _with(text, section, key, value)
-        same = yaml.safe_load(text) == wanted
+        same = yaml_text.load(text, values=_MOST_VALUES) == wanted
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise _unchangeable(changes, where) from error
     if not same:

@@ -6,7 +6,6 @@ What is not known is refused with the nearest key that is. Precedence: flag, the
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +17,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.config.settings import LARGEST, FieldSetting, Settings, SourceSetting
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.untrusted import files
+from retrieve_cli.untrusted.nearest import nearest
 
 DEFAULT_FILE = Path("config.yaml")
 _PREFIX = "RETRIEVE_"
@@ -33,6 +34,8 @@ _MOVED = {
 _ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
 """What services for generation call keys of ours."""
 _WEIGHT = "_weight"
+_MOST_VALUES = 10_000
+"""Values that a configuration may have, its aliases unfolded."""
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
 _NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("endpoint", "query")}
 """Keys without which an entry of its kind names nothing."""
@@ -72,9 +75,10 @@ def override(settings: Settings, value: Mapping[str, Json], *, where: str) -> Se
 
 def _read(path: Path) -> Mapping[str, Json]:
     try:
-        text = path.read_text("utf-8")
+        text = files.read_text(path, limit=files.CONFIG)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the configuration {path}: {error}", hint="check --config") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
     value = read_yaml(text, str(path))
     if value is None:
         return {}
@@ -91,12 +95,27 @@ def read_yaml(text: str, where: str) -> Json:
     Raises:
         UsageError: it is none; names `where` it stands.
     """
-    import yaml
+    from retrieve_cli.untrusted import yaml_text  # yaml only where there is some
 
     try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe loaders
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is not valid YAML: {' '.join(str(error).split())}", hint="mend it there") from error
+        value = yaml_text.load(text, values=_MOST_VALUES)
+        _check_texts(value)
+        return value
+    except ValueError as error:
+        raise UsageError(f"{where} is not valid YAML: {error}", hint="fix it there") from error
+
+
+def _check_texts(value: Json) -> None:
+    """Raises: ValueError if a text holds what no path, name or address can hold."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            parts += [*part, *part.values()]
+        elif isinstance(part, list):
+            parts += part
+        elif isinstance(part, str) and ("\0" in part or any("\ud800" <= char <= "\udfff" for char in part)):
+            raise ValueError(f"the value {quoted(part)} holds a NUL or half of a character")
 
 
 def _overlay(
@@ -191,7 +210,7 @@ def _choice(value: Json, choices: Sequence[str], key: str) -> Json:
     if value is False:  # YAML reads a bare `off`, `no` as false
         value = "none"
     if value not in choices:
-        raise unknown(f"value {value!r} of {key}", str(value), choices)
+        raise unknown(f"value {quoted(value)} of {key}", str(value), choices)
     return value
 
 
@@ -250,11 +269,13 @@ def _plain(kind: Any, value: Any, bounds: Mapping[str, Any], key: str) -> Json:
     if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST:
         value = float(value)
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise UsageError(f"{key} takes {_TYPES[kind]}, not {value!r}", hint="see the comments in config.yaml")
+        raise UsageError(f"{key} takes {_TYPES[kind]}, not {quoted(value)}", hint="see the comments in config.yaml")
     low, high = bounds.get("low"), bounds.get("high")
     if low is not None and high is not None and not low <= value <= high:
         limits = f"at least {low:g}" if high >= LARGEST else f"from {low:g} to {high:g}"
-        raise UsageError(f"{key} is {value!r}; it takes a number {limits}", hint="see the comments in config.yaml")
+        raise UsageError(
+            f"{key} is {quoted(value)}; it takes a number {limits}", hint="see the comments in config.yaml"
+        )
     return value
 
 
@@ -264,7 +285,7 @@ def _path(value: str, folder: Path, key: str) -> Path:
             raise RuntimeError("a path holds no NUL")
         return folder / Path(value).expanduser()
     except RuntimeError as error:
-        raise UsageError(f"{key} is {value!r}: {error}", hint="write the path in full") from error
+        raise UsageError(f"{key} is {quoted(value)}: {error}", hint="write the path in full") from error
 
 
 def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
@@ -287,7 +308,7 @@ def _source_settings(value: Json, key: str, folder: Path) -> list[SourceSetting]
     names = [setting.name for setting in settings]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"two sources of {key} are called {name!r}", hint="give each a `name:` of its own")
+            raise UsageError(f"two sources of {key} are called {quoted(name)}", hint="give each a `name:` of its own")
     return settings
 
 
@@ -300,7 +321,7 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
     kinds = tuple(_NEEDED)
     if not isinstance(entry, dict) or (entry.get("kind") not in kinds and entry.get("kind") not in installed()):
         given = entry.get("kind") if isinstance(entry, dict) else entry
-        raise unknown(f"kind {given!r} of {where}", str(given), kinds)
+        raise unknown(f"kind {quoted(given)} of {where}", str(given), kinds)
     setting: SourceSetting = _section(SourceSetting(entry["kind"]), entry, "", where, folder)
     for key in _NEEDED.get(setting.kind, ()):
         if not getattr(setting, key):
@@ -308,7 +329,7 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
     name = setting.name or _place(setting) or setting.kind
     if setting.path is None and not _FILE_NAME.fullmatch(name):
         hint = "give it a short `name:`, it becomes the name of a file"
-        raise UsageError(f"{where} cannot be called {name!r}", hint=hint)
+        raise UsageError(f"{where} cannot be called {quoted(name)}", hint=hint)
     return replace(setting, name=name)
 
 
@@ -322,6 +343,6 @@ def _place(setting: SourceSetting) -> str:
 def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is not known, with the nearest one that is."""
     names = [str(name) for name in known]
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(names)
+    near = nearest(given, names)
+    hint = f"did you mean `{near}`?" if near else "known: " + ", ".join(names)
     return UsageError(f"unknown {what}", hint=hint)

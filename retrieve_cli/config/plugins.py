@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import Unavailable, quoted
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -52,5 +52,7 @@ def load(name: str) -> Any:
     try:
         return point.load()
     except Exception as error:  # whatever a stranger's code raises
-        message = f"the plug-in {name!r} of {package} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+        message = (
+            f"the plug-in {quoted(name)} of {package} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+        )
         raise Unavailable(message, hint=f"fix it, or remove it: pip uninstall {package}") from error

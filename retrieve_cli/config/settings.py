@@ -84,6 +84,8 @@ class CatalogSettings:
 @dataclass(frozen=True)
 class DocsSettings:
     name_weight: float = _bounded(2.0, 0)
+    max_mb: float = _bounded(64.0, 0.001, 4096)
+    follow_links: bool = False
 
 
 @dataclass(frozen=True)

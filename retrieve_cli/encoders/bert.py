@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from retrieve_cli.encoders.tensors import to_float32
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,11 +67,11 @@ class Architecture:
         """
         kind = config.get("model_type")
         if kind not in _FAMILY:
-            raise _unsupported(f"model_type {kind!r}")
+            raise _unsupported(f"model_type {quoted(kind)}")
         if (positions := config.get("position_embedding_type") or "absolute") != "absolute":
-            raise _unsupported(f"position_embedding_type {positions!r}")
+            raise _unsupported(f"position_embedding_type {quoted(positions)}")
         if (activation := config.get("hidden_act", "gelu")) not in _ACTIVATIONS:
-            raise _unsupported(f"hidden_act {activation!r}")
+            raise _unsupported(f"hidden_act {quoted(activation)}")
         if config.get("is_decoder") or config.get("add_cross_attention"):
             raise _unsupported("a decoder")
         return cls(

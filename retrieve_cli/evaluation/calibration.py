@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage import durable
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Calibration:
 
 def _as(kind: type, value: Json) -> Json:
     if not isinstance(value, kind) or isinstance(value, bool):  # to Python a truth value is a whole number
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{quoted(value)} is no {kind.__name__}")
     return value
 
 
@@ -289,7 +289,7 @@ def _load(path: Path) -> list[Calibration]:
         raise ValueError("nested too deeply") from error
     version = value.get("schema_version") if isinstance(value, dict) else None
     if version != SCHEMA_VERSION:
-        raise ValueError(f"its schema version is {version!r}; this retrieve reads {SCHEMA_VERSION}")
+        raise ValueError(f"its schema version is {quoted(version)}; this retrieve reads {SCHEMA_VERSION}")
     try:
         return [Calibration.from_json(entry) for entry in value["calibrations"]]
     except (KeyError, TypeError) as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 
 _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -16,7 +16,8 @@ _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_FORM = re.compile(r"\s*(?P<name>\S.*?)\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>[-+]?[0-9.]+(?:e[-+]?\d+)?)\s*(?:ms)?\s*")
+_SIGN = re.compile(r">=|<=|>|<")
+_LIMIT = re.compile(r"([-+]?[0-9.]+(?:e[-+]?\d+)?)\s*+(?:ms)?")
 _ROUNDING = 1e-9
 """Less than any figure is printed to: a baseline is read back from its decimal digits."""
 
@@ -33,13 +34,14 @@ class Gate:
     def of(cls, text: str) -> Gate:
         """Raises: UsageError where the text is no figure, sign and limit."""
         hint = "for example: --gate 'nDCG@10>=0.60' --gate 'p95<=300ms'"
-        match = _FORM.fullmatch(text)
+        sign = _SIGN.search(text)
         try:
-            if match is None:
+            limit = _LIMIT.fullmatch(text[sign.end() :].strip()) if sign else None
+            if sign is None or limit is None or not text[: sign.start()].strip():
                 raise ValueError("it has no sign or no number")
-            return cls(match["name"], match["sign"], float(match["limit"]))
+            return cls(text[: sign.start()].strip(), sign[0], float(limit[1]))
         except ValueError as error:
-            raise UsageError(f"--gate {text!r} is no gate: {error}", hint=hint) from error
+            raise UsageError(f"--gate {quoted(text)} is no gate: {error}", hint=hint) from error
 
     def fault(self, figures: Mapping[str, float]) -> str:
         """Why the figures do not pass; empty where they do."""
@@ -55,7 +57,7 @@ def check_names(gates: Sequence[Gate], known: Sequence[str]) -> None:
     for gate in gates:
         if gate.name not in known:
             hint = f"there are: {', '.join(known)}; others come with --metrics"
-            raise UsageError(f"there is no figure {gate.name!r} to hold to a limit", hint=hint)
+            raise UsageError(f"there is no figure {quoted(gate.name)} to hold to a limit", hint=hint)
 
 
 def check_tolerance(tolerance: float) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.untrusted import files
 
 Grades = Mapping[str, int]
 """Relevance by record id; 0 and below is judged and not relevant."""
@@ -78,9 +79,13 @@ def read_files(queries: Path, qrels: Path) -> tuple[list[Topic], int]:
     judged: dict[str, dict[str, int]] = {}
     for where, query, document, grade in _judgments(qrels):
         if query not in texts:
-            raise UsageError(f"{where}: query {query!r} is not in {queries}", hint="name the queries of these qrels")
+            raise UsageError(
+                f"{where}: query {quoted(query)} is not in {queries}", hint="name the queries of these qrels"
+            )
         if document in judged.setdefault(query, {}):
-            raise UsageError(f"{where}: {document!r} is judged twice for query {query!r}", hint="keep one of the two")
+            raise UsageError(
+                f"{where}: {quoted(document)} is judged twice for query {quoted(query)}", hint="keep one of the two"
+            )
         judged[query][document] = grade
     topics = [Topic(name, text, judged[name]) for name, text in texts.items() if name in judged]
     return _some(topics, qrels), len(texts) - len(topics)
@@ -95,7 +100,9 @@ def read_run(path: Path) -> Run:
     run: dict[str, dict[str, float]] = {}
     for where, (query, _, document, _, score, *_) in _columns(path, 6, "query Q0 document rank score tag"):
         if document in run.setdefault(query, {}):
-            raise UsageError(f"{where}: {document!r} is listed twice for query {query!r}", hint="keep one of the two")
+            raise UsageError(
+                f"{where}: {quoted(document)} is listed twice for query {quoted(query)}", hint="keep one of the two"
+            )
         run[query][_check_id(document, where)] = _number(score, float, where)
     if not run:
         raise UsageError(f"{path} holds no run", hint="a line is: query Q0 document rank score tag")
@@ -116,12 +123,12 @@ def _gold_topic(item: Mapping[str, Json], where: str, number: int, folder: Path)
     group, quote, synthetic = item.get("group"), item.get("quote"), item.get("synthetic")
     for name, value in (("group", group), ("quote", quote), ("synthetic", synthetic)):
         if value is not None and not (isinstance(value, str) and value.strip()):
-            raise UsageError(f"{where}: `{name}` is {value!r}, not a text", hint=_GOLD)
+            raise UsageError(f"{where}: `{name}` is {quoted(value)}, not a text", hint=_GOLD)
     if not grades and group is None and quote is None:
         raise UsageError(f"{where} says nothing of what is right for its query", hint=_GOLD)
     files = item.get("files", [])
     if not isinstance(files, list) or not all(isinstance(name, str) and name for name in files):
-        raise UsageError(f"{where}: `files` is {files!r}, not a list of paths", hint=_GOLD)
+        raise UsageError(f"{where}: `files` is {quoted(files)}, not a list of paths", hint=_GOLD)
     name = item.get("id", item.get("_id"))
     return Topic(
         id=_check_id(str(number if name is None else name), where),
@@ -145,7 +152,7 @@ def _grades(relevant: Json, where: str) -> dict[str, int]:
         raise UsageError(f"{where}: `relevant` is neither a list of ids nor grades by id", hint=_GOLD)
     for name, grade in relevant.items():
         if isinstance(grade, bool) or not isinstance(grade, int):
-            raise UsageError(f"{where}: the grade of {name!r} is {grade!r}, not a whole number", hint=_GOLD)
+            raise UsageError(f"{where}: the grade of {quoted(name)} is {quoted(grade)}, not a whole number", hint=_GOLD)
         check_grade(grade, where)
         _check_id(name, where)
     return relevant
@@ -160,7 +167,7 @@ def check_grade(grade: int, where: str) -> None:
 def _check_id(name: str, where: str) -> str:
     """The id. Raises: UsageError where it cannot be handed to the programs that measure."""
     if not name or "\0" in name or any("\ud800" <= char <= "\udfff" for char in name):
-        raise UsageError(f"{where}: {name!r} is no id", hint="an id is a text of whole characters, without NUL")
+        raise UsageError(f"{where}: {quoted(name)} is no id", hint="an id is a text of whole characters, without NUL")
     return name
 
 
@@ -213,6 +220,10 @@ def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     for number, line in _lines(path):
         try:
             item = json.loads(line, object_pairs_hook=_once)
+            json.dumps(item, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:  # it could neither be searched for nor printed
+            message = f"{path}:{number} holds half of a character ({quoted(error.object[error.start])})"
+            raise UsageError(message, hint="write characters in whole, or escape both halves") from error
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{path}:{number} is not JSON ({error})", hint="one object a line") from error
         if not isinstance(item, dict):
@@ -225,16 +236,17 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise ValueError(f"the key {quoted(next(name for name in names if names.count(name) > 1))} is there twice")
     return found
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
     """The lines that are not blank, with their numbers."""
     try:
-        text = path.read_text("utf-8-sig")
+        text = files.read_text(path, limit=files.JUDGMENTS, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", hint="check the path; the file must be UTF-8") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read {path}: {reason}", hint="check the path; the file must be UTF-8") from error
     return [(number, line.strip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
@@ -251,14 +263,14 @@ def _number(text: str, kind: Callable[[str], Any], where: str) -> Any:
             raise ValueError(text)
         return number
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"{where}: {text.strip()!r} is no number", hint="mend that line") from error
+        raise UsageError(f"{where}: {quoted(text.strip())} is no number", hint="mend that line") from error
 
 
 def _refuse_repeated(names: Iterable[str], what: str) -> None:
     seen = set()
     for name in names:
         if name in seen:
-            raise UsageError(f"{what} {name!r}", hint="keep one of the two")
+            raise UsageError(f"{what} {quoted(name)}", hint="keep one of the two")
         seen.add(name)
 
 

@@ -6,17 +6,16 @@ are broken as trec_eval breaks them, so that anybody gets the same numbers from 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
-from difflib import get_close_matches
 from functools import lru_cache
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.judgments import Grades, Run
+from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -25,6 +24,7 @@ DEFAULT = ("nDCG@10", "R@100", "RR@10", "AP@100")
 _DEEP = 1000
 """Results that a measure without a cut-off is given."""
 _DEEPEST = 100_000
+_LONGEST_NAME = 200
 
 Values = Mapping[str, Mapping[str, float]]
 """By measure, by query id."""
@@ -32,7 +32,18 @@ Values = Mapping[str, Mapping[str, float]]
 
 def names(texts: Sequence[str]) -> list[str]:
     """Names that blanks or commas set apart; a comma within brackets belongs to a name."""
-    return [name for text in texts for name in re.split(r"[\s,]+(?![^(]*\))", text) if name]
+    return [name for text in texts for name in _split(text) if name]
+
+
+def _split(text: str) -> Iterator[str]:
+    """The stretches between blanks and commas that stand outside brackets."""
+    start, depth = 0, 0
+    for at, char in enumerate(text):
+        depth = max(0, depth + (char == "(") - (char == ")"))
+        if not depth and (char == "," or char.isspace()):
+            yield text[start:at]
+            start = at + 1
+    yield text[start:]
 
 
 def parse(names: Sequence[str]) -> list[Measure]:
@@ -45,16 +56,18 @@ def parse(names: Sequence[str]) -> list[Measure]:
     found: dict[str, Measure] = {}
     for name in names:
         try:
+            if len(name) > _LONGEST_NAME:  # the package hands it to Python's parser
+                raise ValueError("it is too long")
             measure = ir_measures.parse_measure(name)
         except (NameError, SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
             known = {each.casefold(): each for each in reversed(ir_measures.measures.registry)}  # aliases come last
-            near = [known[each] for each in get_close_matches(name.partition("@")[0].casefold(), known, 1, 0.5)]
-            hint = f"did you mean `{near[0]}@10`?" if near else f"for example: {' '.join(DEFAULT)}"
-            raise UsageError(f"{name!r} is no measure ({error})", hint=hint) from error
+            near = nearest(name.partition("@")[0].casefold(), known)
+            hint = f"did you mean `{known[near]}@10`?" if near else f"for example: {' '.join(DEFAULT)}"
+            raise UsageError(f"{quoted(name)} is no measure ({error})", hint=hint) from error
         if not isinstance(measure, ir_measures.measures.Measure):
-            raise UsageError(f"{name!r} is no measure", hint=f"for example: {' '.join(DEFAULT)}")
+            raise UsageError(f"{quoted(name)} is no measure", hint=f"for example: {' '.join(DEFAULT)}")
         if not 1 <= depth([measure]) <= _DEEPEST:
-            raise UsageError(f"{name!r} looks at no rank", hint=f"a cut-off goes from 1 to {_DEEPEST}")
+            raise UsageError(f"{quoted(name)} looks at no rank", hint=f"a cut-off goes from 1 to {_DEEPEST}")
         found[str(measure)] = measure
     if not found:
         raise UsageError("no measure is named", hint=f"for example: {' '.join(DEFAULT)}")

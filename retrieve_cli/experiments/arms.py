@@ -13,7 +13,7 @@ from retrieve_cli.assemble import registry
 from retrieve_cli.config.loading import load, override, read_yaml
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.contracts import Index, Json
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.judgments import Run, Topic, read_run
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.experiments.evaluate import Evaluation, evaluate, judge
@@ -151,7 +151,7 @@ def arm(text: str, base: Answers | None, rrf_k: float) -> Arm:
         return base.with_changes(text, differing(base.settings, settings), settings)
     if "=" not in text:
         hint = "a setting (fusion.method=rrf), a config.yaml, a TREC run, or an artifacts folder"
-        raise UsageError(f"--with {text!r} is neither a file nor SECTION.KEY=VALUE", hint=hint)
+        raise UsageError(f"--with {quoted(text)} is neither a file nor SECTION.KEY=VALUE", hint=hint)
     return with_settings(text, text, base)
 
 
@@ -167,7 +167,9 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
         key, equals, value = part.partition("=")
         section, dot, inner = (piece.strip() for piece in key.partition("."))
         if not (equals and dot):
-            raise UsageError(f"--with {text!r} is not SECTION.KEY=VALUE", hint="for example: --with fusion.method=rrf")
+            raise UsageError(
+                f"--with {quoted(text)} is not SECTION.KEY=VALUE", hint="for example: --with fusion.method=rrf"
+            )
         changes[f"{section}.{inner}"] = read_yaml(value, f"--with {text}")
         settings = override(settings, {section: {inner: changes[f"{section}.{inner}"]}}, where=f"--with {text}")
     return base.with_changes(name, changes, settings)

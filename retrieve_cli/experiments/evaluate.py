@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Json, Query, Ranking, Request, Unit
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Values, depth, per_query, ranked
 from retrieve_cli.evaluation.statistics import Interval, interval
@@ -116,9 +116,9 @@ def evaluate(
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
     quoting = [topic for topic in topics if topic.quote is not None]
     if quoting:
-        quoted, unfound = _quotes(searcher, quoting, measures, edit)
-        further |= quoted
-        notes += [f"the quote of query {name!r} is in no chunk: it can only be missed" for name in unfound]
+        by_quote, unfound = _quotes(searcher, quoting, measures, edit)
+        further |= by_quote
+        notes += [f"the quote of query {quoted(name)} is in no chunk: it can only be missed" for name in unfound]
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
     samples = samples_ms(searcher, queries[:_TIMED], edit, k=min(k, 10))
     return Evaluation(
@@ -156,8 +156,10 @@ def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
     known = searcher.generation.contents_by_id()
     absent = sorted(relevant - known.keys())
     if relevant and len(absent) == len(relevant):
-        hint = f"ids of the index look like {next(iter(known), '')!r}: name the judgments of this collection"
-        raise UsageError(f"none of the {len(relevant)} relevant ids is in the index ({absent[0]!r}, …)", hint=hint)
+        hint = f"ids of the index look like {quoted(next(iter(known), ''))}: name the judgments of this collection"
+        raise UsageError(
+            f"none of the {len(relevant)} relevant ids is in the index ({quoted(absent[0])}, …)", hint=hint
+        )
     if not absent:
         return []
     shown = ", ".join(map(repr, absent[:3]))
@@ -199,7 +201,9 @@ def run_lines(run: Run, *, tag: str) -> str:
         for rank, (document, score) in enumerate(ranked(scores), 1):
             if len(document.split()) != 1 or len(query.split()) != 1:
                 hint = "TREC files set their columns apart by blanks; --per-query-out has no such limit"
-                raise UsageError(f"a TREC run cannot hold the id {document!r} of query {query!r}", hint=hint)
+                raise UsageError(
+                    f"a TREC run cannot hold the id {quoted(document)} of query {quoted(query)}", hint=hint
+                )
             lines.append(f"{query} Q0 {document} {rank} {score!r} {tag}\n")
     return "".join(lines)
 

@@ -67,7 +67,7 @@ _NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]\s+")
 _SENTENCE = re.compile(r"[.!?](?=\s+[^\W\d_a-z])|[.!?]\s*$|[。！？]|\r?\n\s*\n")
 _EMPTY = re.compile(r"\(\s*\)|[\"“]\s*[\"”]")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
-_IN_BRACKETS = re.compile(r"\s*[(\[].*")
+_BRACKET = re.compile(r"[(\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _without_name(sentence: str, name: str, holders: _Holders, analyzer: Analyze
     """The sentence without the name of its record, however it is joined, and without a part of the name that is a
     name by itself (`CellDetector`) and in no other record. `X is a` and `The X is a` go with it."""
     text = sentence
-    for spelling in (name, _IN_BRACKETS.sub("", name)):
+    for spelling in (name, _BRACKET.split(name, maxsplit=1)[0].rstrip()):
         words = re.findall(r"[^\W_]+", spelling)
         if words:
             joined = r"[\W_]*".join(map(re.escape, words))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.judgments import check_grade
 from retrieve_cli.experiments.scaffold import gold_line, write
 from retrieve_cli.storage.generation import Generation
@@ -38,7 +38,7 @@ class Judged:
         for word in self._words(judgment):
             name, grade = self._judgment(word, shown)
             if name in found:
-                raise UsageError(f"{name!r} is judged twice", hint="give each record one grade")
+                raise UsageError(f"{quoted(name)} is judged twice", hint="give each record one grade")
             found[name] = grade
         return found
 
@@ -70,8 +70,8 @@ class Judged:
             check_grade(int(grade), repr(word))
             return name, int(grade)
         if _whole(word.partition(":")[0]):
-            raise UsageError(f"there is no answer {word!r}; {len(shown)} were shown", hint=FORM)
-        raise UsageError(f"{word!r} is neither the number of an answer nor the id of a record", hint=FORM)
+            raise UsageError(f"there is no answer {quoted(word)}; {len(shown)} were shown", hint=FORM)
+        raise UsageError(f"{quoted(word)} is neither the number of an answer nor the id of a record", hint=FORM)
 
     def _named(self, word: str, shown: Sequence[str]) -> str | None:
         """The record that a number of the list means, or else an id."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.experiments.arms import Answers, Arm
@@ -57,7 +57,7 @@ class Trial:
         """
         names = [base.name, *(arm.name for arm in others)]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise UsageError(f"{twice!r} is compared twice", hint="name each --with once")
+            raise UsageError(f"{quoted(twice)} is compared twice", hint="name each --with once")
         found = base.evaluate(topics, measures)
         arms = {arm.name: arm.evaluate(topics, measures) for arm in others}
         compared = differences(found.per_query, {name: arm.per_query for name, arm in arms.items()})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from math import cos, pi, sin
 from pathlib import Path
 
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import Unavailable, UsageError, printable
 from retrieve_cli.graph.graph import Graph
 
 _MOST = 40
@@ -40,7 +41,7 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
     colours = {kind: _COLOURS[at % len(_COLOURS)] for at, kind in enumerate(graph.kinds)}
     boxes = {}
     for each, (x, y) in places.items():
-        label = graph.label(each, record)
+        label = printable(graph.label(each, record))
         short = label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
         shape = "round,pad=0.35" if each < graph.records else "round4,pad=0.35"
         box = {"boxstyle": shape, "fc": "#fff3d6" if each == node else "white", "ec": "#555555", "lw": 0.9}
@@ -58,14 +59,16 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
             "lw": 1.1,
         }
         axes.annotate("", xy=places[target], xytext=places[source], arrowprops=arrow, zorder=4)
-    lines = [Line2D([], [], color=colours[kind], label=kind) for kind in sorted(used)]
+    lines = [Line2D([], [], color=colours[kind], label=f" {printable(kind)}") for kind in sorted(used)]
     if lines:
         axes.legend(handles=lines, loc="lower right", frameon=False, fontsize=9)
     reach = max(1.0, len(rings) - 1.0) + 0.4
     axes.set_xlim(-reach * 1.25, reach * 1.25)
     axes.set_ylim(-reach, reach)
     try:
-        figure.savefig(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on characters that the font lacks, with the names they stand in
+            figure.savefig(path)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file") from error
     return len(places)

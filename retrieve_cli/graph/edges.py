@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.untrusted import files
 
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "source": ("source", "subject", "from"),
@@ -58,7 +60,8 @@ def read_edges(path: Path) -> Iterator[Node | Edge]:
         for line, item in _json_lines(path) if suffix in _LINES else _table(path, _DELIMITERS[suffix]):
             yield _read(item, f"{path}:{line}")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"cannot read {path}: {error}", hint=_EXPECTED) from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read {path}: {reason}", hint=_EXPECTED) from error
 
 
 def checked(weight: float, place: str) -> float:
@@ -71,10 +74,12 @@ def checked(weight: float, place: str) -> float:
 def _json_lines(path: Path) -> Iterator[tuple[int, Json]]:
     import orjson
 
-    with path.open("rb") as file:
-        for line, text in enumerate(file, 1):
+    with files.open_regular(path, limit=files.JUDGMENTS) as file:
+        for line, text in enumerate(files.lines(file), 1):
             if not text.strip():
                 continue
+            if len(text) > files.LINE:
+                raise UsageError(f"{path}:{line}: longer than {files.LINE // files.MB} MB", hint=_EXPECTED)
             try:
                 yield line, orjson.loads(text)
             except orjson.JSONDecodeError as error:
@@ -82,7 +87,10 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Json]]:
 
 
 def _table(path: Path, delimiter: str) -> Iterator[tuple[int, Json]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with (
+        files.open_regular(path, limit=files.JUDGMENTS) as binary,
+        io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file,
+    ):
         rows = csv.DictReader(file, delimiter=delimiter)
         for row in rows:
             yield rows.line_num, row
@@ -91,7 +99,7 @@ def _table(path: Path, delimiter: str) -> Iterator[tuple[int, Json]]:
 def _read(item: Json, place: str) -> Node | Edge:
     if not isinstance(item, Mapping):
         raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
-    parts = {name: _part(item, keys) for name, keys in _SPELLINGS.items()}
+    parts = {name: _part(item, keys, place) for name, keys in _SPELLINGS.items()}
     if parts["source"] and parts["target"]:
         if not parts["kind"]:
             raise UsageError(f"{place}: the edge has no kind", hint=_EXPECTED)
@@ -102,8 +110,10 @@ def _read(item: Json, place: str) -> Node | Edge:
     raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
 
 
-def _part(item: Mapping[str, Json], keys: tuple[str, ...]) -> str:
+def _part(item: Mapping[str, Json], keys: tuple[str, ...], place: str) -> str:
     found = next((item[key] for key in keys if item.get(key) is not None), "")
+    if isinstance(found, list | dict):
+        raise UsageError(f"{place}: `{keys[0]}` is {quoted(found)}, not a text", hint=_EXPECTED)
     return str(found).strip()
 
 
@@ -111,4 +121,4 @@ def _number(text: str, place: str) -> float:
     try:
         return float(text) if text else 1.0
     except ValueError as error:
-        raise UsageError(f"{place}: the weight {text!r} is no number", hint="0 or more") from error
+        raise UsageError(f"{place}: the weight {quoted(text)} is no number", hint="0 or more") from error

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt, UsageError, printable
+from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
 from retrieve_cli.graph.adjacency import Adjacency, EdgeList
 from retrieve_cli.storage.vocabulary import Vocabulary
+from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +77,7 @@ class Graph:
             sizes = {len(self._dangling[name]) for name in ("records", "kinds", "ambiguous")}
             sound = sizes == {len(self._dangling["names"]["ends"]) - 1} and len(self.outward) == len(self.inward)
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-            raise IndexCorrupt(f"graph.pkl is incomplete ({error!r})", hint=_HINT) from error
+            raise IndexCorrupt(f"graph.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
         if not sound or self.records < 0 or len(self.kinds) != len(self.largest):
             raise IndexCorrupt("the parts of graph.pkl do not fit each other", hint=_HINT)
 
@@ -97,11 +98,9 @@ class Graph:
         """The node of a label that is no record's. Raises: UsageError where there is none."""
         node = self._by_label.get(label.casefold())
         if node is None:
-            from difflib import get_close_matches
-
-            near = get_close_matches(label.casefold(), self._by_label, n=1, cutoff=0.5)
-            hint = f"did you mean `{self.label(self._by_label[near[0]])}`?" if near else ""
-            raise UsageError(f"there is no node {label!r} in the graph", hint=printable(hint))
+            near = nearest(label.casefold(), self._by_label)
+            hint = f"did you mean `{self.label(self._by_label[near])}`?" if near else ""
+            raise UsageError(f"there is no node {quoted(label)} in the graph", hint=printable(hint))
         return node
 
     @cached_property

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.graph.edges import Edge, Node
+from retrieve_cli.untrusted import files
 
 INSTALL = "pip install 'retrieve-cli[graph]'"
 IS_A = "is_a"
@@ -21,6 +24,11 @@ _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _FORMATS = {".owl": "RDF_XML", ".rdf": "RDF_XML", ".xml": "RDF_XML", ".ttl": "TURTLE", ".nt": "N_TRIPLES"}
 SUFFIXES = frozenset({".obo", *_FORMATS})
 """How files of ontologies end; any of them may be compressed (.gz)."""
+_LARGEST = files.JUDGMENTS
+"""Bytes of an ontology, packed or not."""
+_MOST_ENTITIES = 100
+_ENTITY = re.compile(rb"""\s+([^\s"'%&;<>]+)\s+["']([^"'<>]*)["']\s*>""")
+"""The name of an entity, and its text."""
 
 
 def is_ontology(path: Path) -> bool:
@@ -41,14 +49,52 @@ def read_ontology(path: Path) -> Iterator[Node | Edge]:
     if suffix not in SUFFIXES:
         raise UsageError(f"{path} is no ontology", hint=f"give one of {', '.join(sorted(SUFFIXES))}")
     try:
-        with gzip.open(path) if path.suffix.casefold() == ".gz" else path.open("rb") as file:
-            read = _obo(file) if suffix == ".obo" else _rdf(file, _FORMATS[suffix])  # type: ignore[arg-type]
-            found = list(read)
-    except (OSError, EOFError, SyntaxError, ValueError, KeyError) as error:
+        file = _opened(path)
+        found = list(_obo(file) if suffix == ".obo" else _rdf(file, _FORMATS[suffix]))
+    except (OSError, EOFError, zlib.error, SyntaxError, ValueError, KeyError) as error:
         raise UsageError(f"cannot read the ontology {path}: {error}", hint="is it damaged?") from error
     if not any(isinstance(each, Node) for each in found):
         raise UsageError(f"{path} has no terms", hint="is it an ontology?")
     yield from found
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The content of a file, unpacked where it is compressed, of a size that memory holds.
+
+    Raises:
+        OSError: it cannot be read, or is too large.
+        ValueError: it is too large unpacked, or its entities unfold to too much.
+    """
+    with files.open_regular(path, limit=_LARGEST) as packed:
+        compressed = path.suffix.casefold() == ".gz"
+        content = (gzip.GzipFile(fileobj=packed) if compressed else packed).read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"unpacked it has more than {_LARGEST // files.MB} MB")
+    if _FORMATS.get(_suffix(path)) == "RDF_XML":
+        _check_entities(content)
+    return io.BytesIO(content)
+
+
+def _check_entities(xml: bytes) -> None:
+    """Hold the entities of an XML file to plain texts that are short in all places together: nested ones unfold to any
+    size, and the parser has no limit of its own.
+
+    Raises:
+        ValueError: they are more than that, or the file is not UTF-8.
+    """
+    if b"\0" in xml[:4] or xml.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError("it is not UTF-8")
+    declared = xml.split(b"<!ENTITY")[1:]
+    if len(declared) > _MOST_ENTITIES:
+        raise ValueError(f"it declares more than {_MOST_ENTITIES} entities")
+    unfolded = 0
+    for text in declared:
+        match = _ENTITY.match(text)
+        if match is None or b"&" in match[2] or b"%" in match[2]:
+            raise ValueError("it declares an entity that is not a plain text")
+        unfolded += xml.count(b"&" + match[1] + b";") * len(match[2])
+    if unfolded > _LARGEST:
+        raise ValueError(f"its entities unfold to more than {_LARGEST // files.MB} MB")
 
 
 def _suffix(path: Path) -> str:

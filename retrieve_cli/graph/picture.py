@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from retrieve_cli.errors import printable
 from retrieve_cli.graph.graph import Graph
 
 MOST_NODES = 60
@@ -57,4 +58,4 @@ def _edges(graph: Graph, shown: set[int], limit: int) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     """Text within the quotes of DOT: its backslashes and quotes escaped, on one line."""
-    return " ".join(text.replace("\\", "\\\\").replace('"', '\\"').split())
+    return printable(" ".join(text.replace("\\", "\\\\").replace('"', '\\"').split()))

@@ -20,7 +20,7 @@ from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Item, Json, Record, Refused, Source
-from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.embedding import (
     TERM_LAYOUT,
@@ -272,7 +272,7 @@ class Intake:
 
     def _record(self, source: Source, item: Item, record: Record) -> None:
         if (first := self._seen.get(record.id)) is not None:
-            self._refuse(record, f"its id {record.id!r} is taken by {first}")
+            self._refuse(record, f"its id {quoted(record.id)} is taken by {first}")
             return
         chunks = list(self._parts.chunkers[source.kind].chunk(record))
         if not chunks:

@@ -11,10 +11,13 @@ from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.exports import export_of
 from retrieve_cli.models.needs import Found, Need, find, needs
+from retrieve_cli.untrusted import files
 
 UNKNOWN = "unknown"
 _FRONT = 65536
-"""Characters of a README in which its front matter must end."""
+"""Bytes of a README in which its front matter must end."""
+_MOST_VALUES = 10_000
+"""Values that its front matter may have."""
 
 
 def listing(settings: Settings) -> dict[str, Json]:
@@ -75,23 +78,30 @@ def licence(path: Path) -> str:
     if names := [str(name) for name in names if name]:
         return ", ".join(names)
     for file in sorted(path.glob("LICEN[SC]E*")):
-        text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        text = _beginning(file)
         if line := next((line.strip() for line in text.splitlines() if line.strip()), ""):
             return line[:80]
     return UNKNOWN
 
 
-def _front_matter(path: Path) -> dict[str, Json]:
-    import yaml
-
-    if not path.is_file():
-        return {}
-    with path.open(encoding="utf-8", errors="replace") as file:
-        head, separator, _ = file.read(_FRONT).removeprefix("\ufeff").partition("\n---")
-    if not separator or not head.startswith("---"):
-        return {}
+def _beginning(path: Path) -> str:
     try:
-        value = yaml.safe_load(head.removeprefix("---"))
-    except (yaml.YAMLError, ValueError):
+        with files.open_regular(path) as file:
+            return file.read(_FRONT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _front_matter(path: Path) -> dict[str, Json]:
+    from retrieve_cli.untrusted import yaml_text
+
+    try:
+        with files.open_regular(path) as file:
+            text = file.read(_FRONT).decode("utf-8", "replace")
+        head, separator, _ = text.removeprefix("\ufeff").partition("\n---")
+        if not separator or not head.startswith("---"):
+            return {}
+        value = yaml_text.load(head.removeprefix("---"), values=_MOST_VALUES)
+    except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import orjson
 
 from retrieve_cli.contracts import Evidence, Json, Reranked
-from retrieve_cli.errors import printable
+from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 
 SCHEMA_VERSION = 1
@@ -22,7 +22,7 @@ _LEAD = 30
 
 def dump(value: Json) -> str:
     """One line of JSON."""
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    return escaped_json(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode())
 
 
 def answer_json(answer: Answer) -> dict[str, Json]:
@@ -162,7 +162,8 @@ def _words(text: str, matches: Sequence[tuple[int, int]], start: int) -> int:
 
 def as_json(answers: Sequence[Answer]) -> str:
     """An indented object for each answer."""
-    return "".join(orjson.dumps(answer_json(answer), option=orjson.OPT_INDENT_2).decode() + "\n" for answer in answers)
+    objects = (orjson.dumps(answer_json(answer), option=orjson.OPT_INDENT_2).decode() for answer in answers)
+    return "".join(escaped_json(text) + "\n" for text in objects)
 
 
 def as_json_lines(answers: Sequence[Answer]) -> str:
@@ -196,8 +197,18 @@ def as_csv(answers: Sequence[Answer]) -> str:
         for rank, result in enumerate(answer.results, 1):
             row = _result_json(rank, result)
             place = {key: row["metadata"][key] for key in ("source", "start_line")}
-            writer.writerow({**row, **place, "query_id": answer.query.id})
+            cells = {**row, **place, "query_id": answer.query.id}
+            writer.writerow({column: _cell(cells.get(column)) for column in columns})
     return out.getvalue()
+
+
+def _cell(value: Json) -> Json:
+    """A cell that neither drives a terminal nor is a formula to a spreadsheet: a text that begins like one is quoted
+    by an apostrophe, as OWASP's advice on CSV injection has it."""
+    if not isinstance(value, str):
+        return value
+    text = "\n".join(printable(line) for line in value.replace("\t", " ").split("\n"))
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def as_markdown(answers: Sequence[Answer]) -> str:

@@ -21,7 +21,7 @@ from retrieve_cli import __version__
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError, printable, unwritable
+from retrieve_cli.errors import UsageError, printable, quoted, unwritable
 from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage import durable
@@ -71,12 +71,12 @@ def read(runs: Path, run_id: str) -> dict[str, Json]:
     known = sorted(path.parent.name for path in runs.glob(f"*/{RUN}"))
     if run_id not in known:
         listed = ", ".join(known[-_SHOWN:][::-1]) or "none; retrieve query TEXT --save-run keeps one"
-        raise UsageError(f"there is no run {run_id!r}", hint=f"the latest: {listed}")
+        raise UsageError(f"there is no run {quoted(run_id)}", hint=f"the latest: {listed}")
     try:
         run = json.loads((runs / run_id / RUN).read_text("utf-8"))
         return {**run, "answers": json.loads((runs / run_id / RETRIEVAL).read_text("utf-8"))["answers"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"the run {run_id!r} cannot be read: {error}", hint=f"see {runs / run_id}") from error
+        raise UsageError(f"the run {quoted(run_id)} cannot be read: {error}", hint=f"see {runs / run_id}") from error
 
 
 def log(runs: Path, answers: Sequence[Answer]) -> None:

@@ -164,4 +164,5 @@ def outline(value: Mapping[str, Json]) -> str:
     """Nested values as indented `key: value` lines (YAML)."""
     import yaml
 
-    return str(yaml.safe_dump(dict(value), allow_unicode=True, sort_keys=False, width=110))
+    text = str(yaml.safe_dump(dict(value), allow_unicode=True, sort_keys=False, width=110))
+    return "\n".join(map(printable, text.split("\n")))

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Literal, cast
 from unicodedata import category
 
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 
 Operator = Literal["=", "!=", ">=", "<=", ">", "<"]
 
 _OPERATOR = re.compile(r"!=|>=|<=|=|>|<")
-_VALUE = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",][^,]*)?)\s*(,|$)')
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?:\s*-?\s*d)?", re.IGNORECASE)
+_VALUE = re.compile(r'\s*+(?:"((?:[^"]|"")*+)"\s*+|([^",][^,]*+)?)(,|$)')
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?:\s*+(?:-\s*+)?d)?", re.IGNORECASE)
 """A number, or a dimension as catalogs write it: 3D."""
 _WILDCARDS = frozenset("*?")
 _LIKE = "write a filter like license=MIT, modality=CT,MRI, dims>=3 or path=guides/**"
@@ -54,15 +54,15 @@ def parse(expression: str) -> Condition:
         UsageError: it is none; names the expression and what to write instead.
     """
     if any(category(char) == "Cc" for char in expression):
-        raise UsageError(f"the filter {expression!r} holds a control character", hint=_LIKE)
+        raise UsageError(f"the filter {quoted(expression)} holds a control character", hint=_LIKE)
     text = expression.strip()
     negated = text.startswith("!")
     found = _OPERATOR.search(text, 1 if negated else 0)
     if found is None:
-        raise UsageError(f"the filter {expression!r} has no operator: = != >= <= > <", hint=_LIKE)
+        raise UsageError(f"the filter {quoted(expression)} has no operator: = != >= <= > <", hint=_LIKE)
     field = text[1 if negated else 0 : found.start()].strip()
     if not field or text.startswith("!="):
-        raise UsageError(f"the filter {expression!r} names no field before {found[0]!r}", hint=_LIKE)
+        raise UsageError(f"the filter {quoted(expression)} names no field before {quoted(found[0])}", hint=_LIKE)
     operator = cast("Operator", found[0])
     values, globs = _values(expression, field + operator, text[found.end() :])
     if operator not in ("=", "!="):
@@ -75,17 +75,19 @@ def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], fr
     """The values after the operator, and those among them that are globs."""
     if text.startswith(("=", "<", ">")):
         hint = f'write {start}value, or {start}"{text[:1]}…" where the value starts like that'
-        raise UsageError(f"the filter {expression!r} has no value after {start!r} but {text[:1]!r}", hint=hint)
+        raise UsageError(
+            f"the filter {quoted(expression)} has no value after {quoted(start)} but {quoted(text[:1])}", hint=hint
+        )
     values, globs, more, end = [], set(), True, 0
     while more:
         match = _VALUE.match(text, end)
         if match is None:
             hint = f'write {start}"a, b", with a quotation mark inside as ""'
-            raise UsageError(f"the quotation marks of the filter {expression!r} do not fit", hint=hint)
+            raise UsageError(f"the quotation marks of the filter {quoted(expression)} do not fit", hint=hint)
         value = match[1].replace('""', '"') if match[1] is not None else (match[2] or "").strip()
         if not value.strip():
             hint = f"write {start}value; for the records without the field: !{start.rstrip('!=<>')}=*"
-            raise UsageError(f"the filter {expression!r} has an empty value", hint=hint)
+            raise UsageError(f"the filter {quoted(expression)} has an empty value", hint=hint)
         values.append(value)
         if match[1] is None and _WILDCARDS.intersection(value):
             globs.add(value)
@@ -95,7 +97,9 @@ def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], fr
 
 def _expect_number(expression: str, start: str, values: tuple[str, ...]) -> None:
     if len(values) != 1 or not _NUMBER.fullmatch(values[0]):
-        raise UsageError(f"the filter {expression!r} needs a number after {start!r}", hint=f"write {start}3")
+        raise UsageError(
+            f"the filter {quoted(expression)} needs a number after {quoted(start)}", hint=f"write {start}3"
+        )
 
 
 def _quoted(value: str) -> str:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from retrieve_cli.untrusted.nearest import nearest
+
 _KEYS = {
     "EXCLUDE": "excluded",
     "EXCLUDED": "excluded",
@@ -57,18 +59,12 @@ def _read(match: re.Match[str]) -> tuple[str, list[str], str]:
     """Which list a tag adds to, what it adds, and what is wrong with it; no list where it is text."""
     tag, key, closed = _shown(match[0].strip()), match[1].upper(), bool(match[3])
     if key not in _KEYS:
-        near = _nearest(key) if closed else ""
+        near = nearest(key, _KEYS, cutoff=_ALIKE) if closed else None
         return "", [], f"{tag} is read as text: did you mean {near}?" if near else ""
     if not closed:
         return "", [], f"{tag} is not closed by ] and is read as text"
     values = list(_values(match[2]))
     return _KEYS[key], values, "" if values else f"{tag} names nothing: write [{key}:value] or [{key}:one|another]"
-
-
-def _nearest(key: str) -> str:
-    from difflib import get_close_matches
-
-    return "".join(get_close_matches(key, _KEYS, n=1, cutoff=_ALIKE))
 
 
 def _values(body: str) -> Iterator[str]:

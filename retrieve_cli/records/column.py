@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.records.column_values import PATHS, number_of
 from retrieve_cli.records.globs import literal_prefix, path_glob, text_glob
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -102,7 +102,7 @@ class Column:
             number = number_of(self.name, value)
             if number is None:
                 raise UsageError(
-                    f"{value!r} is no number to compare {self.name!r} with", hint=f"{self.name}{operator}3"
+                    f"{quoted(value)} is no number to compare {quoted(self.name)} with", hint=f"{self.name}{operator}3"
                 )
             wanted[self.numbered[_COMPARISONS[operator](self.numbers, number)]] = True
         return wanted

@@ -41,7 +41,7 @@ _METADATA = "metadata."
 """In front of the name of a field in metadata that is called like one of `FIELDS`."""
 _SUPPORTING = {"modality": "modalities", "dimension": "dimensions", "format": "formats"}
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_DIMENSION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*-?\s*[dD]")
+_DIMENSION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*+(?:-\s*+)?[dD]")
 
 
 def known_as(name: str) -> str:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt, UsageError, printable
+from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
 from retrieve_cli.records.column import Column
 from retrieve_cli.records.column_values import FIELDS, OMITTED, known_as
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.vocabulary import Vocabulary
+from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +60,7 @@ class Columns:
             self.arrays: dict[str, NDArray[Any]] = {name: stored[name] for name in DTYPES}
             sound = self._length >= 0 and _fits(self.arrays)
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-            raise IndexCorrupt(f"columns.pkl is incomplete ({error!r})", hint=_HINT) from error
+            raise IndexCorrupt(f"columns.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
         if not sound:
             raise IndexCorrupt("the arrays of columns.pkl do not fit each other", hint=_HINT)
         self.vocabulary = Vocabulary(stored["text"], stored["ends"])
@@ -104,7 +105,7 @@ class Columns:
             return selected
         if column is None or (operator != "=" and not len(column.numbered)):
             hint = f"compare its text: {field}=value"
-            raise UsageError(f"the field {field!r} has no numbers to compare by {operator}", hint=hint)
+            raise UsageError(f"the field {quoted(field)} has no numbers to compare by {operator}", hint=hint)
         wanted = column.equal(values, globs) if operator == "=" else column.compared(operator, values)
         selected[column.records[wanted[column.values]]] = True
         return selected
@@ -186,14 +187,12 @@ class Columns:
         return self._column(self._numbers[alike[0]])
 
     def _unknown(self, field: str) -> UsageError:
-        from difflib import get_close_matches
-
         names = self.fields
-        near = get_close_matches(known_as(field), names, n=1, cutoff=0.5)
+        near = nearest(known_as(field), names)
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         listed = f"fields: {', '.join(names[:_LISTED])}{more}"
-        hint = printable(f"did you mean `{near[0]}`? {listed}" if near else listed)
-        return UsageError(f"no record has a field {field!r}", hint=hint)
+        hint = printable(f"did you mean `{near}`? {listed}" if near else listed)
+        return UsageError(f"no record has a field {quoted(field)}", hint=hint)
 
     def _column(self, number: int) -> Column:
         arrays = self.arrays
@@ -210,7 +209,7 @@ class Columns:
             values=arrays["values"][postings] - start,
         )
         if not column.sound(self._length):
-            raise IndexCorrupt(f"the column {column.name!r} of columns.pkl is damaged", hint=_HINT)
+            raise IndexCorrupt(f"the column {quoted(column.name)} of columns.pkl is damaged", hint=_HINT)
         return column
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
-from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.retrievers.analyzer import Analyzer as TermAnalyzer
 from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
@@ -98,7 +98,9 @@ class Bm25(Retriever[str]):
             from retrieve_cli.retrievers.rank_bm25 import RankBm25Index
 
             return RankBm25Index(stored)
-        raise IndexCorrupt(f"{self.file} is from an unknown engine {backend!r}", hint="build again: retrieve build")
+        raise IndexCorrupt(
+            f"{self.file} is from an unknown engine {quoted(backend)}", hint="build again: retrieve build"
+        )
 
     def keeps(self, before: Card, after: Card) -> bool:
         return all(before.get(key) == after[key] for key in ("unit", "analyzer"))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from retrieve_cli.contracts import Field, Json, Unit
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
@@ -227,7 +227,7 @@ class Bm25Index(TermIndex):
             self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
             complete = len(self._rows) == len(self._impacts) == self._starts[-1]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
         if not complete or len(self._starts) != len(self._term_ends):
             raise IndexCorrupt("the arrays of bm25.pkl do not fit each other", hint="retrieve inspect verify")
 

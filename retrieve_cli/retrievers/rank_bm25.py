@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import Json, Unit
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.retrievers.impacts import Postings, TermIndex, stored_columns, vocabulary_of
 from retrieve_cli.storage import pickles
@@ -54,7 +54,7 @@ class RankBm25Index(TermIndex):
                 rows[row].extend([vocabulary[term]] * int(count))
             self._engine: Any = BM25Okapi(rows, k1=stored["k1"], b=stored["b"]) if any(rows) else None
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise IndexCorrupt(f"bm25.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
 
     def __len__(self) -> int:
         return self._length

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Card, Chunk, Json, Record, TermWeights, Unit
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
@@ -94,7 +94,7 @@ class SparseIndex(ScoringIndex[TermWeights]):
             fit = len(self._rows) == len(self._impacts) == self._starts[-1] and self._starts[0] == 0
             sound = fit and self._length >= 0 and bool((np.diff(self._starts) >= 0).all())
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-            raise IndexCorrupt(f"splade.pkl is incomplete ({error!r})", hint=_HINT) from error
+            raise IndexCorrupt(f"splade.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
         if not sound:
             raise IndexCorrupt("the arrays of splade.pkl do not fit each other", hint=_HINT)
 

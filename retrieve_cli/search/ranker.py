@@ -13,7 +13,7 @@ from retrieve_cli.assemble import pipelines, registry, rerankers
 from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.search.deadline import Costs, Deadline
 from retrieve_cli.search.encoding import QueryForms, QueryModels
 from retrieve_cli.search.omissions import sacrifice
@@ -280,7 +280,9 @@ def _check(queries: Sequence[Query], k: int) -> None:
     """Raises: UsageError if a query is empty, or `k` is below 1."""
     for query in queries:
         if not all(each.text.strip() for each in (query, *query.also)):
-            raise UsageError(f"query {query.id!r} is empty", hint='for example: retrieve query "segment lungs in CT"')
+            raise UsageError(
+                f"query {quoted(query.id)} is empty", hint='for example: retrieve query "segment lungs in CT"'
+            )
     if k < 1:
         raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
 

@@ -170,7 +170,9 @@ class ResultReader:
 
     def _watched(self) -> list[tuple[int, Watched]]:
         """The sources, each with the row behind its last record."""
-        watched = sources.watched_of(self._generation.manifest, fetched=self._fetched)
+        watched = sources.watched_of(
+            self._generation.manifest, fetched=self._fetched, docs_max_mb=self._settings.docs.max_mb
+        )
         ends = accumulate(records for records, _ in watched)
         return [(end, source) for end, (_, source) in zip(ends, watched, strict=True)]
 

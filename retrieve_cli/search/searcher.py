@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.settings import RelaxationSettings, Settings
 from retrieve_cli.contracts import Analyzer, Index, Json, Query, Question, Ranking, Request
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.answer import Answer, Attempt
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
@@ -221,7 +221,7 @@ class Searcher:
                 message = "this index is searched for one tenant at a time (search.require_tenant)"
                 raise UsageError(message, hint="name it: --tenant X")
             if len(request.also) > search.max_also:
-                message = f"query {request.id!r} has {len(request.also)} other texts, more than search.max_also"
+                message = f"query {quoted(request.id)} has {len(request.also)} other texts, more than search.max_also"
                 raise UsageError(message, hint=f"give at most {search.max_also}, or raise it")
 
     def rank(self, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:

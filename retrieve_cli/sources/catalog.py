@@ -14,6 +14,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.digests import BOM, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, record_from
 from retrieve_cli.sources.places import absolute
+from retrieve_cli.untrusted import files
 
 _DEEPEST = 64
 """Levels of nesting that a record may have."""
@@ -64,10 +65,12 @@ class CatalogSource:
     def scan(self) -> Iterator[Item | Refused | Notice]:
         """Raises: UsageError where the file cannot be read."""
         try:
-            with self.path.open("rb") as file:
-                for number, raw in enumerate(file, 1):
+            with files.open_regular(self.path) as file:
+                for number, raw in enumerate(files.lines(file), 1):
                     line = raw.removeprefix(BOM) if number == 1 else raw
-                    if line.strip():
+                    if len(line) > files.LINE:
+                        yield self._refuse(line, number, f"it is longer than {files.LINE // files.MB} MB")
+                    elif line.strip():
                         yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
         except OSError as error:
             raise self._unreadable(error) from error
@@ -126,7 +129,7 @@ def _check(path: Path) -> None:
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
-            with path.open("rb") as file:
+            with files.open_regular(path) as file:
                 head = file.read(4096).lstrip()
     except OSError as error:
         hint = "check the path and its rights"
@@ -137,7 +140,7 @@ def _check(path: Path) -> None:
         raise UsageError(f"{path} is a folder; --catalog takes a file of JSON Lines", hint=hint)
     if not stat.S_ISREG(mode):
         hint = "save it to a file first: a catalog must be the same when it is read again"
-        raise UsageError(f"{path} is no regular file", hint=hint)
+        raise UsageError(f"{path} is not a regular file", hint=hint)
     if head.startswith(b"["):
         lines = quote(str(path.with_suffix(".lines.jsonl")))
         hint = f"convert it: jq -c '.[]' {quote(str(path))} > {lines}"

@@ -17,6 +17,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.digests import file_digest
 from retrieve_cli.sources.fields import first, strings
 from retrieve_cli.sources.places import absolute
+from retrieve_cli.untrusted import files
 
 KINDS = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
 
@@ -32,20 +33,37 @@ class _Entry:
 
     path: str
     folder: bool
+    link: bool
+    place: tuple[int, int]
+    """Device and inode of what it is, or leads to."""
 
 
 class FolderSource:
-    """Every `.md`, `.markdown` and `.txt` file; the id is its path, the group its first folder or its own word."""
+    """Every `.md`, `.markdown` and `.txt` file; the id is its path, the group its first folder or its own word.
+
+    Symbolic links are followed only if `follow_links` says so: they may lead out of the folder.
+    """
 
     kind: SourceKind = "docs"
 
-    def __init__(self, path: Path, *, name_weight: float, name: str = "", id_prefix: str = "") -> None:
-        """Raises: UsageError where `path` is no folder."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name_weight: float,
+        name: str = "",
+        id_prefix: str = "",
+        max_mb: float = 64.0,
+        follow_links: bool = False,
+    ) -> None:
+        """Raises: UsageError if `path` is not a folder."""
         self.path = path
         self._place = absolute(path)
         self.name = name or self._place.name
         self._name_weight = name_weight
         self._id_prefix = id_prefix
+        self._max_bytes = int(max_mb * files.MB)
+        self._follow_links = follow_links
         try:
             folder = stat.S_ISDIR(path.stat().st_mode)
         except OSError as error:
@@ -84,21 +102,28 @@ class FolderSource:
 
     def _walk(self) -> Iterator[str | Refused | Notice]:
         """Paths of files relative to the source, in order of their parts. Each real folder is read once."""
-        seen = {os.path.realpath(self.path)}
+        top = self.path.stat()
+        seen = {(top.st_dev, top.st_ino)}
+        links: list[str] = []
         waiting = self._entries("")
         while waiting:
             item = waiting.pop()
             if not isinstance(item, _Entry):
                 yield item
+            elif item.link and not self._follow_links:
+                links.append(item.path)
             elif not item.folder:
                 yield item.path
             elif Path(item.path).name.startswith("."):
                 yield Notice(item.path, "hidden folder left out")
-            elif (real := os.path.realpath(self.path / item.path)) in seen:
+            elif item.place in seen:
+                real = os.path.realpath(self.path / item.path)
                 yield Notice(item.path, f"this link leads back to {real}, which is read already: left out")
             else:
-                seen.add(real)
+                seen.add(item.place)
                 waiting += self._entries(item.path + "/")
+        if links:
+            yield Notice(self.name, _not_followed(links))
 
     def _entries(self, prefix: str) -> list[_Entry | Refused]:
         """What a folder holds, last name first; what cannot even be looked at is refused."""
@@ -111,18 +136,22 @@ class FolderSource:
             path = prefix + entry.name
             try:
                 path.encode()
-                found.append(_Entry(path, folder=entry.is_dir()))
+                found.append(self._entry(path, entry))
             except UnicodeEncodeError:
                 found.append(Refused(_text(path), 1, "its name is not UTF-8; rename it"))
             except OSError as error:
                 found.append(Refused(path, 1, f"it cannot be read: {error.strerror}"))
         return found
 
+    def _entry(self, path: str, entry: os.DirEntry[str]) -> _Entry:
+        """Raises: OSError if it leads nowhere, and links are followed."""
+        link = entry.is_symlink()
+        status = entry.stat(follow_symlinks=self._follow_links)
+        return _Entry(path, stat.S_ISDIR(status.st_mode), link, (status.st_dev, status.st_ino))
+
     def _file(self, path: str) -> Item | Refused:
         try:
-            if not (self.path / path).is_file() and (self.path / path).exists():
-                return Refused(path, 1, "it is no regular file")
-            content = (self.path / path).read_bytes()
+            content = files.read_bytes(self.path / path, limit=self._max_bytes)
         except OSError as error:
             return Refused(path, 1, f"it cannot be read: {error.strerror}")
         return Item(file_digest(path, self._id_prefix, content), path, 1, partial(self._read, path, content))
@@ -166,10 +195,19 @@ class FolderSource:
 
 
 _MOST_VALUES = 10_000
-_DEEPEST = 64
+_MOST_LINKS = 8
+"""Skipped links that are named."""
 _LARGEST = 2**53
 """Whole numbers beyond are not the same in every JSON reader; they are kept as strings."""
 _SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group"})
+
+
+def _not_followed(links: list[str]) -> str:
+    """The sentence on symbolic links that are skipped."""
+    shown = ", ".join(_text(path) for path in links[:_MOST_LINKS])
+    more = f" and {len(links) - _MOST_LINKS} more" if len(links) > _MOST_LINKS else ""
+    count = "1 symbolic link" if len(links) == 1 else f"{len(links)} symbolic links"
+    return f"skipped {count} ({shown}{more}); docs.follow_links: true follows them"
 
 
 def _heading(text: str, body: int) -> str:
@@ -183,33 +221,23 @@ def front_matter(text: str) -> tuple[dict[str, Json], int, str]:
     match = _FRONT_MATTER.match(text)
     if match is None:
         return {}, 1 if text.startswith("\ufeff") else 0, ""
-    import yaml
+    from retrieve_cli.untrusted import yaml_text  # yaml only where there is some
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        value = yaml.load(match["yaml"], loader)  # noqa: S506  both are safe loaders
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return {}, 0, f"its front matter is not valid YAML ({str(error).splitlines()[0]}): indexed as text"
+        value = yaml_text.load(match["yaml"], values=_MOST_VALUES)
+    except ValueError as error:
+        return {}, 0, f"its front matter is not valid YAML ({error}): indexed as text"
     if value is not None and not isinstance(value, dict):
-        return {}, 0, "its front matter is no mapping of keys to values: indexed as text"
-    try:
-        return _plain(value or {}, iter(range(_MOST_VALUES)), _DEEPEST), match.end(), ""
-    except StopIteration:
-        limits = f"{_MOST_VALUES} values or {_DEEPEST} levels"
-        return {}, 0, f"its front matter unfolds to more than {limits}: indexed as text"
+        return {}, 0, "its front matter is not a mapping of keys to values: indexed as text"
+    return _plain(value or {}), match.end(), ""
 
 
-def _plain(value: Json, budget: Iterator[int], levels: int) -> Json:
-    """YAML's dates, numbers and keys as JSON can hold them; takes one from the budget for each value.
-
-    Raises:
-        StopIteration: there are more values or levels than allowed (a few lines of YAML can unfold to billions).
-    """
-    next(budget if levels else iter(()))
+def _plain(value: Json) -> Json:
+    """YAML's dates, numbers and keys as JSON can hold them."""
     if isinstance(value, dict):
-        return {_text(key): _plain(part, budget, levels - 1) for key, part in value.items()}
+        return {_text(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set):
-        return [_plain(part, budget, levels - 1) for part in value]
+        return [_plain(part) for part in value]
     if value is None or isinstance(value, bool):
         return value
     small = isinstance(value, int) and abs(value) < _LARGEST

@@ -186,7 +186,7 @@ def _at(value: Json, path: str) -> Json:
 
 
 def _format_name(text: str, field: str) -> str:
-    if field == "dimensions" and (digit := re.fullmatch(r"(\d)\s*-?\s*d?", text, re.IGNORECASE)):
+    if field == "dimensions" and (digit := re.fullmatch(r"(\d)\s*+(?:-\s*+)?d?", text, re.IGNORECASE)):
         return f"{digit.group(1)}D"
     known = _FORMAT_NAMES.get(text.lower().lstrip("."))
     return known or (text.lstrip(".").upper() if text.islower() and field == "formats" else text)

@@ -16,6 +16,7 @@ from retrieve_cli.contracts import Freshness, Item, Json
 from retrieve_cli.sources.digests import BOM, file_digest, file_stamp, line_digest
 from retrieve_cli.sources.fields import id_of
 from retrieve_cli.storage.manifest import trace
+from retrieve_cli.untrusted import files
 
 
 class Unwatched:
@@ -32,6 +33,8 @@ class WatchedFolder:
 
     path: Path
     id_prefix: str
+    max_mb: float
+    """A larger file is not what was read."""
     _seen: dict[str, bytes | None] = field(default_factory=dict)
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
@@ -43,11 +46,9 @@ class WatchedFolder:
         return "deleted" if now is None else "fresh" if now == digest else "changed"
 
     def _digest(self, source: str) -> bytes | None:
-        path = self.path / source
         try:
-            if not path.is_file():  # what is no file may never end
-                return b"" if path.exists() else None
-            return file_digest(source, self.id_prefix, path.read_bytes())
+            content = files.read_bytes(self.path / source, limit=int(self.max_mb * files.MB))
+            return file_digest(source, self.id_prefix, content)
         except FileNotFoundError:
             return None
         except OSError:
@@ -111,6 +112,7 @@ class WatchedCatalog:
     @cached_property
     def _content(self) -> list[bytes]:
         try:
-            return self.path.read_bytes().removeprefix(BOM).split(b"\n") if self.path.is_file() else []
+            with files.open_regular(self.path) as file:
+                return file.read().removeprefix(BOM).split(b"\n")
         except OSError:
             return []

@@ -25,6 +25,7 @@ from retrieve_cli.storage import pickles
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tables import Table
+from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,10 +166,8 @@ class Generation:
         """
         row = self._rows.get(record_id)
         if row is None:
-            from difflib import get_close_matches
-
-            near = get_close_matches(record_id, self._rows, n=1, cutoff=0.4)
-            hint = f"did you mean `{near[0]}`?" if near else "list them: retrieve inspect records"
+            near = nearest(record_id, self._rows, cutoff=0.4)
+            hint = f"did you mean `{near}`?" if near else "list them: retrieve inspect records"
             raise UsageError(f"there is no record {record_id!r} in the index", hint=hint)
         return row
 

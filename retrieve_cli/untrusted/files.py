@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,7 +41,7 @@ class Unreadable(OSError):
         super().__init__(errno.EINVAL, reason, str(path))
 
 
-def open_regular(path: Path | str, *, limit: int | None = None) -> BinaryIO:
+def open_regular(path: Path | str, *, limit: int | None = None) -> BufferedReader:
     """Open a regular file for reading bytes, without ever waiting for its other end.
 
     Raises:

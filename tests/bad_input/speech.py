@@ -13,7 +13,8 @@ from samples import Done
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = [{"id": f"good{number}", "name": f"Good {number}", "description": "segments lungs"} for number in range(30)]
 """Enough sound records that a few bad ones stay below the share that may fail."""
-RAW_CONTROLS = {chr(code) for code in (*range(32), *range(127, 160))} - {"\n"}
+_REORDERING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+RAW_CONTROLS = {chr(code) for code in (*range(32), *range(127, 160))} - {"\n"} | set(_REORDERING)
 _MEMORY = 3 << 30
 
 

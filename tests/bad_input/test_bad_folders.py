@@ -32,6 +32,7 @@ def test_a_file_that_cannot_be_used_is_refused_by_its_path(
 
 def test_broken_links_are_refused_and_loops_left_out_with_a_word(tmp_path: Path, retrieve: Program) -> None:
     folder = folder_of(tmp_path / "docs", {"a/x.md": LUNGS, "b/y.md": LUNGS})
+    (tmp_path / "config.yaml").write_text("docs: {follow_links: true}")
     (folder / "broken.md").symlink_to("nowhere.md")
     (folder / "loop").symlink_to(".")
     (folder / "a" / "to_b").symlink_to("../b")
@@ -118,7 +119,7 @@ def test_a_file_name_that_is_not_utf8_costs_one_file_and_never_the_build(
 @pytest.mark.parametrize(
     "matter",
     [
-        "a: [1,\nb: }", "- a\n- b", "hello", "date: 2024-13-45", "? {a: b}\n: c", "<<: 3", "a: " + "9" * 5000,
+        "a: [1,\nb: }", "- a\n- b", "hello", "? {a: b}\n: c", "<<: 3",
         'title: "\\ud800"', "title: a\0b", 'a: !!python/object/apply:os.system ["touch canary"]',
     ],
     ids=lambda matter: matter[:30],
@@ -139,7 +140,8 @@ def test_front_matter_that_is_no_mapping_is_said_and_the_file_indexed_as_text(
     [
         "", "date: 2024-01-02\ntime: 2024-01-02T03:04:05Z", "1: x\n2.5: y\ntrue: z\nnull: n",
         "a: !!binary aGVsbG8=\nb: !!set {x, y}", "title: [a, {b: c}]\ntags: {x: y}\nkeywords: 5\nurl: 7", "a: 1\na: 2",
-        "a: 123456789012345678901234567890", "title: 2024-01-01\ndescription: 3",
+        "a: 123456789012345678901234567890", "title: 2024-01-01\ndescription: 3", "date: 2024-13-45",
+        "a: " + "9" * 5000, "a: 0x" + "f" * 4000, "a: " + "1:" * 5000 + "1", "a: !!int ''", "a: !!float _",
     ],
     ids=lambda matter: matter[:30],
 )  # fmt: skip

@@ -15,6 +15,14 @@ from samples import Program, write_catalog
 
 
 @pytest.fixture
+def _heeded() -> Iterator[None]:
+    """A job in the background ignores SIGINT, and so would what it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def long_build(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A build of another catalog into the same artifacts that is in the middle of reading it."""
     large = tmp_path / "large.jsonl"
@@ -66,6 +74,25 @@ def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build:
     _, err = long_build.communicate(timeout=60)
     assert long_build.returncode == 130
     assert "error: interrupted" in err.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.usefixtures("index", "_heeded")
+def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int) -> None:
+    """Before the first instruction of the program Python itself answers, with a traceback of its own start alone."""
+    for step in range(3):
+        child = subprocess.Popen(
+            command("query", "lungs"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        )  # fmt: skip
+        time.sleep(0.04 + 0.04 * moment + 0.013 * step)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+        if "Traceback" in err.decode():
+            assert "retrieve_cli/cli" not in err.decode(), err.decode()
+        else:
+            assert child.returncode in (0, 130), err.decode()
+            assert err.decode().count("error:") == (child.returncode == 130)
 
 
 @pytest.mark.slow

@@ -28,8 +28,9 @@ def gold(index: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"id": "q\\ud800", "query": "a", "relevant": ["lungs"]}', "is no id"),
-        ('{"query": "a", "relevant": ["\\ud800"]}', "is no id"),
+        ('{"id": "q\\ud800", "query": "a", "relevant": ["lungs"]}', "half of a character"),
+        ('{"query": "a", "relevant": ["\\ud800"]}', "half of a character"),
+        ('{"query": "\\ud800 lung", "relevant": ["lungs"]}', "half of a character"),
         ('{"id": "q\\u0000a", "query": "a", "relevant": ["lungs"]}', "is no id"),
         ('{"query": "a", "relevant": {"lungs": 2147483647}}', "is no grade"),
         ('{"query": "a", "relevant": {"lungs": -2000}}', "is no grade"),

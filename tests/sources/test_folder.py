@@ -10,8 +10,8 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.docs_folder import FolderSource, front_matter
 
 
-def read(folder: Path) -> list:
-    return list(pieces(FolderSource(folder, name_weight=2.0)))
+def read(folder: Path, **settings: object) -> list:
+    return list(pieces(FolderSource(folder, name_weight=2.0, **settings)))
 
 
 def records(folder: Path) -> dict[str, Record]:
@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_used_is_refused_by_name(tmp_path: Path, content: 
 
 def test_a_broken_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.md").symlink_to(tmp_path / "nowhere.md")
-    [refused] = read(tmp_path)
+    [refused] = read(tmp_path, follow_links=True)
     assert "cannot be read" in refused.reason
 
 
@@ -77,9 +77,47 @@ def test_a_link_that_leads_back_is_left_out_and_said(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "x.md").write_text("text")
     (tmp_path / "sub" / "loop").symlink_to(tmp_path)
-    items = read(tmp_path)
+    items = read(tmp_path, follow_links=True)
     assert [item.id for item in items if isinstance(item, Record)] == ["sub/x.md"]
     assert ["leads back" in item.message for item in items if isinstance(item, Notice)] == [True]
+
+
+def test_links_are_skipped_and_named_unless_the_configuration_follows_them(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "docs"
+    outside.mkdir()
+    folder.mkdir()
+    (outside / "secret.md").write_text("a secret")
+    (folder / "own.md").write_text("text")
+    (folder / "elsewhere").symlink_to(outside)
+    (folder / "linked.md").symlink_to(outside / "secret.md")
+    items = read(folder)
+    assert [item.id for item in items if isinstance(item, Record)] == ["own.md"]
+    [notice] = [item for item in items if isinstance(item, Notice)]
+    assert "skipped 2 symbolic links (elsewhere, linked.md)" in notice.message
+    assert "docs.follow_links" in notice.message
+    followed = [item.id for item in read(folder, follow_links=True) if isinstance(item, Record)]
+    assert followed == ["elsewhere/secret.md", "linked.md", "own.md"]
+
+
+def test_a_file_beyond_the_limit_is_rejected_without_being_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge.md").open("wb") as file:
+        file.truncate(3 * 2**40)
+    (tmp_path / "small.md").write_text("text")
+    rejected, made = read(tmp_path)
+    assert (made.id, rejected.source) == ("small.md", "huge.md")
+    assert "at most 64 MB are read" in rejected.reason
+    reasons = {item.source: item.reason for item in read(tmp_path, max_mb=0.000001)}
+    assert "at most" in reasons["small.md"]
+
+
+def test_folders_nested_a_thousand_levels_deep_are_read(tmp_path: Path) -> None:
+    folder = tmp_path
+    for _ in range(1000):
+        folder /= "d"
+        folder.mkdir()
+    (folder / "deep.md").write_text("deep")
+    [made] = records(tmp_path).values()
+    assert made.id == "d/" * 1000 + "deep.md"
 
 
 def test_files_of_other_kinds_are_counted_and_said(tmp_path: Path) -> None:

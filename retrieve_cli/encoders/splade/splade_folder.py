@@ -22,7 +22,7 @@ from retrieve_cli.encoders.model_folder import (
     read_object,
     tokenizer_limit,
 )
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage.manifest import sha1
 
 Pooling = Literal["max", "sum"]
@@ -150,7 +150,7 @@ def _listed(path: Path) -> tuple[list[Module], list[Module]]:
             for task in ("document", "query")
         )
     except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{router / 'router_config.json'} names no routes ({error!r}).", hint=_AGAIN) from error
+        raise UsageError(f"{router / 'router_config.json'} names no routes ({quoted(error)}).", hint=_AGAIN) from error
     return [*passages, *modules[1:]], [*queries, *modules[1:]]
 
 

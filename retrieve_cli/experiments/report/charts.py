@@ -7,6 +7,7 @@ apart by colour, dash and marker, and called by a letter; their names stand in t
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -228,17 +229,30 @@ def _svg(figure: Any, *, name: str, label: str = "") -> str:
     """
     file = StringIO()
     figure.patch.set_visible(False)
-    figure.savefig(file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on characters that the font lacks, with the names they stand in
+        figure.savefig(file, format="svg", transparent=True, metadata=metadata)
     text = file.getvalue()
     body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
-    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
+    for start, end in (("<metadata>", "</metadata>"), ("<style", "</style>"), ("<!--", "-->")):
+        body = _without(body, start, end)
     body = re.sub(r"font-family:[^;\"]*;? *", "", re.sub(r"font: *([\d.]+px)[^;\"]*", r"font-size: \1", body))
     # A hundredth of a point is finer than any screen, and half the size.
     body = re.sub(r'\bd="[^"]*"', lambda path: " ".join(re.sub(r"(\.\d\d)\d+", r"\1", path[0]).split()), body)
-    body = re.sub(r"\s*\n\s*", "\n", _unique(body, name)).strip()
+    body = "\n".join(line for text in _unique(body, name).splitlines() if (line := text.strip()))
     width, height = (72 * side for side in figure.get_size_inches())
     said = f'role="img" aria-label="{escape(label)}"' if label else 'aria-hidden="true"'
     return f'<svg class="chart" viewBox="0 0 {width:g} {height:g}" {said}>{body}</svg>'
+
+
+def _without(text: str, start: str, end: str) -> str:
+    """The text without what stands from each `start` to the next `end`, both included."""
+    kept, at = [], 0
+    while (begin := text.find(start, at)) >= 0 and (stop := text.find(end, begin)) >= 0:
+        kept.append(text[at:begin])
+        at = stop + len(end)
+    return "".join(kept) + text[at:]
 
 
 def _unique(body: str, name: str) -> str:

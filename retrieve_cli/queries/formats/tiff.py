@@ -61,7 +61,7 @@ def _kind(tiff: Any, page: Any) -> str:
 def _extent(tiff: Any, page: Any, kind: str) -> Extent:
     """Planes and moments, by what the program that wrote the file noted, or else by the pages."""
     if kind == "OME-TIFF":
-        pixels = re.search(r"<(?:\w+:)?Pixels\b[^>]*>", page.description)
+        pixels = re.search(r"<(?:\w+:)?Pixels\b[^<>]*>", page.description)
         return _noted(r'\b{}\s*=\s*["\'](\d+)', pixels[0] if pixels else "", "SizeZ", "SizeT")
     if page.is_imagej:
         return _noted(r"^{}=(\d+)", page.imagej_description, "slices", "frames")

@@ -1,0 +1,74 @@
+"""A catalog that would drive the terminal: whatever is printed, in whatever format, is text."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from bad_input.speech import RAW_CONTROLS, unforeseen
+from samples import Program
+
+EVIL = "lungs\x1b[2J\x9b31m\u202e\u2066\x07\x7f"
+FORMULA = "=cmd|' /C calc'!A0"
+
+
+@pytest.fixture
+def _evil(retrieve: Program) -> None:
+    """An index of records whose names, values and edges hold escape sequences and formulas."""
+    items = [
+        {"id": f"a{EVIL}", "name": EVIL, "description": f"lungs {EVIL}", "url": f"https://x/{EVIL}",
+         "requires_tool": ["b"], "license": EVIL, f"odd{EVIL}": EVIL},
+        {"id": "b", "name": FORMULA, "description": "lungs too", "part_of": f"nowhere{EVIL}"},
+        {"id": "c", "name": "@SUM(1)", "description": "-lungs", "requires_tool": [f"a{EVIL}"]},
+    ]  # fmt: skip
+    Path("evil.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    Path("config.yaml").write_text("graph: {entities: [license]}")
+    assert retrieve("build", "--catalog", "evil.jsonl").code == 0
+
+
+@pytest.mark.usefixtures("_evil")
+@pytest.mark.parametrize(
+    "words",
+    [
+        *((("query", f"lungs {EVIL}", "--bundle", "--explain", "--format", form)) for form in ("text", "json", "jsonl", "csv", "md", "trec")),  # noqa: E501
+        ("query", "lungs", "--list"),
+        ("query", "lungs", "-v", "--timing", "--log-json"),
+        ("query", "nothing", "--filter", f"license={EVIL}", "--explain-empty"),
+        ("inspect", "status"),
+        ("inspect", "status", "--json"),
+        ("inspect", "records"),
+        ("inspect", "records", "--json"),
+        ("inspect", "graph"),
+        ("inspect", "graph", "b"),
+        ("inspect", "graph", "b", "--dot"),
+        ("inspect", "graph", "b", "--picture", "drawn.svg"),
+        ("inspect", "record", "b"),
+        ("inspect", "why", "lungs", "b"),
+        ("inspect", "history"),
+        ("build", "--catalog", "evil.jsonl"),
+        ("sync", "--dry-run"),
+    ],
+    ids=lambda words: " ".join(map(ascii, words))[:60],
+)  # fmt: skip
+def test_nothing_that_is_printed_drives_a_terminal(retrieve: Program, words: tuple[str, ...]) -> None:
+    done = retrieve(*words)
+    assert not unforeseen(done.err), done.err
+    shown = (done.out + done.err).replace("\r\n", "\n")
+    assert not RAW_CONTROLS & set(shown), RAW_CONTROLS & set(shown)
+
+
+@pytest.mark.usefixtures("_evil")
+def test_json_still_holds_the_very_characters(retrieve: Program) -> None:
+    answer = json.loads(retrieve("query", "lungs", "--json").out)
+    assert EVIL in {result["name"] for result in answer["results"]}
+
+
+@pytest.mark.usefixtures("_evil")
+def test_no_cell_of_csv_is_a_formula(retrieve: Program) -> None:
+    rows = list(csv.DictReader(io.StringIO(retrieve("query", "lungs", "--format", "csv").out)))
+    assert len(rows) == 3
+    names = {row["name"] for row in rows}
+    assert {f"'{FORMULA}", "'@SUM(1)"} <= names
+    assert all(not cell.startswith(("=", "+", "@")) for row in rows for cell in row.values())
+    assert all(float(row["score"]) <= 1e9 for row in rows)
