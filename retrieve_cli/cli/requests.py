@@ -11,6 +11,7 @@ from pathlib import Path
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
@@ -30,7 +31,7 @@ def from_stdin(asked: Request) -> list[Request]:
     """The requests of standard input, one a line; flags hold for each of them."""
     if sys.stdin is None:
         raise UsageError("stdin is closed, and - reads the queries from it", hint="echo TEXT | retrieve query -")
-    return list(read_requests(sys.stdin.buffer, "stdin", asked))
+    return list(read_requests(files.lines(sys.stdin.buffer, limit=files.CONFIG), "stdin", asked))
 
 
 def read_requests(lines: Iterable[bytes], where: str, asked: Request, *, folder: Path = Path()) -> Iterator[Request]:
@@ -44,6 +45,8 @@ def read_requests(lines: Iterable[bytes], where: str, asked: Request, *, folder:
         UsageError: a line is neither, or a key of it is wrong; names it.
     """
     for number, raw in enumerate(lines, 1):
+        if len(raw) > files.CONFIG:
+            raise UsageError(f"line {number} of {where} is longer than {files.CONFIG // files.MB} MB", hint=_HINT)
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:

@@ -10,6 +10,7 @@ from threading import get_ident
 from typing import Any
 
 from retrieve_cli.storage.manifest import sha1_file
+from retrieve_cli.untrusted import files
 
 _REMEMBERED = "digests.json"
 
@@ -45,8 +46,8 @@ class Digests:
     def _remembered(self) -> dict[str, Any]:
         if self._known is None:
             try:
-                known = json.loads(self._path.read_bytes())
-            except (OSError, ValueError):
+                known = json.loads(files.read_bytes(self._path, limit=files.CONFIG))
+            except (OSError, ValueError, RecursionError):
                 known = {}
             self._known = known if isinstance(known, dict) else {}
         return self._known

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.tensors import Extent
@@ -58,13 +59,13 @@ class Export:
         """Return "sound" if it is whole, of this format and of this revision of the model."""
         path = self.path
         try:
-            card = json.loads((path / CARD).read_bytes())
+            card = json.loads(files.read_bytes(path / CARD, limit=files.CONFIG))
             sound = (
                 card["format"] == FORMAT
                 and card["revision"] == self.revision
                 and all(digests.sha1(path / name) == digest for name, digest in card["files"].items())
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             sound = False
         if sound:
             return "sound"

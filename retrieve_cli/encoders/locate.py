@@ -15,6 +15,7 @@ from typing import Any
 from retrieve_cli.encoders.model_folder import is_model
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.untrusted import files
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _ALIASES = {"default", "all-minilm-l6-v2", DEFAULT_MODEL.lower()}
@@ -80,8 +81,8 @@ def _snapshots(name: str) -> Iterator[Path]:
     repository = hub_cache() / f"models--{name.replace('/', '--')}"
     snapshots = repository / "snapshots"
     try:
-        yield snapshots / (repository / "refs" / "main").read_text(encoding="utf-8").strip()
-    except OSError:
+        yield snapshots / files.read_text(repository / "refs" / "main", limit=files.CONFIG).strip()
+    except (OSError, ValueError):
         yield from sorted(snapshots.glob("*")) or [snapshots]
 
 

@@ -12,6 +12,7 @@ from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.untrusted import files
 
 Pooling = Literal["mean", "cls", "max", "lasttoken", "none"]
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -252,6 +253,6 @@ def _first(paths: Iterable[Path]) -> Mapping[str, Json]:
 
 def _load(path: Path) -> Json:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return json.loads(files.read_text(path, limit=files.MANIFEST))
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read as JSON: {error}.", hint=_AGAIN) from error

@@ -32,6 +32,7 @@ from retrieve_cli.ingest.embedding import (
 )
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.report import Limits, Progress, Report, Status
+from retrieve_cli.ingest.scanned import pieces_of, unforeseen
 from retrieve_cli.storage import content_cache, token_cache, token_table, vector_cache
 from retrieve_cli.storage.content_cache import ContentCache, as_keys
 from retrieve_cli.storage.generation import GRAPH, TOKENS, open_generation
@@ -262,7 +263,7 @@ class Intake:
             self._tables.keep(self._reuse.generation, row, line=item.line)
             self._reuse.keep(row, self._parts.writers, self._embedding.add)
             return
-        for piece in item.read():
+        for piece in pieces_of(item):
             if isinstance(piece, Record):
                 self._record(source, item, piece)
             elif isinstance(piece, Refused):
@@ -274,7 +275,13 @@ class Intake:
         if (first := self._seen.get(record.id)) is not None:
             self._refuse(record, f"its id {quoted(record.id)} is taken by {first}")
             return
-        chunks = list(self._parts.chunkers[source.kind].chunk(record))
+        try:
+            chunks = list(self._parts.chunkers[source.kind].chunk(record))
+        except (RetrieveError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001  whatever a chunker or a tokenizer meets in a text from outside
+            self._refuse(record, unforeseen(error))
+            return
         if not chunks:
             self._refuse(record, "it has no text to chunk")
             return

@@ -9,12 +9,33 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source, SourceKind
+from retrieve_cli.errors import RetrieveError, shortened
 
 _MOST_TEXT = 64 << 20
 """Characters of parsed records that are kept; a sync with more to read parses them again."""
 _DIGEST = 20
 
 Piece = Record | Refused | Notice
+
+
+def pieces_of(item: Item) -> list[Piece]:
+    """Return what an item is read as. An error that nobody foresaw rejects the item and not the run: one document must
+    not keep all others from being published.
+
+    Raises:
+        RetrieveError: the source itself cannot be read.
+    """
+    try:
+        return list(item.read())
+    except (RetrieveError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a parser meets in a text from outside
+        return [Refused(item.source, item.line, unforeseen(error))]
+
+
+def unforeseen(error: Exception) -> str:
+    """The reason why an item is rejected on which a part of the program failed."""
+    return f"it cannot be processed ({type(error).__name__}: {shortened(str(error))}); please report it"
 
 
 class Scanned:

@@ -24,7 +24,7 @@ from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
-from retrieve_cli.ingest.scanned import Scanned
+from retrieve_cli.ingest.scanned import Scanned, pieces_of
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1, trace
@@ -218,7 +218,7 @@ class Sync:
                     contents[name] = live.contents[row].tobytes()
                     pieces = None
                 else:
-                    pieces = list(item.read()) if isinstance(item, Item) else [item]
+                    pieces = pieces_of(item) if isinstance(item, Item) else [item]
                     refused += _taken(pieces, contents)
                 if scanned is not None:
                     scanned.keep(item, pieces)

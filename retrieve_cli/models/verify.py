@@ -24,6 +24,7 @@ from retrieve_cli.models.exports import export_of
 from retrieve_cli.models.listing import pull_hint
 from retrieve_cli.models.needs import Found, Need, find, wanted
 from retrieve_cli.storage.manifest import sha1_file
+from retrieve_cli.untrusted import files
 
 RECORD = ".retrieve.json"
 """Beside a model that was pulled into `models.dir`: the SHA-1 of each of its files."""
@@ -133,8 +134,8 @@ def published(folder: Path) -> Mapping[Path, tuple[str, str]]:
 
 def _recorded(folder: Path) -> dict[Path, tuple[str, str]]:
     try:
-        files = json.loads((folder / RECORD).read_bytes())["files"]
-        return {folder / name: ("sha1", str(digest)) for name, digest in files.items()}
+        known = json.loads(files.read_bytes(folder / RECORD, limit=files.MANIFEST))["files"]
+        return {folder / name: ("sha1", str(digest)) for name, digest in known.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -340,6 +340,22 @@ def test_a_chunker_is_chosen_by_its_name(parts: Place) -> None:
     assert {each["id"].rpartition("#")[2] for each in found} == {"0", "1"}
 
 
+def test_a_part_that_fails_on_a_record_rejects_it_and_the_rest_is_built(parts: Place) -> None:
+    lines = [f"tool{number}: segments lungs" for number in range(40)]
+    parts.catalog.with_name("lines.txt").write_text("\n".join([*lines, "no colon", "odd: indivisible"]))
+    parts.configure(
+        chunking={"strategy": "halves"}, sources={"list": [{"kind": "lines", "name": "l", "path": "lines.txt"}]}
+    )
+    done = parts("build", "--json")
+    assert (done.code, done.json["records"]) == (8, 40), done.err
+    assert done.json["quarantined"] == 2
+    assert "this is a bug" not in done.err
+    reasons = (parts.catalog.parent / "artifacts" / "quarantine.jsonl").read_text()
+    assert "IndexError: the line has no colon" in reasons
+    assert "KeyError: 'halves'" in reasons
+    assert parts("sync", "--json").code == 8
+
+
 def test_an_encoder_is_chosen_by_its_name_and_an_index_keeps_to_it(parts: Place) -> None:
     parts.encoder = "letters"
     done = parts("build", "--catalog", parts.catalog)

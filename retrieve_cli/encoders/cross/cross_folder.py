@@ -13,6 +13,7 @@ from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder, read_object
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.untrusted import files
 
 _SETTINGS = (
     "tokenizer_config.json",
@@ -141,7 +142,7 @@ def _labels(config: Mapping[str, Json]) -> int:
 def _template(path: Path, tokenizer: Mapping[str, Json]) -> str:
     """The folder's own chat template; several named ones as one text."""
     if (file := path / "chat_template.jinja").is_file():
-        return file.read_text(encoding="utf-8", errors="replace")
+        return files.read_text(file, limit=files.CONFIG, errors="replace")
     found = tokenizer.get("chat_template") or ""
     return found if isinstance(found, str) else json.dumps(found)
 

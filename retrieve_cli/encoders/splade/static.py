@@ -19,6 +19,7 @@ from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 from retrieve_cli.encoders.tensors import read, to_float32
 from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.errors import UsageError
+from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -68,13 +69,13 @@ class StaticQueries(Truncating):
 def _named(path: Path) -> Iterator[tuple[str, float]]:
     """Tokens and weights of a JSON object, or of lines such as "lung<tab>5.3"."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = files.read_text(path, limit=files.MANIFEST)
         if path.suffix == ".json":
             pairs = list(json.loads(text).items())
         else:
             pairs = [line.rsplit(None, 1) for line in text.split("\n") if line.strip()]
         yield from ((token, float(weight)) for token, weight in pairs)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"{path} does not name tokens with their weights: {error}.", hint="fetch the model's files again"
         ) from error

@@ -26,6 +26,8 @@ class Halves:
         self.card: Mapping[str, Any] = {"strategy": "halves"}
 
     def chunk(self, record: Record) -> Iterator[Chunk]:
+        if "indivisible" in record.text:
+            raise KeyError("halves")
         middle = (record.body_start + len(record.text)) // 2
         for index, (start, end) in enumerate(((record.body_start, middle), (middle, len(record.text)))):
             text = record.text[start:end]
@@ -74,6 +76,8 @@ class Lines:
 
     def _read(self, line: str, number: int) -> list[Record]:
         name, _, text = line.partition(": ")
+        if not text:
+            raise IndexError("the line has no colon")
         fields = (Field("name", name), Field("text", text))
         return [Record(name, name, line, "catalog", self.name, number, description=text, fields=fields)]
 
