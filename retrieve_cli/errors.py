@@ -77,6 +77,14 @@ _REPR = Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 60, 60, 60
 
 
+def _cut(sentence: str) -> str:
+    """A sentence of a length that a terminal shows, whatever it quotes."""
+    return sentence if len(sentence) <= _SENTENCE else sentence[: _SENTENCE - 1] + "…"
+
+
+_SENTENCE = 2000
+
+
 class RetrieveError(Exception):
     """A failure with a sentence on what happened and, in `hint`, the next command or edit."""
 
@@ -85,8 +93,8 @@ class RetrieveError(Exception):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = _cut(message)
+        self.hint = _cut(hint)
 
 
 class UsageError(RetrieveError):

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
 
 
+_LONGEST = 100_000
+"""Characters of a query."""
+
+
 class _Batch(NamedTuple):
     """The values that all answers of one batch share."""
 
@@ -220,6 +224,9 @@ class Searcher:
             if search.require_tenant and request.tenant is None:
                 message = "this index is searched for one tenant at a time (search.require_tenant)"
                 raise UsageError(message, hint="name it: --tenant X")
+            if max(map(len, (request.text, *request.also))) > _LONGEST:
+                message = f"query {quoted(request.id)} has more than {_LONGEST:,} characters"
+                raise UsageError(message, hint="ask with the part that matters: models read a few hundred words")
             if len(request.also) > search.max_also:
                 message = f"query {quoted(request.id)} has {len(request.also)} other texts, more than search.max_also"
                 raise UsageError(message, hint=f"give at most {search.max_also}, or raise it")
