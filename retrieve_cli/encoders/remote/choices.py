@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from math import isfinite
 
 from retrieve_cli.contracts import Json
 
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)
+_THOUGHT = ("<think>", "</think>")
+_FENCE = "```"
 
 
 class Unusable(Exception):
@@ -64,11 +63,8 @@ def _list(content: str, key: str) -> list[Json]:
     """The list that is all there is in the object."""
     import orjson
 
-    # What some models cannot help: to think aloud first, and to fence what they say.
-    text = _THOUGHT.sub("", content, count=1).strip()
-    fenced = _FENCED.match(text)
     try:
-        answer = orjson.loads(fenced[1] if fenced else text)
+        answer = orjson.loads(_bare(content))
     except ValueError:
         raise Unusable("it is no JSON") from None
     if not isinstance(answer, dict) or answer.keys() != {key}:
@@ -77,3 +73,17 @@ def _list(content: str, key: str) -> list[Json]:
     if not isinstance(items, list):
         raise Unusable(f'"{key}" is no list')
     return items
+
+
+def _bare(content: str) -> str:
+    """The answer without what some models cannot help: to think aloud first, and to fence what they say.
+
+    By searches from the ends, whose time grows with the text alone: no answer can stall it.
+    """
+    text = content.strip()
+    if text.startswith(_THOUGHT[0]) and _THOUGHT[1] in text:
+        text = text.partition(_THOUGHT[1])[2].strip()
+    language, line_end, rest = text.removeprefix(_FENCE).partition("\n")
+    if text.startswith(_FENCE) and line_end and language.strip() in ("", "json") and rest.endswith(_FENCE):
+        return rest.removesuffix(_FENCE)
+    return text

@@ -33,8 +33,9 @@ _BOM = b"\xef\xbb\xbf"
 _LONGEST_LINE = 16 << 20
 """Bytes of the first line: more of it is no catalog, and it is held in memory."""
 _HEX = re.compile(r"[0-9a-fA-F]{40}")
-_DIGEST_LINE = re.compile(r"\\?([0-9a-fA-F]{40})(?:\s+\*?(.+?))?\s*|SHA1 ?\((.+)\) ?= ?([0-9a-fA-F]{40})\s*")
-"""A line as sha1sum or BSD's sha1 writes it; the name may be missing. A page that merely mentions a digest has none."""
+_DIGEST_LINE = re.compile(r"\\?([0-9a-fA-F]{40})(?:\s+\*?(.+))?|SHA1 ?\((.+)\) ?= ?([0-9a-fA-F]{40})")
+"""A line as sha1sum or BSD's sha1 writes it, without blanks at its end; the name may be missing. A page that merely
+mentions a digest has none."""
 _DIGEST = re.compile(r"(?:^|,)\s*sha(?:-?1)?\s*=\s*:?([A-Za-z0-9+/]{27}=)", re.IGNORECASE)
 """SHA-1 in a Digest (RFC 3230) or Repr-Digest (RFC 9530) header."""
 _NOT_OFFERED = frozenset(range(400, 500)) - {408, 425, 429}
@@ -191,7 +192,7 @@ def _memory_path(target: Path) -> Path:
 
 def _digest_for(name: str, text: str) -> str:
     """The SHA-1 in a checksum file: the only one, or that of `name` among several; empty where there is none."""
-    found = [line for line in map(_DIGEST_LINE.fullmatch, text.splitlines()) if line]
+    found = [line for line in map(_DIGEST_LINE.fullmatch, map(str.rstrip, text.splitlines())) if line]
     of_name = [line for line in found if (line[2] or line[3] or "").rpartition("/")[2] == name]
     chosen = of_name or (found if len(found) == 1 else [])
     return (chosen[0][1] or chosen[0][4]).lower() if chosen else ""

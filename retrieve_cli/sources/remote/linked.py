@@ -31,7 +31,7 @@ _TEXTS = ("", _XSD + "string")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 """Integers that every JSON reader holds exactly; longer ones stay text."""
-_FRACTION = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_FRACTION = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DEPTHS = (6, 5, 4, 3, 2, 1)
 """Levels of nodes inside a record, deepest first: the first that keeps it below the most nodes is taken."""
 _MOST_NODES = 1_000

@@ -15,18 +15,22 @@ _TOKEN = re.compile(
     r"""
     (?P<skipped> \#[^\n\r]*                                  # a comment
       | <[^<>"{}|^`\\\x00-\x20]*>                            # an IRI
-      | \"{3}(?:\"{0,2}(?:[^"\\]|\\.))*\"{3} | '{3}(?:'{0,2}(?:[^'\\]|\\.))*'{3}
-      | "(?:[^"\\\n\r]|\\.)*" | '(?:[^'\\\n\r]|\\.)*'        # strings
-      | [\w.-]*:[\w.%\\-]*                                   # a prefixed name, or a prefix
+      | \"{3}(?:\"{0,2}(?:[^"\\]|\\.))*+\"{0,3} | '{3}(?:'{0,2}(?:[^'\\]|\\.))*+'{0,3}
+      | "(?:[^"\\\n\r]|\\.)*+"? | '(?:[^'\\\n\r]|\\.)*+'?    # strings, to the end where they are not closed
+      | [\w.-]*+:(?:[\w.%-]|\\.)*+                          # a prefixed name, or a prefix
       | [?$]\w+ | @[A-Za-z-]+ )                              # a variable, a language
   | (?P<placeholder> <\{graph\}> | \{(?:graph|limit|offset)\} )
-  | (?P<word> [A-Za-z_]\w* )
+  | (?P<words> [\w.-]++ )                                   # keywords and numbers
   | (?P<brace> [{}] )
   | .
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""SPARQL 1.1 Query, section 19.8, as far as it takes to tell keywords from everything that may look like one."""
+"""SPARQL 1.1 Query, section 19.8, as far as it takes to tell keywords from everything that may look like one.
+
+Each alternative takes all that it looked at, so that nothing is looked at again from its middle: the time grows with
+the text alone."""
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"'{}|^`\\]+")
 INNER = "{ SELECT DISTINCT ?s WHERE { … } ORDER BY ?s LIMIT {limit} OFFSET {offset} }"
 """How a query is best paged: over the records, not over what is said of them."""
@@ -116,8 +120,8 @@ def _words(tokens: Sequence[re.Match[str]]) -> list[tuple[str, int]]:
     for token in tokens:
         if token.lastgroup == "brace":
             depth += 1 if token[0] == "{" else -1
-        elif token.lastgroup == "word":
-            words.append((token[0].upper(), depth))
+        elif token.lastgroup == "words":
+            words += [(word.upper(), depth) for word in _WORD.findall(token[0])]
     return words
 
 

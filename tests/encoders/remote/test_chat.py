@@ -222,3 +222,12 @@ def test_the_key_is_in_no_error_and_no_note(api: Api, connect, key: str) -> None
     with pytest.raises(ServerFailed) as caught:
         made.pick("q", TOOLS, count=1)
     assert key not in caught.value.message + caught.value.hint
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n", "\t", "```\n", "<think>", "</think>"])
+@pytest.mark.parametrize("before", ["```", "```json", "<think>", ""])
+def test_an_answer_of_one_piece_repeated_is_unusable_and_stalls_nobody(before: str, blank: str) -> None:
+    with pytest.raises(choices.Unusable):
+        choices.scores(before + blank * 300_000 + "x", 2)
+    with pytest.raises(choices.Unusable):
+        choices.picked(before + blank * 300_000, 2, count=1)
