@@ -2,6 +2,7 @@
 
     RetrieveError               1   anything that is none of the following
     ├── SourceFailed            1   a source could not be read, or not be believed: nothing was published
+    ├── ModelFailed             1   a model, its server or a plug-in answered with what cannot be used
     ├── UsageError              2   an unknown flag, key or value; a file that is not what the command takes
     ├── IndexMissing            4   no index there yet
     ├── IndexCorrupt            5   the index is damaged or its parts disagree
@@ -110,6 +111,12 @@ class SourceFailed(RetrieveError):
     kind = "source_failed"
 
 
+class ModelFailed(RetrieveError):
+    """A model, its server or a plug-in answered with what cannot be used: no numbers, too few, or an error page."""
+
+    kind = "model_failed"
+
+
 class IndexMissing(RetrieveError):
     """There is no index in the artifacts folder yet."""
 
@@ -129,6 +136,10 @@ class Unavailable(RetrieveError):
 
     code = Exit.UNAVAILABLE
     kind = "unavailable"
+
+
+STEP_FAILURES = (Unavailable, ModelFailed)
+"""Failures of one step of a query. A step that is not needed is skipped, and the answer says why."""
 
 
 class Locked(RetrieveError):

@@ -12,7 +12,7 @@ from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, TokenEncoder, TokenVectors, Unit
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageError, printable, shortened
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: C
     if backend in ("auto", "maxsim"):
         return _late_interaction(generation, unit, encoder)
     if backend not in ("cross_encoder", "remote", "llm"):
-        return _Pairs(extensions.make("reranker", backend, settings), generation)
+        return _Pairs(_PluggedIn(extensions.make("reranker", backend, settings), backend), generation)
     return _Pairs(pair_scorer(settings), generation)
 
 
@@ -99,7 +99,7 @@ class _Listwise:
             selection = self._selector.score(query, passages)
         if selection.order is None:
             raise Unavailable(
-                f"{self.name} gave no usable answer ({selection.note})", hint="ask again, or another model"
+                f"{self.name} gave no usable answer ({selection.note})", hint="name another model: rerank.model"
             )
         if selection.scores is not None:
             return np.array(selection.scores, np.float32)
@@ -107,6 +107,28 @@ class _Listwise:
         for place, chosen in enumerate(selection.order):
             scores[chosen] = len(passages) - place
         return scores
+
+
+class _PluggedIn:
+    """A plug-in's scorer, whose faults are its own: they end reranking and not the query."""
+
+    def __init__(self, scorer: PairScorer, plugin: str) -> None:
+        self._scorer = scorer
+        self._plugin = plugin
+
+    @property
+    def name(self) -> str:
+        return self._scorer.name
+
+    def score(self, query: str, passages: Sequence[str]) -> Vectors:
+        """Raises: ModelFailed if the plug-in raises what is no failure of this program."""
+        try:
+            return self._scorer.score(query, passages)
+        except RetrieveError:
+            raise
+        except Exception as error:
+            message = f"the plug-in {self._plugin} failed: {type(error).__name__}: {shortened(printable(str(error)))}"
+            raise ModelFailed(message, hint="fix the plug-in, or choose another reranker: rerank.backend") from error
 
 
 class _Pairs:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from retrieve_cli.encoders.remote.client import Client
 
 
+_MOST_BYTES = {"encoder": 128 << 20, "rerank": 16 << 20}
+"""Bytes of one answer: vectors of a batch, or a score for each of some passages."""
+
+
 def client(chosen: EncoderSettings | RerankSettings, section: str) -> Client:
     """The server that a section of the configuration names.
 
@@ -32,4 +36,6 @@ def client(chosen: EncoderSettings | RerankSettings, section: str) -> Client:
         timeout_s=chosen.timeout_s,
         retries=chosen.retries,
         concurrency=chosen.concurrency,
+        max_bytes=_MOST_BYTES[section],
+        section=section,
     )

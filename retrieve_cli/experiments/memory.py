@@ -14,7 +14,7 @@ import numpy as np
 from retrieve_cli.contracts import Candidates, Hit, Query, Unit
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.pool import Pool, gather
-from retrieve_cli.stages.rerank import Reader, Separable
+from retrieve_cli.stages.rerank import Reader, Separable, believed
 from retrieve_cli.stages.retrieve import Account, Layout, Retrieval
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class _Lists:
     def read(self, query: Query, hits: Sequence[Hit]) -> NDArray[np.float64]:
         key = (query.text, tuple(hit.row for hit in hits))
         if key not in self._read:
-            self._read[key] = np.asarray(self._reader.read(query, hits), np.float64)
+            self._read[key] = believed(self._reader.read(query, hits), len(hits), name=self.name)
         return self._read[key]
 
 
@@ -237,7 +237,7 @@ class _Pairs:
         return self._reader.read(query, hits)
 
     def look(self, query: Query, hits: Sequence[Hit]) -> Sequence[Any]:
-        return list(self._reader.read(query, hits))
+        return list(believed(self._reader.read(query, hits), len(hits), name=self.name))
 
     def scores(self, seen: Sequence[Any]) -> Any:
         return seen

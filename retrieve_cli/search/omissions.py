@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import RetrieveError
 
 
 class Omissions:
@@ -20,23 +20,23 @@ class Omissions:
         self._retrievers = retrievers
         self._needed = needed
         self._say = say
-        self._errors: dict[str, Unavailable] = {}
+        self._errors: dict[str, RetrieveError] = {}
 
-    def add(self, step: str, error: Unavailable) -> None:
+    def add(self, step: str, error: RetrieveError) -> None:
         """Skip a step.
 
         Raises:
-            Unavailable: it is needed, or the last retriever.
+            RetrieveError: the error itself; the step is needed, or the last retriever.
         """
         if step in self._needed or set(self._retrievers) <= {*self._errors, step}:
             raise error
         self.give_up(step, error)
 
-    def give_up(self, step: str, error: Unavailable) -> None:
+    def give_up(self, step: str, error: RetrieveError) -> None:
         """Skip a step, as a deadline does, needed or not."""
         self._errors[step] = error
         what = f"the {step} leg" if step in self._retrievers else step
-        self._say(f"{what} is skipped: {error.message} ({error.hint})")
+        self._say(f"{what} is skipped: {error.message}" + (f" ({error.hint})" if error.hint else ""))
 
     def __contains__(self, step: str) -> bool:
         return step in self._errors
@@ -45,7 +45,11 @@ class Omissions:
     def reasons(self) -> Mapping[str, str]:
         """By step, why it is skipped and what fixes it; retrievers first, in their order."""
         ordered = dict.fromkeys([*(name for name in self._retrievers if name in self), *self._errors])
-        return {step: f"{self._errors[step].message}: {self._errors[step].hint}" for step in ordered}
+        return {step: _reason(self._errors[step]) for step in ordered}
+
+
+def _reason(error: RetrieveError) -> str:
+    return f"{error.message}: {error.hint}" if error.hint else error.message
 
 
 def needed(settings: Settings, retrievers: Sequence[str], reranker: str | None, *, asked: bool) -> set[str]:

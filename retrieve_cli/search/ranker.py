@@ -13,7 +13,7 @@ from retrieve_cli.assemble import pipelines, registry, rerankers
 from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
-from retrieve_cli.errors import Unavailable, UsageError, quoted
+from retrieve_cli.errors import STEP_FAILURES, Unavailable, UsageError, quoted
 from retrieve_cli.search.deadline import Costs, Deadline
 from retrieve_cli.search.encoding import QueryForms, QueryModels
 from retrieve_cli.search.omissions import sacrifice
@@ -103,7 +103,8 @@ class Ranker:
 
         Raises:
             UsageError: a query is empty, or `k` is below 1.
-            Unavailable: a step that is needed cannot run: the only retriever, or a reranker that was asked for.
+            Unavailable, ModelFailed: a step that is needed cannot run: the only retriever, or a reranker that was asked
+                for.
         """
         _check(queries, options.k)
         notices: list[str] = []
@@ -216,7 +217,7 @@ class Ranker:
                 )
                 if settings is self.settings:  # its weights are loaded once
                     self._readers[key] = found
-        except Unavailable as error:
+        except STEP_FAILURES as error:
             plan.omitted.add(plan.reranker, error)
             return None
         return found
@@ -253,7 +254,7 @@ class Ranker:
         try:
             with plan.deadline.timed(name):
                 return (stage if reader is None else pipelines.reread_by(stage, reader))(rankings)
-        except Unavailable as error:
+        except STEP_FAILURES as error:
             plan.omitted.add(name, error)
             return None
 

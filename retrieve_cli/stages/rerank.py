@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from retrieve_cli.contracts import Hit, Kind, Query, Ranking, Reranked
+from retrieve_cli.errors import ModelFailed
 from retrieve_cli.stages.fusion import zscore
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+_LARGEST = float(np.finfo(np.float32).max)
+"""Larger scores overflow in their variance."""
 _SAME = 1e-9
 """Scores closer than this share of the largest are equal."""
 
@@ -64,13 +67,14 @@ class Rerank:
     rescores: ClassVar[bool] = False
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        """Raises: ModelFailed if a reader does not give one finite score a hit."""
         return [self._rerank(ranking) for ranking in rankings]
 
     def _rerank(self, ranking: Ranking) -> Ranking:
         read, rest = ranking.hits[: self.depth], ranking.hits[self.depth :]
         if not read:
             return ranking
-        scores = np.asarray(self.reader.read(ranking.query, read), np.float64)
+        scores = believed(self.reader.read(ranking.query, read), len(read), name=self.name)
         retrieved = np.array([hit.score for hit in ranking.hits], np.float64)
         mixed, stays = rescored(retrieved, scores, interpolate=self.interpolate, min_score=self.min_score)
         why = [
@@ -83,6 +87,27 @@ class Rerank:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.depth}"
+
+
+def believed(given: Any, count: int, *, name: str) -> Floats:
+    """(count,) the scores that a reader gave, held to what scores are.
+
+    Raises:
+        ModelFailed: they are not one finite number a hit.
+    """
+    try:
+        scores = np.asarray(given)
+    except (ValueError, TypeError, RuntimeError):  # ragged rows, or what is no array at all
+        scores = np.empty(0, np.object_)
+    if scores.dtype.kind not in "fiu":
+        what = "scores that are not numbers"
+    elif scores.shape != (count,):
+        what = f"scores of shape {scores.shape} for {count} hits"
+    elif not (np.abs(scores.astype(np.float64)) <= _LARGEST).all():
+        what = "scores that are not finite (NaN, infinite, or too large)"
+    else:
+        return scores.astype(np.float64)
+    raise ModelFailed(f"{name} gave {what}", hint="choose another reranker: rerank.backend, rerank.model")
 
 
 def rescored(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Kind, Ranking, Unit
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.stages.fusion import highest
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class Layout:
 
 
 class NotAsked(Unavailable):
-    """A retriever could not be asked."""
+    """A retriever could not be asked; `why` is the error to raise if it is needed."""
 
-    def __init__(self, retriever: str, why: Unavailable) -> None:
+    def __init__(self, retriever: str, why: RetrieveError) -> None:
         super().__init__(why.message, hint=why.hint)
         self.retriever = retriever
         self.why = why
@@ -117,7 +117,7 @@ class IndexRetrieval(Generic[Q]):
             queries = self.prepare(texts)
         except NotAsked:
             raise
-        except Unavailable as error:
+        except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
         allowed = None if within is None else self._allowed(within)
         found = self.index.search(queries, depth=self.depth, starts=self.groups, allowed=allowed)

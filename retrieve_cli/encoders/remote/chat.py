@@ -13,14 +13,15 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.remote import choices, prompts
 from retrieve_cli.encoders.remote.choices import Unusable
 from retrieve_cli.encoders.remote.client import Client
+from retrieve_cli.web.limits import Clock
 
 T = TypeVar("T")
 JsonMode = Literal["schema", "object", "off"]
 
 _PATH = "/chat/completions"
 _REFUSED = (
-    "where the server knows no response_format of this kind, set json_mode to object or off; where the text is too "
-    "long for the model, lower max_chars or the number of candidates"
+    "the server has to take response_format json_schema, and the model as many tokens as rerank.depth candidates have: "
+    "lower rerank.depth, or name another rerank.model"
 )
 _ECHO = 2000
 """Characters of an unusable answer that are sent back with what is wrong with it."""
@@ -115,8 +116,12 @@ class ListwiseSelector:
         return Selection(None, note=found) if isinstance(found, str) else Selection(tuple(found))
 
     def _choose(self, messages: list[Json], schema: Json, read: Callable[[str], T]) -> T | str:
-        """What `read` makes of the answer, or of the second one; a note where neither can be used."""
-        said = self._ask(messages, schema)
+        """What `read` makes of the answer, or of the second one; a note where neither can be used.
+
+        Both have the client's `timeout_s` together.
+        """
+        clock = self._client.clock()
+        said = self._ask(messages, schema, clock)
         try:
             return said.read(read)
         except Unusable as unusable:
@@ -124,11 +129,12 @@ class ListwiseSelector:
         # An empty turn is refused by some servers.
         answered = _message("assistant", said.content[:_ECHO] or "{}")
         try:
-            return self._ask([*messages, answered, _message("user", prompts.repair(fault))], schema).read(read)
+            again = [*messages, answered, _message("user", prompts.repair(fault))]
+            return self._ask(again, schema, clock).read(read)
         except Unusable as unusable:
             return f"{self._model} gave no usable answer twice ({unusable}); the order was kept"
 
-    def _ask(self, messages: list[Json], schema: Json) -> _Said:
+    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> _Said:
         payload = {
             "model": self._model,
             "messages": messages,
@@ -136,7 +142,7 @@ class ListwiseSelector:
             "max_tokens": self._max_tokens,
             **self._response_format(schema),
         }
-        return self._client.ask(_PATH, payload, self._said, hint=_REFUSED)
+        return self._client.ask(_PATH, payload, self._said, hint=_REFUSED, clock=clock)
 
     def _response_format(self, schema: Json) -> dict[str, Any]:
         if self._json_mode == "schema":

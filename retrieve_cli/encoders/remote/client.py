@@ -5,16 +5,18 @@ Client.ask -> attempts -> Transport: POST, and where it is redirected to -> stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
+from math import inf
 from shlex import quote
 from threading import BoundedSemaphore, Event
 from typing import Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.encoders.remote.answers import beginning, complaint, parsed
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.errors import RetrieveError, printable
 from retrieve_cli.web.addresses import Wording, check_url, joined, origin, shown
@@ -28,12 +30,6 @@ T = TypeVar("T")
 Receive = Callable[[Json], T]
 """Makes of an answer what is wanted of it, or raises what `Client.failure` makes."""
 
-BASE_URL = Wording(
-    called="base_url",
-    form="http://HOST:PORT/v1",
-    user="the base_url {} has a user in it, and settings are kept in the open",
-    instead="take it out; a server that wants a key gets it from a variable: api_key_env",
-)
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
 _KEEPS_METHOD = frozenset({307, 308})
 _MOST_REDIRECTS = 3
@@ -56,9 +52,11 @@ class Client:
         concurrency: int = 4,
         backoff_s: float = 0.5,
         max_bytes: int = 128 << 20,
+        section: str = "",
         sleep: Callable[[Event, float], object] = Event.wait,
     ) -> None:
-        """`timeout_s` is for one whole answer; `concurrency` is the most requests at once, whoever asks.
+        """`timeout_s` is for one whole answer; `concurrency` is the most requests at once, whoever asks; `section` is
+        that of the settings, for hints.
 
         The first pause is of `backoff_s`, each one after twice as long, all shortened by chance so that clients
         spread out. `sleep` pauses for some seconds, or until the event.
@@ -66,7 +64,8 @@ class Client:
         Raises:
             UsageError: `base_url` is no web address.
         """
-        check_url(base_url, BASE_URL)
+        self._section = f"{section}." if section else ""
+        check_url(base_url, wording(self._section))
         self._base_url = base_url
         self._api_key_env = api_key_env
         self._timeout_s = timeout_s
@@ -75,7 +74,8 @@ class Client:
         self._max_bytes = max_bytes
         self._sleep = sleep
         self._slots = BoundedSemaphore(concurrency)
-        self._transport = Transport(base_url, called="base_url", follow=self._follow, connections=concurrency)
+        called = f"{self._section}base_url"
+        self._transport = Transport(base_url, called=called, follow=self._follow, connections=concurrency)
 
     @property
     def address(self) -> str:
@@ -92,18 +92,30 @@ class Client:
         """Lets go of the connections that are kept for the next request; a request after that opens new ones."""
         self._transport.close()
 
-    def ask(self, path: str, payload: Json, receive: Receive[T], *, hint: str = "") -> T:
+    def clock(self) -> Clock:
+        """A clock that begins now, for several requests that have `timeout_s` together."""
+        return Clock(self._timeout_s, self._timeout_s)
+
+    def ask(self, path: str, payload: Json, receive: Receive[T], *, hint: str = "", clock: Clock | None = None) -> T:
         """What `receive` makes of the answer to a POST; `hint` is for a server that refuses what the request says.
+
+        `clock` bounds everything, retries and pauses included; without one, each attempt has `timeout_s`.
 
         Raises:
             ServerUnavailable: the server is not there, not well, or lets nobody in; or the key's variable is not set.
             ServerFailed: it refuses the request, sends it elsewhere, or answers with what is no JSON or too large.
             Unavailable: urllib3 is not installed.
         """
-        return self._answer(path, payload, receive, hint, Event())
+        return self._answer(path, payload, receive, hint, Event(), clock)
 
     def ask_all(
-        self, path: str, payloads: Sequence[Json], receive: Callable[[Json, int], T], *, hint: str = ""
+        self,
+        path: str,
+        payloads: Sequence[Json],
+        receive: Callable[[Json, int], T],
+        *,
+        hint: str = "",
+        clock: Clock | None = None,
     ) -> list[T]:
         """`ask` for each payload, several at once, in the order of the payloads; `receive` is told which one it was.
 
@@ -114,7 +126,7 @@ class Client:
 
         def one(place: int) -> T:
             try:
-                return self._answer(path, payloads[place], lambda answer: receive(answer, place), hint, stop)
+                return self._answer(path, payloads[place], lambda answer: receive(answer, place), hint, stop, clock)
             except CancelledError:
                 raise
             except BaseException as error:
@@ -142,7 +154,7 @@ class Client:
 
     def excerpt(self, said: Json) -> str:
         """The beginning of something the server said, in quotation marks, fit to be shown."""
-        return quoted(str(said), self._secrets(), most=_EXCERPT)
+        return quoted(beginning(said), self._secrets(), most=_EXCERPT)
 
     def plain(self, text: str) -> str:
         """A server's text on one line, without the secrets it was told and without what drives a terminal."""
@@ -150,7 +162,7 @@ class Client:
 
     # ------------------------------------------------------------------------------------------ one request
 
-    def _answer(self, path: str, payload: Json, receive: Receive[T], hint: str, stop: Event) -> T:
+    def _answer(self, path: str, payload: Json, receive: Receive[T], hint: str, stop: Event, clock: Clock | None) -> T:
         """The attempts."""
         import orjson
 
@@ -161,12 +173,13 @@ class Client:
         def attempt() -> Json:
             if stop.is_set():
                 raise CancelledError
-            with self._slots, self._transport.open(request, Clock(self._timeout_s, self._timeout_s)) as reply:
+            with self._slot(clock), self._transport.open(request, clock or self.clock()) as reply:
                 return self._read(reply, path, hint)
 
         failure: Exception
         try:
-            answer = persist(attempt, self._retries, sleep=partial(self._sleep, stop))
+            until = inf if clock is None else clock.until
+            answer = persist(attempt, self._retries, sleep=partial(self._sleep, stop), until=until)
         except GaveUp as gave_up:
             message = f"{self._shown(path)} gave no answer: {self.plain(str(gave_up))}"
             failure = ServerUnavailable(message, hint=self._probe, status=gave_up.status)
@@ -176,6 +189,16 @@ class Client:
             return receive(answer)
         # Out here, where it is chained to nothing.
         raise failure
+
+    @contextmanager
+    def _slot(self, clock: Clock | None) -> Iterator[None]:
+        """A place among the requests at once, waited for as long as the clock runs."""
+        if not self._slots.acquire(timeout=None if clock is None else clock.patience()):
+            raise Passing("too many other requests are under way")
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     def _follow(self, redirect: Redirect) -> str:
         url, status = redirect.url, redirect.status
@@ -192,7 +215,8 @@ class Client:
         elsewhere = self.plain(shown(target) if same else elsewhere)
         raise ServerFailed(
             f"{origin(url)} redirects to {elsewhere} (status {status}), which is not followed",
-            hint="set base_url to where the API is; a key is for the server named there alone", status=status,
+            hint=f"set {self._section}base_url to where the API is; a key is for the server named there alone",
+            status=status,
         )  # fmt: skip
 
     def _read(self, reply: Reply, path: str, hint: str) -> Json:
@@ -204,24 +228,25 @@ class Client:
         too_large = self.failure(path, f"answers with more than {self._max_bytes} bytes")
         body = b"".join(limited(reply.travelling, self._max_bytes, lambda: too_large))
         with suppress(ValueError):
-            return _parsed(body, reply.headers)
+            return parsed(body, reply.headers)
         said = body[:HEAD].decode("utf-8", "replace") if body else None
         raise self.failure(path, "answers with what is no JSON", said=said)
 
     def _refusal(self, reply: Reply, path: str, hint: str) -> Exception:
         status = reply.status
-        said = f"{status}: {self.excerpt(_complaint(reply.head(_LONGEST_COMPLAINT)))}"
+        said = f"{status}: {self.excerpt(complaint(reply.head(_LONGEST_COMPLAINT)))}"
         if status in PASSING:
             after = retry_after(reply.headers.get("Retry-After", ""))
             return Passing(f"the server answered {said}", after=after, status=status)
         message = f"{self._shown(path)} answered {said}"
         if status in (401, 403):
             given = self._api_key_env
-            hint = f"the key in ${given} was refused: check it" if given else "name the key's variable: api_key_env"
+            name_it = f"name the key's variable: {self._section}api_key_env"
+            hint = f"the key in ${given} was refused: check it" if given else name_it
             return ServerUnavailable(message, hint=hint, status=status)
         if status == 404:
             # One status for two mistakes: no such endpoint, no such model.
-            hint = f"check base_url, which goes without {path}, and the model's name; {self._probe}"
+            hint = f"check {self._section}base_url, which goes without {path}, and the model's name; {self._probe}"
             return ServerUnavailable(message, hint=hint, status=status)
         return ServerFailed(message, hint=hint or self._probe, status=status)
 
@@ -246,36 +271,17 @@ class Client:
         return f"see what the server says: curl -sS {quote(self._shown('/models'))}{key}"
 
 
+def wording(section: str) -> Wording:
+    """How errors speak of the address; `section` ends in a dot."""
+    return Wording(
+        called=f"{section}base_url",
+        form="http://HOST:PORT/v1",
+        user=f"the {section}base_url {{}} has a user in it, and settings are kept in the open",
+        instead=f"take it out; a server that wants a key gets it from a variable: {section}api_key_env",
+    )
+
+
 def endpoint(base_url: str, path: str) -> str:
     """The address of an endpoint under a base address, whose query (an API version, say) stays at the end."""
     parts = urlsplit(base_url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, parts.query, ""))
-
-
-def _parsed(body: bytes, headers: Mapping[str, str]) -> Json:
-    """The body as JSON; neither NaN nor Infinity is a number.
-
-    Raises:
-        Passing: it is not JSON, and nothing said how long it should have been.
-        ValueError: it is not JSON.
-    """
-    import orjson
-
-    if "Content-Length" in headers or "Transfer-Encoding" in headers:
-        return orjson.loads(body)
-    with suppress(ValueError):
-        return orjson.loads(body)
-    raise Passing("the answer was cut short")
-
-
-def _complaint(body: bytes) -> str:
-    """Return the message in the body of an error: from the usual places, or else the whole body."""
-    import orjson
-
-    with suppress(ValueError):
-        said = orjson.loads(body)
-        while isinstance(said, dict):
-            said = next((said[key] for key in ("error", "message", "detail") if said.get(key)), None)
-        if said and isinstance(said, str):
-            return said
-    return body.decode("utf-8", "replace")

@@ -14,12 +14,13 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, ModelCard, Tokenizer
 from retrieve_cli.encoders.remote.client import Client
-from retrieve_cli.encoders.remote.failures import ServerFailed
+from retrieve_cli.encoders.remote.failures import OtherModel, ServerFailed
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
 from retrieve_cli.encoders.remote.vectors import Embedded, Unfit, read_vectors, to_unit
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.web.limits import Clock
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -28,8 +29,8 @@ _PATH = "/embeddings"
 _PROBE = "dimension"
 """A text to ask with for what the server says of itself."""
 _TOO_MUCH = (
-    "where a text is too long for the model, lower max_tokens or name the model's tokenizer; where the batch is too "
-    "large, lower batch_size; where `dimensions` is not known there, leave it out"
+    "if a text is too long for the model, lower encoder.max_tokens or name the model's encoder.tokenizer; if the batch "
+    "is too large, lower encoder.batch_size; if the server does not know encoder.dimensions, leave it out"
 )
 
 
@@ -113,7 +114,7 @@ class RemoteEncoder:
         if not path.is_file():
             raise Unavailable(
                 f"the tokenizer {path} is not there",
-                hint="fetch the model's tokenizer.json, or leave `tokenizer` out: tokens are then estimated",
+                hint="fetch the model's tokenizer.json, or leave out encoder.tokenizer: tokens are then estimated",
             )
         return ModelTokenizer.read(path)
 
@@ -124,18 +125,20 @@ class RemoteEncoder:
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, rows of L2 norm 1 where the card normalises; a blank text has the zero vector.
 
+        All requests, retries and pauses have the client's `timeout_s` together: somebody waits for the answer.
+
         Raises:
             Unavailable: the server is not there.
             ServerFailed: it answers something else than one vector a text.
-            IndexCorrupt: it is not the model that the index was built with.
+            OtherModel: it is not the model that the index was built with.
         """
-        return self._encode(texts, prefix=self.card.query_prefix)
+        return self._encode(texts, prefix=self.card.query_prefix, clock=self._client.clock())
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, as `encode_queries` gives them."""
-        return self._encode(texts, prefix=self.card.passage_prefix)
+        return self._encode(texts, prefix=self.card.passage_prefix, clock=None)
 
-    def _encode(self, texts: Sequence[str], *, prefix: str) -> Vectors:
+    def _encode(self, texts: Sequence[str], *, prefix: str, clock: Clock | None) -> Vectors:
         vectors = np.zeros((len(texts), self.card.dim), dtype=np.float32)
         asked = [self._fitted(readable(prefix + text)) for text in texts]
         places = [place for place, text in enumerate(asked) if text.strip()]
@@ -146,7 +149,7 @@ class RemoteEncoder:
         def receive(answer: Json, place: int) -> Vectors:
             return self._held(self._read(answer, len(batches[place])))
 
-        found = self._client.ask_all(_PATH, payloads, receive, hint=_TOO_MUCH)
+        found = self._client.ask_all(_PATH, payloads, receive, hint=_TOO_MUCH, clock=clock)
         for batch, rows in zip(batches, found, strict=True):
             vectors[batch] = rows
         return vectors
@@ -184,7 +187,7 @@ class RemoteEncoder:
         other = f"{found.model} ({dim} dimensions)"
         if self._expected is None:
             raise self._failure(f"answered as {card.name} ({card.dim} dimensions) before, and now as {other}")
-        raise IndexCorrupt(
+        raise OtherModel(
             f"the index was built with {card.name} ({card.dim} dimensions); {self._client.address} answers as {other}",
             hint="name the server and model that it was built with, or build the index again: retrieve build",
         )

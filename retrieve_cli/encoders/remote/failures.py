@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from retrieve_cli.errors import RetrieveError, Unavailable
+from retrieve_cli.errors import IndexCorrupt, ModelFailed, Unavailable
 
 
-class ServerFailed(RetrieveError):
+class ServerFailed(ModelFailed):
     """A model's server answered with what cannot be believed, or refused the request for what it says."""
 
     kind = "server_failed"
@@ -23,3 +23,7 @@ class ServerUnavailable(Unavailable):
         """`status` is that of the last answer; 0 where there was none."""
         super().__init__(message, hint=hint)
         self.status = status
+
+
+class OtherModel(IndexCorrupt, ModelFailed):
+    """A server answers as another model than the one that the index was built with."""

@@ -15,6 +15,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.encoders.tokenizer import readable
+from retrieve_cli.web.limits import Clock
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -26,7 +27,10 @@ _OTHER_FORM = frozenset({400, 404, 405, 415, 422})
 """Answers of a server that knows the request in another form, or not at all."""
 _LARGEST = 3e38
 """A float32 holds no more."""
-_TOO_MUCH = "where a text is too long for the model, set max_chars; where the batch is too large, lower batch_size"
+_TOO_MUCH = (
+    "if the batch is too large, lower rerank.batch_size; if a text is too long for the model, build with a smaller "
+    "chunking.size"
+)
 
 
 class RemoteScorer:
@@ -56,7 +60,7 @@ class RemoteScorer:
         return self._model
 
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
-        """(n,) float32, higher is better.
+        """(n,) float32, higher is better. All requests, retries and pauses have the client's `timeout_s` together.
 
         Raises:
             Unavailable: the server is not there.
@@ -65,16 +69,17 @@ class RemoteScorer:
         texts = [readable(passage)[: self._max_chars] for passage in passages]
         batches = [texts[start : start + self._batch_size] for start in range(0, len(texts), self._batch_size)]
         query = readable(query)
+        clock = self._client.clock()
         # The first batch alone finds out the form; what is left goes side by side.
-        first = [self._find_form(query, batches[0])] if batches and self._form == "auto" else []
+        first = [self._find_form(query, batches[0], clock)] if batches and self._form == "auto" else []
         rest = batches[len(first) :]
         payloads = [self._payload(self._form, query, batch) for batch in rest]
         found = self._client.ask_all(
-            _PATH, payloads, lambda answer, place: self._read(answer, len(rest[place])), hint=_TOO_MUCH
+            _PATH, payloads, lambda answer, place: self._read(answer, len(rest[place])), hint=_TOO_MUCH, clock=clock
         )
         return np.concatenate([np.zeros(0, dtype=np.float32), *first, *found])
 
-    def _find_form(self, query: str, batch: Sequence[str]) -> Vectors:
+    def _find_form(self, query: str, batch: Sequence[str], clock: Clock) -> Vectors:
         """The scores of a batch, in the first form that the server takes."""
         refused: ServerFailed | ServerUnavailable | None = None
         forms: tuple[Form, ...] = ("jina", "tei")
@@ -85,6 +90,7 @@ class RemoteScorer:
                     self._payload(form, query, batch),
                     lambda answer: self._read(answer, len(batch)),
                     hint=_TOO_MUCH,
+                    clock=clock,
                 )
             except (ServerFailed, ServerUnavailable) as error:
                 if error.status not in _OTHER_FORM:

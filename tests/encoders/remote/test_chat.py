@@ -211,7 +211,7 @@ def test_a_server_that_is_not_there_or_knows_no_such_format_is_said(api: Api, se
     api.say(b"what is json_schema?", status=400)
     with pytest.raises(ServerFailed, match="what is json_schema") as caught:
         selector().score("q", TOOLS)
-    assert "json_mode" in caught.value.hint
+    assert "rerank.depth" in caught.value.hint
 
 
 def test_the_key_is_in_no_error_and_no_note(api: Api, connect, key: str) -> None:

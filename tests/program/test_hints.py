@@ -1,0 +1,85 @@
+"""What messages tell a person to set exists: every key of the configuration that the package names, in one place."""
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import retrieve_cli
+from retrieve_cli.config.loading import _ALSO_KNOWN_AS, _MOVED
+from retrieve_cli.config.settings import Settings, SourceSetting
+
+PACKAGE = Path(retrieve_cli.__file__).parent
+SECTIONS = {section.name: getattr(Settings(), section.name) for section in dataclasses.fields(Settings)}
+del SECTIONS["plugins"]  # its keys are those of each plug-in
+KEYS = {
+    *(f"{name}.{key.name}" for name, section in SECTIONS.items() for key in dataclasses.fields(section)),
+    *_MOVED,
+    *_ALSO_KNOWN_AS,
+}
+_KEY = re.compile(rf"(?<![\w./-])(?:{'|'.join(SECTIONS)})\.[a-z][a-z0-9_]*(?![\w/(])")
+_FILES = (
+    "pkl",
+    "faiss",
+    "jsonl",
+    "json",
+    "yaml",
+    "yml",
+    "md",
+    "py",
+    "csv",
+    "tsv",
+    "html",
+    "txt",
+    "log",
+    "onnx",
+    "_weight",
+)
+_TENSORS = {"encoder.layer"}
+"""Names of weights in a model's file that read like keys."""
+SERVERS = {key.name for name in ("encoder", "rerank") for key in dataclasses.fields(SECTIONS[name])}
+SOURCES = {key.name for key in dataclasses.fields(SourceSetting)}
+STANDARD = {"response_format", "json_schema", "documentation_url"}
+"""What servers call something of theirs."""
+
+
+def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every text of a file that is no docstring, with its line; of an f-string, its constant parts."""
+    documentation = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.lineno, node.value
+
+
+def said(folder: str = ".") -> Iterator[tuple[str, str]]:
+    """Every text below a folder of the package, behind its place."""
+    for path in sorted((PACKAGE / folder).rglob("*.py")):
+        for line, text in texts(ast.parse(path.read_text("utf-8"))):
+            yield f"{path.relative_to(PACKAGE)}:{line}", text
+
+
+def test_every_key_that_a_message_names_is_a_key_of_the_configuration() -> None:
+    named = [(place, key) for place, text in said() for key in _KEY.findall(text) if not key.endswith(_FILES)]
+    assert len(named) > 60
+    assert [(place, key) for place, key in named if key not in KEYS | _TENSORS] == []
+
+
+def hints(folder: str) -> Iterator[tuple[str, str]]:
+    """The sentences of a folder, where hints stand: texts with a blank in them."""
+    return ((place, text) for place, text in said(folder) if " " in text)
+
+
+def test_hints_about_servers_and_sources_name_no_key_that_nobody_can_set() -> None:
+    """These parts know nothing of the configuration, and have names of their own for some of it."""
+    word = re.compile(r"(?<![\w/$`.-])[a-z]+(?:_[a-z0-9]+)+\b")
+    unknown = [
+        (place, name)
+        for folder, keys in (("encoders/remote", SERVERS), ("sources/remote", SOURCES), ("web", SERVERS | SOURCES))
+        for place, text in hints(folder)
+        for name in word.findall(text)
+        if name not in keys | STANDARD
+    ]
+    assert unknown == []
