@@ -111,6 +111,7 @@ def _fetcher(entry: SourceSetting) -> Any:
     """What brings a catalog here that is kept elsewhere."""
     shared: dict[str, Any] = {
         "timeout_s": entry.timeout_s,
+        "deadline_s": entry.deadline_s,
         "retries": entry.retries,
         "max_bytes": int(entry.max_mb * 2**20),
         **{key: getattr(entry, key) for key in ("token_env", "user_env", "password_env")},

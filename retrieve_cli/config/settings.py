@@ -55,6 +55,7 @@ class SourceSetting:
     user_env: str | None = None
     password_env: str | None = None
     timeout_s: float = _bounded(30.0, 0.1)
+    deadline_s: float = _bounded(600.0, 0.1)
     retries: int = _bounded(4, 0, 100)
     max_mb: float = _bounded(2048.0, 0.001)
 

@@ -29,6 +29,7 @@ from urllib3.response import BaseHTTPResponse
 
 from retrieve_cli.errors import printable
 from retrieve_cli.web.addresses import place, shown
+from retrieve_cli.web.connecting import connected
 from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import PIECE, Clock
 from retrieve_cli.web.secrets import Secret
@@ -37,7 +38,6 @@ _FAILURES = (HTTPError, OSError, http.client.HTTPException, ValueError, Passing)
 """Everything that urllib3 lets through when a request fails."""
 _CLOCK: ContextVar[Clock] = ContextVar("clock")
 """The clock of the request that this thread is in: urllib3 has no way to pass one to its connections."""
-_LONGEST_CONNECT_S = 10.0
 _LONGEST_HEAD = 1 << 20
 """Bytes of a status line and headers, informational answers before them included."""
 _LONGEST_REASON = 200
@@ -94,6 +94,9 @@ class _Answer(http.client.HTTPResponse):
 class _Connection(HTTPConnection):
     response_class = _Answer
 
+    def _new_conn(self) -> socket.socket:
+        return connected(self._dns_host, self.port or 0, options=self.socket_options or (), clock=_CLOCK.get())
+
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()
@@ -133,7 +136,7 @@ class Pool:
             Passing, HttpFailed: there is none.
         """
         patience = clock.patience()
-        timeout = urllib3.Timeout(connect=min(_LONGEST_CONNECT_S, patience), read=patience)
+        timeout = urllib3.Timeout(connect=patience, read=patience)
         before = _CLOCK.set(clock)
         try:
             return self._manager(url).urlopen(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from web.servers import Conversation, serving
 
 from retrieve_cli.contracts import Record
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
@@ -413,3 +414,20 @@ def test_a_missing_package_is_one_sentence_with_its_install_line(endpoint, targe
         fetcher(endpoint.url).fetch(target)
     assert caught.value.hint == "pip install 'retrieve-cli[remote]'"
     assert endpoint.asked == []
+
+
+def test_pages_have_one_deadline_together(target: Path) -> None:
+    """Each page comes in time and has something new: without a deadline for all of them there is no end."""
+    pages = iter(range(10**9))
+
+    def say(talk: Conversation) -> None:
+        talk.server.closing.wait(0.05)
+        row = {"id": {"type": "uri", "value": f"https://x.org/{next(pages)}"}}
+        answer = {"head": {"vars": ["id"]}, "results": {"bindings": [row]}}
+        talk.answer(json.dumps(answer).encode(), "Content-Type: application/sparql-results+json")
+
+    query = "SELECT ?id WHERE { ?id ?p ?o } ORDER BY ?id"
+    with serving(say) as server:
+        error = failure(server.url, query, target, page_size=1, deadline_s=1, retries=3)
+    assert "no whole answer within 1 s" in error.message
+    assert "deadline_s" in error.hint

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from samples import Done, Program
 from sources.servers import Endpoint, Site, running, stop
+from web.servers import Conversation, serving
 
 QUERY = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
 ARTIFACTS = Path("artifacts")
@@ -446,3 +447,30 @@ def test_an_index_survives_the_loss_of_what_was_fetched(both: Done, site: Site, 
     done = retrieve("sync", "--json")
     assert (done.code, done.json["status"], done.json["generation"]) == (0, "unchanged", before)
     assert (FETCHED / "hub.jsonl").is_file()
+
+
+DRIPPING: dict[str, tuple[bytes, bytes]] = {
+    "its status line": (b"", b"H"),
+    "a header": (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+    "its body": (b"HTTP/1.1 200 OK\r\n\r\n", b'{"id": "a", "name": "b"}\n'),
+    "answers that pass": (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "again"), DRIPPING.values(), ids=DRIPPING)
+def test_a_server_that_drips_holds_a_sync_and_its_lock_no_longer_than_the_deadline(
+    both: Done, site: Site, retrieve: Program, before: bytes, again: bytes
+) -> None:
+    def say(talk: Conversation) -> None:
+        talk.send(before)
+        talk.drip(again)
+
+    with serving(say) as server:
+        configure(tools(site, url=f"{server.url}/tools.jsonl", deadline_s=1, retries=9))
+        done = retrieve("sync")
+        assert done.code == 1
+        assert "no whole answer within 1 s" in done.err
+        assert "deadline_s" in done.err
+    configure(tools(site))
+    assert retrieve("sync", "--no-wait", "--max-shrink", 1).code == 0

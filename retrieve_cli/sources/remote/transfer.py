@@ -40,8 +40,8 @@ class Limits:
 
     timeout_s: float = 30.0
     """Seconds without a byte."""
-    deadline_s: float = 3600.0
-    """Seconds for everything, retries and pauses included."""
+    deadline_s: float = 600.0
+    """Seconds for everything: connecting, headers, bodies, retries, pauses and pages."""
     retries: int = 4
     backoff_s: float = 0.5
     max_bytes: int = 2 << 30
@@ -106,7 +106,7 @@ class Transfer:
         try:
             return persist(attempt, retries, sleep=time.sleep, until=self._clock.until)
         except GaveUp as gave_up:
-            message, hint = f"{shown(url)} could not be fetched: {gave_up}", self.probe
+            message, hint = f"{shown(url)} could not be fetched: {gave_up}", self._advice()
         except HttpFailed as failed:
             message, hint = str(failed), failed.hint
         raise SourceFailed(hidden(message, self._secrets), hint=hint)
@@ -125,6 +125,11 @@ class Transfer:
         hint = "if that is right, raise the limit: max_mb of the source"
         refused = SourceFailed(f"{self.origin} gives more than {most} bytes (decompressed)", hint=hint)
         return limited(pieces, most - before, lambda: refused)
+
+    def _advice(self) -> str:
+        if time.monotonic() < self._clock.until:
+            return self.probe
+        return f"if the server is merely slow, raise deadline_s of the source; {self.probe}"
 
     def _follow(self, redirect: Redirect) -> str:
         if redirect.number > _MOST_REDIRECTS:

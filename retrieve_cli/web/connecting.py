@@ -1,0 +1,77 @@
+"""Connections that are made while a clock runs: the lookup of the name, and every address that it has."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from retrieve_cli.web.failures import Passing
+from retrieve_cli.web.limits import Clock
+
+_LONGEST_S = 10.0
+"""Seconds for one address."""
+_Addresses = Sequence[tuple[Any, ...]]
+"""What `socket.getaddrinfo` returns."""
+
+
+def connected(host: str, port: int, *, options: Iterable[Sequence[Any]], clock: Clock) -> socket.socket:
+    """Return a connection to the first address of a host that takes one; `options` are set on the socket.
+
+    urllib3 would give each address the whole timeout, and the resolver as long as it likes.
+
+    Raises:
+        Passing: the clock ran out, or the last address did not answer.
+        OSError: the name has no address, or the last one refuses.
+        UnicodeError: it is no name.
+    """
+    failure = OSError("the name has no address")
+    for family, kind, protocol, _, address in _addresses(host.strip("[]"), port, clock):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            for option in options:
+                sock.setsockopt(*option)
+            sock.settimeout(min(_LONGEST_S, clock.patience()))
+            sock.connect(address)
+            sock.settimeout(clock.patience())  # for a TLS handshake
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    clock.patience()
+    if isinstance(failure, TimeoutError):
+        raise Passing(f"no connection within {min(_LONGEST_S, clock.idle_s):g} s")
+    raise failure
+
+
+def _addresses(host: str, port: int, clock: Clock) -> _Addresses:
+    """What the name resolves to. A resolver cannot be told when to give up: it is left alone then, in its thread."""
+    try:
+        ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    outcome: SimpleQueue[_Addresses | Exception] = SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            outcome.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            outcome.put(error)
+
+    Thread(target=look_up, daemon=True, name="resolver").start()
+    try:
+        found = outcome.get(timeout=clock.patience())
+    except Empty:
+        raise Passing("the name of the server was not resolved in time") from None
+    if isinstance(found, Exception):
+        raise found
+    return found

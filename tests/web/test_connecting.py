@@ -1,0 +1,91 @@
+"""Connections while a clock runs: names that are not resolved, addresses that do not answer, and those that do."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from threading import Event
+
+import pytest
+from web.servers import serving
+
+from retrieve_cli.web.connecting import connected
+from retrieve_cli.web.failures import Passing
+from retrieve_cli.web.limits import Clock
+from retrieve_cli.web.transport import Request, Transport
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a listener whose queue is full: it neither accepts nor refuses."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        port = int(listener.getsockname()[1])
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.settimeout(0)
+            waiting.connect_ex(("127.0.0.1", port))
+        yield port
+
+
+@pytest.fixture
+def resolve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives every name these addresses; the resolver of a test machine cannot be told what to say."""
+
+    def to(*ports: int) -> None:
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+    return to
+
+
+def test_a_name_that_is_never_resolved_is_given_up_when_the_clock_has_run_out(
+    connect: Callable[..., Transport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(60) and [])
+    transport = connect("http://tools.example")
+    with (
+        pytest.raises(Passing, match=r"resolved in time|no whole answer"),
+        transport.open(Request("http://tools.example/"), Clock(0.3, 9)),
+    ):
+        pass
+    over.set()
+
+
+def test_a_name_that_does_not_exist_is_said(connect: Callable[..., Transport]) -> None:
+    transport = connect("http://tools.invalid")
+    with (
+        pytest.raises(Passing, match=r"(?i)name|address"),
+        transport.open(Request("http://tools.invalid/"), Clock(30, 30)),
+    ):
+        pass
+
+
+def test_all_addresses_of_a_name_have_one_clock_together(silent: int, resolve: Callable[..., None]) -> None:
+    resolve(*[silent] * 100)
+    with pytest.raises(Passing, match="no whole answer"):
+        connected("tools.example", silent, options=(), clock=Clock(0.5, 0.3))
+
+
+def test_an_address_that_does_not_answer_is_passed_over_for_the_next(silent: int, resolve: Callable[..., None]) -> None:
+    with serving(lambda talk: talk.answer(b"x")) as server, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        resolve(free.getsockname()[1], silent, server.port)
+        connected("tools.example", 80, options=(), clock=Clock(9, 0.2)).close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_server_on_this_machine_is_reached_by_address_and_by_name(host: str) -> None:
+    with serving(lambda talk: talk.answer(b"x")) as server:
+        option = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connected(host, server.port, options=[option], clock=Clock(9, 9)) as sock:
+            assert sock.getpeername()[1] == server.port
+            assert sock.getsockopt(*option[:2])
+
+
+def test_the_last_address_that_did_not_answer_is_said_to_have_been_silent(
+    silent: int, resolve: Callable[..., None]
+) -> None:
+    resolve(silent)
+    with pytest.raises(Passing, match=r"no connection within 0\.2 s"):
+        connected("tools.example", silent, options=(), clock=Clock(9, 0.2))
