@@ -1,0 +1,124 @@
+"""How the time of a regular expression grows with the text: run as a process of its own, for an expression may hang.
+
+Standard input is JSON: a list of [pattern, flags, [method, ...]]; standard output has a line of JSON for each of them,
+null or what it is slow at. Nothing of the program is imported here, so that a process starts in a blink.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NoReturn
+
+from hostile.adversarial import Attack, attacks
+
+SMALL, LARGE = 10_000, 20_000
+QUICK_S = 0.002
+"""What 20,000 characters may take without being looked at more closely: a tenth of a microsecond a character."""
+LONG_S = 0.6
+"""What they may not take, however it grows."""
+SURE = 2.6
+"""Below this a first look is enough."""
+ENOUGH_S = 0.04
+"""CPU time that is measured at once: the clock of a process moves in steps of up to 4 ms."""
+RATIO = 3.0
+"""Twice the text must take less than this times the time: linear is 2, quadratic 4."""
+_TOTAL_S = 60
+
+Method = Callable[[re.Pattern[str], str], object]
+METHODS: dict[str, Method] = {
+    "match": lambda pattern, text: pattern.match(text),
+    "fullmatch": lambda pattern, text: pattern.fullmatch(text),
+    "search": lambda pattern, text: pattern.search(text),
+    "finditer": lambda pattern, text: deque(pattern.finditer(text), 0),
+}
+SAME = {"sub": "finditer", "subn": "finditer", "split": "finditer", "findall": "finditer"}
+"""Methods that go through a text as another one does."""
+
+
+class TooLongError(Exception):
+    """A try has taken more than LONG_S."""
+
+
+def too_long(*_: object) -> NoReturn:
+    raise TooLongError
+
+
+def seconds(method: Method, pattern: re.Pattern[str], text: str, *, repetitions: int) -> float:
+    """Return the least CPU time of a call, over some repetitions; infinite if one takes more than LONG_S."""
+    least = float("inf")
+    with suppress(TooLongError):
+        for _ in range(repetitions):
+            calls, start, taken = 0, time.process_time(), 0.0
+            while taken < ENOUGH_S:
+                signal.setitimer(signal.ITIMER_VIRTUAL, LONG_S)
+                method(pattern, text)
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+                calls, taken = calls + 1, time.process_time() - start
+            least = min(least, taken / calls)
+    return least
+
+
+def looks_quick(method: Method, pattern: re.Pattern[str], small: str, large: str) -> bool:
+    """Return whether a first look leaves no doubt; most strings are through with it."""
+
+    def glance(text: str) -> float:
+        start = time.perf_counter()
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONG_S)
+        method(pattern, text)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        return time.perf_counter() - start
+
+    with suppress(TooLongError):
+        short, long = float("inf"), glance(large)
+        for _ in range(4):
+            short, long = min(short, glance(small)), min(long, glance(large)) if long > QUICK_S else long
+            if long <= QUICK_S or long < SURE * short:
+                return True
+            if long > LONG_S / 10:
+                break
+    return False
+
+
+def slow(pattern: re.Pattern[str], name: str, attack: Attack) -> str:
+    """Return what shows that the time grows faster than the text, empty if it does not."""
+    method = METHODS[SAME.get(name, name)]
+    small, large = attack.text(SMALL), attack.text(LARGE)
+    if looks_quick(method, pattern, small, large):
+        return ""
+    said = ""
+    for repetitions in (1, 3, 9):  # a busy machine is no defect
+        taken = [seconds(method, pattern, text, repetitions=repetitions) for text in (large, small)][::-1]
+        if taken[1] <= QUICK_S or taken[1] < RATIO * taken[0]:
+            return ""
+        said = f"{name}: {attack}: {taken[0] * 1000:.3g} ms for {SMALL:,}, {taken[1] * 1000:.3g} ms for {LARGE:,}"
+        if taken[1] > LONG_S / 10:
+            break
+    return said
+
+
+def first_slow(pattern: str, flags: int, methods: list[str]) -> str:
+    """Return the first attack that makes one of the methods slow, empty if none does."""
+    compiled = re.compile(pattern, flags)
+    every = attacks(pattern, flags)
+    return next(filter(None, (slow(compiled, name, attack) for name in methods for attack in every)), "")
+
+
+def main() -> None:
+    """Answer what stands on standard input."""
+    signal.signal(signal.SIGVTALRM, too_long)
+    resource.setrlimit(resource.RLIMIT_CPU, (_TOTAL_S, _TOTAL_S))
+    with suppress(BrokenPipeError):
+        for pattern, flags, methods in json.load(sys.stdin):
+            print(json.dumps(first_slow(pattern, flags, methods) or None), flush=True)
+
+
+if __name__ == "__main__":
+    main()

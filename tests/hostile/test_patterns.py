@@ -1,0 +1,108 @@
+"""Every regular expression of the package takes time in proportion to the text, whatever the text is.
+
+Each is fed strings of 10,000 and 20,000 characters that it nearly matches; twice the text may take less than three
+times the time. One that meets only short or trusted text is held to the same: what it meets changes, and nobody looks.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hostile.adversarial import attacks
+from hostile.growth import LARGE, SMALL
+from hostile.patterns import Unknown, Used, files, of_file
+
+from retrieve_cli.records.globs import path_glob, text_glob
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def glob(pattern: re.Pattern[str]) -> Used:
+    return Used(pattern.pattern, re.DOTALL, ("fullmatch",), "")
+
+
+KEY = r"s3cr\.t|s3cr%2Et|\"s3cr\.t"
+WITHOUT_NAME = Used(r"(?<!\w)Lung[\W_]*Mapper[\W_]*2(?!\w)(?:['’]s\b)?", re.IGNORECASE, ("sub",), "")
+NOTED = [rf"\b{name}\s*=\s*[\"'](\d+)" for name in ("SizeZ", "SizeT")] + [r"^slices=(\d+)", r"^frames=(\d+)"]
+PUT_TOGETHER: dict[str, list[Used]] = {
+    "chunking/imrad.py": [],  # kept in a list of the module, where they are found
+    "encoders/cross/cross_folder.py": [],  # the same
+    "experiments/scaffold.py": [WITHOUT_NAME],
+    "queries/formats/tiff.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
+    "records/globs.py": [
+        *map(glob, map(text_glob, ("*a*b*a", "*.a", "?*?*a?", "a*" * 9))),
+        *map(glob, map(path_glob, ("**/a*b/**/c*", "guides/**", "**/**/a.md", "*/a?/**/b/**/*"))),
+    ],
+    "web/secrets.py": [Used(KEY, 0, ("sub",), "")],
+}
+"""Patterns that are put together from other text when the program runs: examples of each, by file."""
+
+
+def slow(used: Sequence[Used]) -> list[str]:
+    """Return what each pattern is slow at; it is measured in a process of its own, for one may hang."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hostile.growth"],
+        input=json.dumps([[one.pattern, one.flags, one.methods] for one in used]),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers += [f"ended with {done.returncode}: {done.stderr}"] * (len(used) - len(answers))
+    return [f"{one.where} {one.pattern}: {said}" for one, said in zip(used, answers, strict=True) if said]
+
+
+@pytest.mark.parametrize("file", files())
+def test_every_pattern_takes_time_in_proportion_to_the_text(file: str) -> None:
+    used = [pattern for pattern in of_file(file) if isinstance(pattern, Used)]
+    assert slow([*used, *PUT_TOGETHER.get(file, [])]) == []
+
+
+def test_patterns_that_are_put_together_have_examples() -> None:
+    unknown = {file for file in files() for pattern in of_file(file) if isinstance(pattern, Unknown)}
+    assert unknown == set(PUT_TOGETHER)
+
+
+def test_patterns_of_every_kind_are_found() -> None:
+    found = {pattern.where: pattern for file in files() for pattern in of_file(file) if isinstance(pattern, Used)}
+    assert len(found) > 50
+    assert found["queries/tags.py: _TAG"].methods
+    assert {"match", "fullmatch", "search", "finditer", "sub"} <= {name for used in found.values() for name in used.methods}
+    assert any("re.fullmatch(" in where for where in found), "inline patterns"
+    assert sum(where.startswith("chunking/imrad.py: _FIRST") for where in found), "patterns in lists"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [
+        (r"(\s*)x\s*$", "search"),
+        (r"(\d)\s*-?\s*d?", "fullmatch"),
+        (r"(a+)+b", "match"),
+        (r"(a|aa)+$", "match"),
+        (r"<b>.*?</b>", "finditer"),
+        (r"[!?]+\s", "finditer"),
+        (r"(?:x\s*,)*\s*y|x*\sz", "search"),
+        (r"(?s)\A```(?:json)?\s*\n(.*?)\n?```\Z", "match"),
+    ],
+)
+def test_patterns_known_to_be_slow_are_told(pattern: str, method: str) -> None:
+    assert len(slow([Used(pattern, 0, (method,), "")])) == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [(r"\s+", "sub"), (r"[^\W_]+(?:[-_:][^\W_]+)*", "findall"), (r"a*b?c", "match"), (r"(?>\s*)x", "match")],
+)
+def test_patterns_known_to_be_linear_pass(pattern: str, method: str) -> None:
+    assert slow([Used(pattern, 0, (method,), "")]) == []
+
+
+def test_attacks_have_the_size_that_they_are_asked_for() -> None:
+    for attack in attacks(r"(?P<name>\w+)\s*=\s*(?:\"([^\"]*)\"|(\d+))\s*$"):
+        assert abs(len(attack.text(SMALL)) - SMALL) < 60
+        assert abs(len(attack.text(LARGE)) - LARGE) < 60
