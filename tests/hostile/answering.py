@@ -1,0 +1,118 @@
+"""A server on loopback, in a process of its own, that answers each request as it is told: mostly badly.
+
+An answer is ("raw", bytes), every byte of a response; ("drip", bytes, seconds), one byte after the other;
+("stall",), nothing; ("endless", bytes), the bytes again and again; or ("fit", edits, status, headers): what the request
+asks for, with values at some places of its JSON replaced. The last answer is given to every request that follows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from hostile.prepared import catalog
+from hostile.tries import edited
+
+_PATIENCE_S = 30
+_MOST = 300 << 20
+"""Bytes of an answer without an end."""
+
+
+@contextmanager
+def serving(answers: tuple[Any, ...]) -> Iterator[int]:
+    """The port of a server that gives these answers, while it is there; 0 if there are none."""
+    if not answers:
+        yield 0
+        return
+    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            _serve(listener, answers)
+        os._exit(0)
+    listener_port = listener.getsockname()[1]
+    listener.close()
+    try:
+        yield listener_port
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _serve(listener: socket.socket, answers: tuple[Any, ...]) -> None:
+    """Answer connections, each in a process of its own, for a client may hold several."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for number in range(100_000):
+        sock, _ = listener.accept()
+        if os.fork():
+            sock.close()
+            continue
+        signal.alarm(_PATIENCE_S)
+        with suppress(BaseException):
+            _answer(sock, answers[min(number, len(answers) - 1)])
+        os._exit(0)
+
+
+def _answer(sock: socket.socket, answer: tuple[Any, ...]) -> None:
+    with sock, sock.makefile("rb") as stream:
+        line = stream.readline().decode("latin-1")
+        headers = dict(iter(lambda: stream.readline().decode("latin-1").strip().lower().partition(": ")[::2], ("", "")))
+        body = stream.read(int(headers.get("content-length", 0)))
+        kind, *rest = answer
+        if kind == "raw":
+            sock.sendall(rest[0])
+        elif kind == "fit":
+            sock.sendall(_response(line, body, *rest))
+        elif kind == "drip":
+            for byte in rest[0]:
+                sock.sendall(bytes([byte]))
+                time.sleep(rest[1])
+        elif kind == "endless":
+            for _ in range(_MOST // max(len(rest[0]), 1)):
+                sock.sendall(rest[0])
+        else:
+            time.sleep(_PATIENCE_S)
+        sock.shutdown(socket.SHUT_WR)
+
+
+def _response(line: str, body: bytes, edits: Any, status: int, headers: tuple[str, ...]) -> bytes:
+    path = line.split(" ")[1] if line.count(" ") > 1 else "/"
+    value = fitting(path, body)
+    if isinstance(value, bytes):
+        content, kind = value, "application/x-ndjson"
+    else:
+        for place, new in edits:
+            value = edited(value, place, new)
+        content, kind = json.dumps(value).encode("utf-8", "surrogatepass"), "application/json"
+    lines = [f"HTTP/1.1 {status} OK", f"Content-Type: {kind}", f"Content-Length: {len(content)}", "Connection: close"]
+    return "\r\n".join([*lines, *headers, "", ""]).encode("latin-1", "replace") + content
+
+
+def fitting(path: str, body: bytes) -> Any:
+    """Return what a request asks for: embeddings, scores, a choice, or a catalog."""
+    try:
+        request = json.loads(body) if body else {}
+    except ValueError:
+        request = {}
+    if path.endswith("/embeddings"):
+        given = request.get("input", [])
+        count = len(given) if isinstance(given, list) else 1
+        rows = [{"object": "embedding", "index": n, "embedding": [0.1 * ((n + i) % 7) for i in range(8)]} for n in range(count)]
+        return {"object": "list", "data": rows, "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+    if path.endswith("/rerank"):
+        return {"results": [{"index": n, "relevance_score": 1 / (n + 1)} for n in range(len(request.get("documents", [])))]}
+    if path.endswith("/chat/completions"):
+        said = json.dumps({"scores": [{"number": n + 1, "score": 50} for n in range(8)]})
+        return {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}]}
+    if path.endswith("/sparql"):
+        rows = [{"id": {"type": "literal", "value": f"t{n}"}, "name": {"type": "literal", "value": "tool"}} for n in range(5)]
+        return {"head": {"vars": ["id", "name"]}, "results": {"bindings": rows}}
+    if path.endswith("/models"):
+        return {"object": "list", "data": [{"id": "m", "object": "model"}]}
+    return catalog(10)

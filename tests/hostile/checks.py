@@ -1,0 +1,162 @@
+"""What must hold of every command, whatever it was given. Each check yields what does not."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from hostile.limits import CPU_S, MEMORY, OUTPUT, Ended
+
+CODES = frozenset({*range(11), 130, 143})
+FAILURES = frozenset({1, 2, 4, 5, 6, 7})
+"""Codes that come with a sentence on stderr."""
+SILENT = {("doctor",): {1}, ("inspect", "verify"): {5}, ("sync",): {1, 5}}
+"""Codes that a command's own report on stdout explains."""
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CSV_RAW = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_INSIDE = ("this is a bug", "Traceback (most recent call last)", "Fatal Python error", "Exception ignored in", "core dumped")
+_WARNING = re.compile(r"^\S*:\d+: \w*Warning: ", re.MULTILINE)
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What does not hold."""
+
+    kind: str
+    what: str
+    command: tuple[str, ...] = ()
+    detail: str = ""
+    """What differs from one such finding to the next: the text around it, the end of stderr."""
+
+    @property
+    def signature(self) -> str:
+        """The same for findings that are the same but for numbers, names and places."""
+        text = re.sub(r"\\?[\"'`‘’“”].*?[\"'`‘’“”]|/\S+|0x[0-9a-f]+|(?<!U\+)\b[0-9.]+", "_", self.what)
+        return f"{self.kind}: {' '.join(text.split())[:100]}"
+
+
+def command_findings(ended: Ended) -> Iterator[Finding]:
+    """Yield what is wrong with the end of a command."""
+    said = ended.err[-1500:].decode("utf-8", "backslashreplace")
+    for kind, what, detail in _wrong(ended):
+        yield Finding(kind, what, ended.command, f"{detail}\n{said}".strip())
+
+
+Wrong = Iterator[tuple[str, str, str]]
+
+
+def _wrong(ended: Ended) -> Wrong:
+    err = ended.err.decode("utf-8", "replace")
+    if ended.over:
+        yield "limit", f"{ended.over} by {name_of(ended.command)}", ""
+        return
+    if ended.code < 0:
+        name = signal.Signals(-ended.code).name
+        over = name in ("SIGXCPU", "SIGKILL")
+        yield ("cpu", f"more than {CPU_S} s of CPU time by {name_of(ended.command)}", "") if over else ("signal", f"ended by {name}", "")
+        return
+    if ended.code not in CODES:
+        yield "code", f"exit code {ended.code}", ""
+    if ended.memory > MEMORY or '"memory"' in err or "error: out of memory" in err:
+        yield "memory", f"more memory than there is for {name_of(ended.command)}", f"{ended.memory >> 20} MB"
+    if max(len(ended.out), len(ended.err)) > OUTPUT:
+        yield "output", f"more than {OUTPUT >> 20} MB of output", ""
+    yield from _inside(err)
+    yield from _inside(ended.out.decode("utf-8", "replace"))
+    yield from _terminal(ended)
+    yield from _spoken(ended, err)
+    if ended.out:
+        yield from _formed(ended)
+
+
+def _inside(text: str) -> Wrong:
+    for word in _INSIDE:
+        if word in text:
+            lines = [line for line in text.splitlines() if line.strip() and word not in line]
+            shown = [line for line in lines if line.startswith("error")] or lines[-1:]
+            yield "internal", f"{word}: {shown[0][:200] if shown else ''}", ""
+            return
+    if found := _WARNING.search(text):
+        yield "warning", text[found.start() : found.end() + 120].splitlines()[0], ""
+
+
+def _terminal(ended: Ended) -> Wrong:
+    for stream, content in (("stdout", ended.out), ("stderr", ended.err)):
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            yield "encoding", f"{stream} is not UTF-8", ""
+            continue
+        pattern = CSV_RAW if stream == "stdout" and format_of(ended.command) == "csv" else RAW
+        if found := pattern.search(text):
+            around = text[max(found.start() - 20, 0) : found.end() + 10]
+            where = f"{stream} of {name_of(ended.command)} {format_of(ended.command)}"
+            yield "terminal", f"{_class(found[0])} on {where}", repr(around)
+
+
+def _class(char: str) -> str:
+    return "C0" if char < " " or char == "\x7f" else "C1" if char < "\xa0" else "bidi"
+
+
+def _spoken(ended: Ended, err: str) -> Wrong:
+    """A failure says what was wrong, in the form that was asked for."""
+    if ended.code not in FAILURES or any(ended.command[: len(c)] == c and ended.code in e for c, e in SILENT.items()):
+        return
+    if format_of(ended.command) in ("json", "jsonl"):
+        lines = [line for line in err.splitlines() if line.startswith('{"error"')]
+        try:
+            error = _strict(lines[-1])["error"]
+            if error["code"] != ended.code or not error["message"] or "kind" not in error or "hint" not in error:
+                yield "form", f"the error does not fit the code", f"{ended.code}"
+        except (ValueError, KeyError, IndexError, TypeError):
+            yield "form", f"no error in JSON beside the code of {name_of(ended.command)}", f"{ended.code}"
+    elif not re.search(r"^error: \S", err, re.MULTILINE):
+        yield "form", f"no line of error beside the code of {name_of(ended.command)}", f"{ended.code}"
+
+
+def _formed(ended: Ended) -> Wrong:
+    """What is printed can be read in the format that was asked for."""
+    text, format_ = ended.out.decode("utf-8", "replace"), format_of(ended.command)
+    try:
+        if format_ == "json" and ended.command[0] != "query":
+            for line in text.splitlines() if ended.command[0] in ("sync", "build") else [text]:
+                _strict(line)
+        elif format_ in ("json", "jsonl"):
+            for line in [text] if "-" not in ended.command and format_ == "json" else text.splitlines():
+                _strict(line)
+        elif format_ == "csv":
+            cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+            if bad := next((c for c in cells if _FORMULA.match(c) and not _NUMBER.fullmatch(c)), None):
+                yield "formula", "a cell begins as a formula", repr(bad[:60])
+    except (ValueError, csv.Error) as error:
+        yield "form", f"{name_of(ended.command)} --format {format_} cannot be read back", str(error)
+
+
+def format_of(command: tuple[str, ...]) -> str:
+    """Return the format that a command line asks for."""
+    if "--json" in command:
+        return "json"
+    places = [number for number, word in enumerate(command[:-1]) if word == "--format"]
+    joined = [word.partition("=")[2] for word in command if word.startswith("--format=")]
+    return command[places[-1] + 1] if places else joined[-1] if joined else "text"
+
+
+def name_of(command: tuple[str, ...]) -> str:
+    """Return the name of the command of a command line."""
+    return " ".join(command[:2]) if command[:1] == ("inspect",) else command[0] if command else ""
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _strict(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse)

@@ -1,0 +1,33 @@
+"""The categories of attacks: each a function of a random generator that returns a try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from hostile import damage, given, kills, remote, texts
+from hostile.tries import Try
+
+GENERATORS: dict[str, Callable[[Random], Try]] = {
+    "catalog": texts.catalog,
+    "documents": texts.documents,
+    "config": texts.config,
+    "queries": texts.queries,
+    "patterns": texts.patterns,
+    "images": given.images,
+    "judgments": given.judgments,
+    "edges": given.edges,
+    "pickles": damage.pickles,
+    "manifests": damage.manifests,
+    "artifacts": damage.artifacts,
+    "flips": damage.flips,
+    "http": remote.http,
+    "kills": kills.kills,
+}
+WEIGHTS = {"queries": 2, "kills": 0.5}
+"""How often a category comes up in a long run, where it is not once."""
+
+
+def attack(category: str, seed: str) -> Try:
+    """Return the try of a category that belongs to a seed: always the same one."""
+    return GENERATORS[category](Random(f"{seed} {category}"))

@@ -1,0 +1,202 @@
+"""Runs tries: each command in a forked child of this process, which has one thread and has loaded the program."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostile import answering, prepared
+from hostile.checks import Finding, command_findings
+from hostile.kills import killed
+from hostile.limits import WALL_S, Ended, wait
+from hostile.tries import PORT, Try, materialise
+from sync import nursery
+
+LOADED = ("rich.table", "yaml", "pydicom", "nibabel", "tifffile", "nrrd", "PIL.Image", "pyoxigraph", "obonet", "ir_measures",
+          "scipy.stats", "jinja2", "matplotlib.figure", "spacy")  # fmt: skip
+"""What children would otherwise import again and again, beside what the nursery loads."""
+CALL = "hostile.limits:limited"
+
+
+@dataclass
+class Result:
+    """What came of a try."""
+
+    findings: list[Finding] = field(default_factory=list)
+    cpu: float = 0.0
+    """Seconds that the slowest of its commands took."""
+    ended: list[Ended] = field(default_factory=list)
+
+
+class Runner:
+    """Runs tries one after the other in a folder of its own."""
+
+    def __init__(self, *, call: str = CALL, wall: float | None = None) -> None:
+        """`call` is what a child runs, `module:function`; `wall` are the seconds that it may take."""
+        for name in (*nursery.LOADED, *LOADED):
+            importlib.import_module(name)
+        threads = len(list(Path("/proc/self/task").iterdir()))
+        assert threads == 1, f"a process with {threads} threads must not be forked"
+        self._call = call
+        self._wall = wall or WALL_S
+        self.place = Path(tempfile.mkdtemp(prefix="hostile-"))
+        self._home = self.place / "home"
+        self._home.mkdir()
+        self._before: dict[str, Any] = {}
+
+    def close(self) -> None:
+        """Remove what was written."""
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    def run(self, attack: Try) -> Result:
+        """Run the commands of a try, and hold them to what must hold."""
+        result, folder = Result(), self.place / "try"
+        self._fresh(folder, attack.index)
+        if attack.kill:
+            materialise(attack, folder, port=0)
+            result.findings += killed(self, attack, folder)
+            return result
+        with answering.serving(attack.answers) as port:
+            materialise(attack, folder, port=port)
+            for command in attack.commands:
+                given = tuple(word.replace(PORT, str(port)) for word in command)
+                result.ended.append(self.command(given, folder, attack))
+        for ended in result.ended:
+            result.findings += command_findings(ended)
+        result.cpu = max((ended.cpu for ended in result.ended), default=0.0)
+        result.findings += self._left(attack, folder, result)
+        return result
+
+    def command(self, command: tuple[str, ...], folder: Path, attack: Try | None = None) -> Ended:
+        """Run one command to its end."""
+        files = self.place / "streams"
+        pid = self.start(command, folder, attack)
+        return wait(pid, command, files / "out", files / "err", seconds=self._wall)
+
+    def start(self, command: tuple[str, ...], folder: Path, attack: Try | None = None) -> int:
+        """Start one command; return its process id."""
+        files = self.place / "streams"
+        shutil.rmtree(files, ignore_errors=True)
+        files.mkdir()
+        for name in ("out", "err"):
+            (files / name).touch()
+        (files / "in").write_bytes(attack.stdin if attack else b"")
+        request = {
+            "call": self._call,
+            "arguments": list(command),
+            "folder": str(folder),
+            "environment": {**self._environment(), **(attack.environment if attack else {})},
+            "fault": {},
+            "nice": 0,
+            **{name: str(files / name) for name in ("in", "out", "err", "report")},
+        }
+        return nursery.start(request)
+
+    # ------------------------------------------------------------------------------------------------ the folder
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self._home),
+            "LANG": "C.UTF-8",
+            "HF_HUB_OFFLINE": "1",
+            "RETRIEVE_ENCODER__KIND": "hashed",
+        }
+
+    def _prepared(self, name: str) -> Path:
+        """Return the folder that tries start from, with the index built."""
+        place = self.place / name
+        if not place.exists():
+            place.mkdir()
+            prepared.write(place)
+            ended = self.command(("build",), place)
+            assert ended.code == 0, ended
+            self._before[name] = answer_of(self.command(prepared.CONTROL, place))
+        return place
+
+    def _fresh(self, folder: Path, index: str) -> None:
+        if index:
+            self.copy(self._prepared(index), folder)
+        else:
+            remove(folder)
+            folder.mkdir()
+
+    def copy(self, from_: Path, to: Path) -> None:
+        """Copy a folder to a place, from which what was there is removed."""
+        remove(to)
+        shutil.copytree(from_, to, symlinks=True)
+
+    # ------------------------------------------------------------------------------------------------ afterwards
+
+    def _left(self, attack: Try, folder: Path, result: Result) -> Iterator[Finding]:
+        """Yield what is wrong with the folder that a try left."""
+        if (folder / "canary").exists():
+            yield Finding("executed", "code of the input was run", attack.commands[-1])
+        if any(finding.kind in ("limit", "cpu") for finding in result.findings):
+            return
+        if attack.control:
+            yield from self._controlled(attack, folder)
+        if attack.category == "flips":
+            yield from self._noticed(result)
+
+    def _controlled(self, attack: Try, folder: Path) -> Iterator[Finding]:
+        """The index answers as before, or as a newly published one does."""
+        ended = self.command(prepared.CONTROL, folder)
+        if ended.code:
+            yield Finding("control", f"the control query ends with {ended.code}", ended.command, _tail(ended))
+            return
+        before, after = self._before[attack.index], answer_of(ended)
+        if before["generation"] == after["generation"] and before != after:
+            yield Finding("control", "the same generation answers otherwise", ended.command, _tail(ended))
+        yield from command_findings(ended)
+
+    def _noticed(self, result: Result) -> Iterator[Finding]:
+        """Damage that changes the answer is said."""
+        for ended in result.ended:
+            if ended.command == prepared.CONTROL and ended.code == 0 and not ended.err:
+                if answer_of(ended) != self._before["tools"]:
+                    yield Finding("silent damage", "an answer changed without a word", ended.command)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, whatever rights its parts have."""
+    if folder.exists():
+        for path in [folder, *folder.rglob("*")]:
+            if path.is_dir() and not path.is_symlink():
+                path.chmod(0o700)
+        shutil.rmtree(folder)
+
+
+def answer_of(ended: Ended) -> Any:
+    """Return what an answer says, without the circumstances."""
+    answer = json.loads(ended.out)
+    for key in ("timings_ms", "deadline", "trace", "pipeline_info"):
+        answer.pop(key, None)
+    for hit in answer["results"]:
+        hit.pop("freshness", None)
+    return answer
+
+
+def _tail(ended: Ended) -> str:
+    return ended.err[-1500:].decode("utf-8", "backslashreplace")
+
+
+def kill_after(pid: int, after: float) -> int:
+    """Kill a child after some seconds; return how it ended."""
+    until = time.monotonic() + after
+    while time.monotonic() < until:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            break
+        time.sleep(0.0005)
+    else:
+        os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
