@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Watched
 
 
+CREDENTIALS = ("token_env", "user_env", "password_env")
+"""Keys that name variables of the environment. They come from the user's configuration alone: an index is data, which
+may come from anybody, and must not say which variable is sent to whom."""
 _OF_LINES = ("catalog", "http", "sparql")
 """Kinds whose records stand in a file of JSON Lines."""
 
@@ -33,7 +36,7 @@ def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched:
 
 
 def entries_of(manifest: Manifest) -> list[SourceSetting]:
-    """The sources that a generation was built from.
+    """The sources that a generation was built from, without names of credentials, which older manifests hold.
 
     Raises:
         UsageError: the manifest does not say.
@@ -45,7 +48,14 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
     if not origins:
         hint = "name it: retrieve build --catalog FILE (or --docs-dir DIR), or list it under `sources:` in config.yaml"
         raise UsageError(f"generation {manifest.id} does not say what it was built from", hint=hint)
-    return [source_setting(origin, f"generation {manifest.id}", Path()) for origin in origins]
+    return [source_setting(_public(origin), f"generation {manifest.id}", Path()) for origin in origins]
+
+
+def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
+    """Return a note on each server that only an index names."""
+    for entry in entries:
+        if address := entry.url or entry.endpoint:
+            yield f"note: {entry.name} ({shown(address)}) is asked without credentials: config.yaml does not list it"
 
 
 def watched_of(manifest: Manifest, *, fetched: Path, docs_max_mb: float) -> list[tuple[int, Watched]]:
@@ -114,7 +124,7 @@ def _fetcher(entry: SourceSetting) -> Any:
         "deadline_s": entry.deadline_s,
         "retries": entry.retries,
         "max_bytes": int(entry.max_mb * 2**20),
-        **{key: getattr(entry, key) for key in ("token_env", "user_env", "password_env")},
+        **{key: getattr(entry, key) for key in CREDENTIALS},
     }
     if entry.kind == "http":
         from retrieve_cli.sources.remote.http import HttpFetcher
@@ -133,9 +143,17 @@ def _query(entry: SourceSetting) -> str:
         raise UsageError(f"cannot read the query {entry.query}: {error}", hint=hint) from error
 
 
+def _public(origin: Json) -> Json:
+    """An origin without names of credentials; what is no mapping is left to the check of its keys."""
+    if not isinstance(origin, dict):
+        return origin
+    return {key: value for key, value in origin.items() if key not in CREDENTIALS}
+
+
 def _origin(entry: SourceSetting) -> Mapping[str, Json]:
-    """The keys of an entry that say something, as JSON."""
+    """The keys of an entry that say something, as JSON, for the manifest."""
     default = asdict(SourceSetting(entry.kind))
     given = {field.name: getattr(entry, field.name) for field in fields(entry)}
-    said = {key: value for key, value in given.items() if key == "kind" or value != default[key]}
+    differing = {key: value for key, value in given.items() if key == "kind" or value != default[key]}
+    said = {key: value for key, value in differing.items() if key not in CREDENTIALS}
     return {key: str(value.absolute()) if isinstance(value, Path) else value for key, value in said.items()}

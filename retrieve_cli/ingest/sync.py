@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from retrieve_cli.assemble.parts import Parts
-from retrieve_cli.assemble.sources import entries_of
+from retrieve_cli.assemble.sources import entries_of, notes_on
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Item, Notice, Record, Refused, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
@@ -49,7 +49,10 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
             raise
         manifest = kept[-1].manifest
         say(f"{error.message}: reading the sources that generation {manifest.id} names")
-    return entries_of(manifest)
+    found = entries_of(manifest)
+    for note in notes_on(found):
+        say(note)
+    return found
 
 
 class Sync:

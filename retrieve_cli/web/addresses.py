@@ -46,7 +46,10 @@ def without_user(url: str) -> str:
 
 def shown(url: str) -> str:
     """The address for people: without credentials and without its query, which may hold a signature."""
-    parts = urlsplit(without_user(url))
+    try:
+        parts = urlsplit(without_user(url))
+    except ValueError:
+        return "an address that cannot be read"
     return printable(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")) + ("?…" if parts.query else ""))
 
 

@@ -401,7 +401,7 @@ def test_credentials_reach_their_server_and_are_kept_nowhere(
     assert site.asked[0].headers["Authorization"] == "Bearer open-sesame"
     assert endpoint.asked[0].headers["Authorization"] == f"Basic {SECRETS[2]}"
     status = retrieve("inspect", "status", "--json")
-    assert "TOOLS_TOKEN" in status.out
+    assert "TOOLS_TOKEN" not in "".join(map(str, content(ARTIFACTS).values()))
     said = [guarded.out, guarded.err, status.out, status.err, retrieve("query", "cells", "--json").out]
     assert not any(map(shows_a_secret, [*said, *content(ARTIFACTS).values()]))
 
@@ -420,16 +420,47 @@ def test_credentials_are_not_shown_where_a_server_refuses_and_repeats_them(
     assert not any(map(shows_a_secret, [done.out, done.err, again.out, again.err, *content(ARTIFACTS).values()]))
 
 
-def test_a_sync_without_a_configuration_reads_the_same_variables(
-    guarded: Done, site: Site, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+def test_a_sync_without_a_configuration_asks_without_credentials_and_says_so(
+    guarded: Done, site: Site, endpoint: Endpoint, retrieve: Program
 ) -> None:
     Path("config.yaml").unlink()
-    assert retrieve("sync").code == 0
-    assert site.asked[-1].headers["Authorization"] == "Bearer open-sesame"
-    monkeypatch.delenv("HUB_PASSWORD")
+    endpoint.login = ""
+    asked = len(site.asked), len(endpoint.asked)
+    done = retrieve("sync", "--verbose")
+    assert done.code == 0, done.err
+    for request in [*site.asked[asked[0] :], *endpoint.asked[asked[1] :]]:
+        assert request.headers["Authorization"] is None
+    assert f"note: tools ({site.url}/tools.jsonl) is asked without credentials" in done.err
+    endpoint.login = "zoe:swordfish"
     done = retrieve("sync")
-    assert done.code == 2
-    assert "hub: the environment variable HUB_PASSWORD is not set" in done.err
+    assert done.code == 1
+    assert "hub: " in done.err
+    assert "list it under `sources:` in config.yaml with token_env" in done.err
+
+
+def test_a_manifest_cannot_name_a_variable_that_is_sent(
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Manifests of earlier versions name them; one from somebody else may name any, and any server."""
+    monkeypatch.setenv("AWS_SECRET", "open-sesame")
+    monkeypatch.setenv("ME", "zoe")
+    Path("config.yaml").unlink()
+    place = ARTIFACTS / "generations" / both.json["generation"] / "manifest.json"
+    manifest = json.loads(place.read_text())
+    first, second = (source["origin"] for source in manifest["built"]["sources"])
+    first["token_env"] = "AWS_SECRET"
+    second |= {"user_env": "ME", "password_env": "AWS_SECRET"}
+    place.write_text(json.dumps(manifest))
+    asked = len(site.asked), len(endpoint.asked)
+    for command in (["doctor"], ["sync", "--dry-run"], ["sync"]):
+        done = retrieve(*command)
+        assert "open-sesame" not in done.out + done.err
+    assert len(site.asked) > asked[0]
+    assert len(endpoint.asked) > asked[1]
+    for request in [*site.asked, *endpoint.asked]:
+        assert request.headers["Authorization"] is None
+        assert b"sesame" not in request.body
+    assert "AWS_SECRET" not in place.read_text()
 
 
 def test_a_password_in_an_address_is_refused_before_it_is_kept(site: Site, retrieve: Program) -> None:

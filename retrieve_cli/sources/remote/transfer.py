@@ -153,6 +153,7 @@ class Transfer:
             given = self._credentials.names
             hint = (
                 f"the credentials ({given}) were refused: check them" if given
-                else "where it needs credentials, name their variable: token_env, or user_env and password_env"
+                else "if it needs credentials, list it under `sources:` in config.yaml with token_env, or user_env and "
+                "password_env"
             )  # fmt: skip
         raise SourceFailed(f"{shown(url)} could not be fetched: {said}", hint=hint)
