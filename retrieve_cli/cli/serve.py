@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import json as jsonlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieve_cli.cli.options import Shared, Talk, shared
-from retrieve_cli.errors import Exit, Unavailable, UsageError
+from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Encoder, PairScorer
+    from retrieve_cli.serving.service import Service
     from retrieve_cli.web.listening import Listener
 
 _LOOPBACK = ("127.", "::1")
-_GRACE_S = 5
-"""How long requests that are being answered may take to end once the server is told to."""
+_LONGEST_GRACE_S = 3600.0
+_CLOSING_S = 0.5
+"""How long connections may take to close after their last answer."""
 _KEEP_ALIVE_S = 75
 """Longer than clients pause between batches: each new connection costs a round trip."""
 
@@ -38,18 +43,23 @@ def serve(
     api_key_env: Annotated[
         str | None, typer.Option("--api-key-env", metavar="NAME", help="Variable with the key that clients must send.")
     ] = None,
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="SECONDS", help="Time to answer what waits once told to end: 10 or 10s.")
+    ] = "10s",
     *,
     shared: Shared,
 ) -> None:
     """Serve the encoder, and the cross-encoder where one is configured, over an OpenAI-compatible API.
 
     POST /v1/embeddings takes texts as they are; `input_type: query` or `passage` puts the model's own prefix in front.
+    SIGTERM ends it with exit code 0, SIGINT with 130: requests under way are answered within --grace, later with 503.
     """
     from retrieve_cli.web.listening import bound
     from retrieve_cli.web.secrets import read_key
 
     if not encoders:
         raise UsageError("what to serve is not said", hint="retrieve serve --encoders")
+    seconds = _seconds(grace)
     _check_packages()
     settings = shared.settings()
     key = read_key(api_key_env)
@@ -65,7 +75,16 @@ def serve(
         if key is None and not address[0].startswith(_LOOPBACK):
             shared.talk.say("note: who reaches this port may use it; --api-key-env NAME asks for a key")
         url = f"http://{f'[{host}]' if ':' in host else host}:{address[1]}/v1"
-        _serve(app, listener, lambda: _announce(shared, url, name, scorer), shared.talk)
+        _serve(app, listener, lambda: _announce(shared, url, name, scorer), shared.talk, grace=seconds)
+
+
+def _seconds(text: str) -> float:
+    """Seconds, with or without their unit. Raises: UsageError if it is neither, or too many."""
+    with suppress(ValueError):
+        seconds = float(text.strip().removesuffix("s"))
+        if 0 <= seconds <= _LONGEST_GRACE_S:
+            return seconds
+    raise UsageError(f"--grace takes 0 to {_LONGEST_GRACE_S:g} seconds, not {quoted(text)}", hint="--grace 10s")
 
 
 def _check_packages() -> None:
@@ -109,7 +128,7 @@ def _announce(shared: Shared, url: str, name: str, scorer: PairScorer | None) ->
     shared.talk.say(f"ready: {name}{f' and {reranker}' if reranker else ''} at {url}")
 
 
-def _serve(app: FastAPI, listener: Listener, ready: Callable[[], None], talk: Talk) -> None:
+def _serve(app: Service, listener: Listener, ready: Callable[[], None], talk: Talk, *, grace: float) -> None:
     """Answers until it is told to end: by SIGTERM, which is the end of a server's day, or by SIGINT.
 
     Raises:
@@ -121,11 +140,22 @@ def _serve(app: FastAPI, listener: Listener, ready: Callable[[], None], talk: Ta
     from retrieve_cli.web.listening import listen
 
     class Server(uvicorn.Server):
-        """Says when it is there."""
+        """Says when it is there, and ends within the grace."""
 
         async def startup(self, sockets: list[Listener] | None = None) -> None:
             await super().startup(sockets)
             ready()
+
+        async def shutdown(self, sockets: list[Listener] | None = None) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(grace, app.give_up)
+            # By then everybody is answered: who is still there does not read, or has not sent a whole request.
+            loop.call_later(grace + _CLOSING_S, self.hang_up)
+            await super().shutdown(sockets)
+
+        def hang_up(self) -> None:
+            for connection in self.server_state.connections:
+                connection.transport.abort()
 
     listen(listener)
     config = uvicorn.Config(
@@ -138,9 +168,9 @@ def _serve(app: FastAPI, listener: Listener, ready: Callable[[], None], talk: Ta
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=ceil(grace + 10 * _CLOSING_S),
     )
-    with _ends_well(signal.SIGTERM):
+    with _ends_well(signal.SIGTERM), _unhindered_by(app):
         Server(config).run(sockets=[listener])
 
 
@@ -159,6 +189,25 @@ def _ends_well(number: signal.Signals) -> Iterator[None]:
         yield
     finally:
         signal.signal(number, before)
+
+
+@contextmanager
+def _unhindered_by(app: Service) -> Iterator[None]:
+    """Ends the program although something is still computed: by itself it would run into libraries being unloaded."""
+    try:
+        yield
+    except (typer.Exit, KeyboardInterrupt) as ended:
+        if app.busy:
+            code = ended.exit_code if isinstance(ended, typer.Exit) else Exit.INTERRUPTED
+            atexit.register(_end, int(code))
+        raise
+
+
+def _end(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _logging() -> dict[str, Any]:

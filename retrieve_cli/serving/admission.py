@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.serving.answers import dumped
 from retrieve_cli.serving.requests import Limits, Refused, Work
@@ -36,23 +41,82 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 
 class Queue:
-    """Computes in one thread of its own, so that other requests are answered meanwhile; who waits is counted."""
+    """Computes in one thread of its own, so that other requests are answered meanwhile; who waits is counted.
+
+    What nobody waits for any more is dropped before it begins. What has begun cannot be stopped: the thread is a
+    daemon, so that it does not keep the program from ending.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compute")
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread: Thread | None = None
         self._waiting = 0
+        self._computing = False
 
-    async def compute(self, work: Work) -> bytes:
-        """The answer as JSON, once its turn has come."""
+    @property
+    def busy(self) -> bool:
+        """True if something is being computed."""
+        return self._computing
+
+    async def compute(self, work: Work, gone: Callable[[], Awaitable[None]]) -> bytes:
+        """Return the answer as JSON, once its turn has come; `gone` returns if the client leaves before that.
+
+        Raises:
+            Refused: too many wait already, or the client has left.
+        """
         if self._waiting >= self._limits.waiting:
             raise Refused(503, f"{self._waiting} requests are waiting already: come again", code="busy")
+        answer: Future[bytes] = Future()
         self._waiting += 1
+        self._submit(_Job(work, answer))
+        computed, left = asyncio.wrap_future(answer), asyncio.ensure_future(gone())
+        either: set[asyncio.Future[Any]] = {computed, left}
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: dumped(work()))
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not computed.done():
+                raise Refused(499, "the client has left", code="client_left")
+            return computed.result()
         finally:
+            answer.cancel()
+            if not computed.cancel() and not computed.cancelled():
+                computed.exception()  # or asyncio complains that nobody looked at it
+            left.cancel()
             self._waiting -= 1
 
     def close(self) -> None:
-        """Drops what has not begun."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """End the thread after what is being computed, and drop the rest."""
+        with suppress(Empty):
+            while job := self._jobs.get_nowait():
+                job.answer.cancel()
+        self._jobs.put(None)
+
+    def _submit(self, job: _Job) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="compute", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def _run(self) -> None:
+        while job := self._jobs.get():
+            if not job.answer.set_running_or_notify_cancel():
+                continue
+            self._computing = True
+            try:
+                job.answer.set_result(dumped(job.work()))
+            except BaseException as error:  # noqa: BLE001  it is raised again where the request is answered
+                job.answer.set_exception(error)
+            finally:
+                self._computing = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Work
+    answer: Future[bytes]
+
+
+async def departure(request: Request) -> None:
+    """Return once the client has closed its connection. The body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -40,8 +40,8 @@ def response(value: Json, status: int = 200, headers: dict[str, str] | None = No
     return Response(body, status, headers, "application/json")
 
 
-def _refusal(refused: Refused) -> Response:
-    """https://platform.openai.com/docs/guides/error-codes"""
+def refusal(refused: Refused) -> Response:
+    """A refusal as OpenAI's error object: https://platform.openai.com/docs/guides/error-codes"""
     kind = "server_error" if refused.status >= 500 else "invalid_request_error"
     error = {"message": str(refused), "type": kind, "param": refused.param, "code": refused.code}
     headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(refused.status)
@@ -54,19 +54,19 @@ def failure_handlers() -> dict[Any, Any]:
     from starlette.requests import ClientDisconnect
 
     async def refused(_: Request, error: Refused) -> Response:
-        return _refusal(error)
+        return refusal(error)
 
     async def failed(_: Request, error: RetrieveError) -> Response:
-        return _refusal(Refused(400 if isinstance(error, UsageError) else 503, error.message, code=error.kind))
+        return refusal(Refused(400 if isinstance(error, UsageError) else 503, error.message, code=error.kind))
 
     async def http(_: Request, error: HTTPException) -> Response:
-        return _refusal(Refused(error.status_code, error.detail))
+        return refusal(Refused(error.status_code, error.detail))
 
     async def gone(_: Request, __: ClientDisconnect) -> Response:
-        return _refusal(Refused(400, "the body was cut short"))
+        return refusal(Refused(400, "the body was cut short"))
 
     async def unforeseen(_: Request, error: Exception) -> Response:
-        answer = _refusal(Refused(500, f"internal error ({type(error).__name__})", code="internal"))
+        answer = refusal(Refused(500, f"internal error ({type(error).__name__})", code="internal"))
         # Starlette raises the error again after this answer, and uvicorn then closes the connection: say so, or a
         # client that keeps connections sends its next request into a closed one.
         answer.headers["Connection"] = "close"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Encoder, PairScorer
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.serving.admission import Queue, admit, read_body
+from retrieve_cli.serving.admission import Queue, admit, departure, read_body
 from retrieve_cli.serving.answers import failure_handlers, response
 from retrieve_cli.serving.embeddings import Embeddings
 from retrieve_cli.serving.requests import Limits, Work, read_object
 from retrieve_cli.serving.rerank import Rerank
+from retrieve_cli.serving.service import Service
 from retrieve_cli.web.secrets import Secret
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def encoder_app(
     query_prefix: str = "",
     passage_prefix: str = "",
     limits: Limits | None = None,
-) -> FastAPI:
+) -> Service:
     """POST /v1/embeddings, POST /v1/rerank (and /rerank, where TEI has it), GET /v1/models, GET /health.
 
     `encoder` puts no prefix in front of a text: a client that knows the model's prefixes sends them, as OpenAI's
@@ -65,7 +67,8 @@ def encoder_app(
             endpoints.close()
 
     routes, handlers = endpoints.routes(), failure_handlers()
-    return FastAPI(title="retrieve", openapi_url=None, routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    app = FastAPI(title="retrieve", openapi_url=None, routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    return Service(app, endpoints.busy)
 
 
 class _Endpoints:
@@ -84,6 +87,10 @@ class _Endpoints:
     def close(self) -> None:
         """Drops what has not begun."""
         self._queue.close()
+
+    def busy(self) -> bool:
+        """Return True if something is being computed."""
+        return self._queue.busy
 
     def routes(self) -> list[BaseRoute]:
         from starlette.routing import Route
@@ -113,4 +120,4 @@ class _Endpoints:
     async def _answer(self, request: Request, understand: Callable[[dict[str, Any]], Work]) -> Response:
         admit(request, self._key)
         work = understand(read_object(await read_body(request, self._limits)))
-        return response(await self._queue.compute(work))
+        return response(await self._queue.compute(work, partial(departure, request)))

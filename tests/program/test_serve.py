@@ -408,15 +408,15 @@ def test_without_v_nothing_but_the_ready_line_is_said(start: Start) -> None:
 
 @pytest.mark.slow
 def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
-    process = start("--encoders", "--port", "0", "--json")
+    process = start("--encoders", "--port", "0", "--json", "--grace", "1")
     assert process.stdout is not None
     port = int(json.loads(process.stdout.readline())["url"].split(":")[-1].split("/")[0])
     with socket.create_connection(("127.0.0.1", port)) as hanging:
         hanging.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
-    assert process.returncode == 0
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -425,6 +425,10 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
         ((), 2, "hint: retrieve serve --encoders"),
         (("--encoders", "--api-key-env", "NOT_SET"), 6, "NOT_SET"),
         (("--encoders", "--port", "70000"), 2, "65535"),
+        *(
+            (("--encoders", "--grace", text), 2, "--grace takes 0 to 3600 seconds")
+            for text in ("soon", "-1", "nan", "1h")
+        ),
         (("--encoders", "--host", "192.0.2.1"), 1, "cannot listen at 192.0.2.1, port 8100"),
     ],
 )

@@ -1,0 +1,73 @@
+"""The application as a server runs it: every request under way can be given up at once, with an answer and no noise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from retrieve_cli.serving.answers import refusal
+from retrieve_cli.serving.requests import Refused
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Service:
+    """An ASGI application in front of another one."""
+
+    def __init__(self, app: ASGIApp, busy: Callable[[], bool]) -> None:
+        """`busy` says whether something is being computed."""
+        self._app = app
+        self._busy = busy
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    @property
+    def busy(self) -> bool:
+        """True if a computation has begun and not ended, whether or not somebody still waits for it."""
+        return self._busy()
+
+    def give_up(self) -> None:
+        """Answer every request under way, and every later one, with 503. To be called in the thread of the server."""
+        self._stopped = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        answered = not self._stopped and await self._completed(self._app(scope, receive, noting))
+        if not (answered or begun):
+            stopping = Refused(503, "the server is stopping", code="stopping")
+            await refusal(stopping)(scope, receive, send)
+
+    async def _completed(self, answering: Awaitable[None]) -> bool:
+        """Return True once a request is answered, False if it was given up.
+
+        In a task of its own: a server that is cancelled in the middle of a request writes a traceback about it.
+        """
+        task = asyncio.ensure_future(answering)
+        self._tasks.add(task)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            raise
+        finally:
+            self._tasks.discard(task)
+        if task.cancelled():
+            return False
+        task.result()
+        return True
