@@ -14,6 +14,7 @@ from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.untrusted import files
+from retrieve_cli.web.addresses import shown
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Watched
