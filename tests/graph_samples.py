@@ -52,7 +52,7 @@ def stored(
 ) -> dict[str, Any]:
     """What a writer gives; `refer` are fields that name records, by kind of edge."""
     found = {name: table._find(name) for name in table.fields}
-    writer = GraphWriter(ids=found["id"], names=found["name"], records=len(table))
+    writer = GraphWriter(ids=found["id"], names=found["name"], records=len(table), tenants=found.get("tenant"))
     for kind, field in (refer or {}).items():
         writer.refer(kind, found[field])
     for field in share:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.config.settings import ExpansionSettings, Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
+from retrieve_cli.records.column_values import TENANT
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import GRAPH, Generation
 from retrieve_cli.untrusted import files
@@ -55,7 +56,7 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, int] |
     ids, names = columns.column("id"), columns.column("name")
     if ids is None or names is None:
         return None
-    writer = GraphWriter(ids=ids, names=names, records=len(columns))
+    writer = GraphWriter(ids=ids, names=names, records=len(columns), tenants=columns.column(TENANT))
     for field, kind in settings.graph.relations.items():
         if (column := columns.column(field)) is not None:
             writer.refer(kind, column)

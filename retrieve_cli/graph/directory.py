@@ -55,11 +55,13 @@ class ValueColumn(Protocol):
 
 
 class RecordNames:
-    """The row that an id or a name means."""
+    """The row that an id or a name means: to anybody, or to a tenant, for whom the records of others do not exist."""
 
-    def __init__(self, ids: ValueColumn, names: ValueColumn) -> None:
+    def __init__(self, ids: ValueColumn, names: ValueColumn, tenants: ValueColumn | None = None) -> None:
+        """`tenants` says whose a record is, if there are any."""
         self._ids = ids
         self._names = names
+        self._tenants = tenants
 
     def by_id(self, name: str) -> int:
         """The row of the record with this id, letter by letter, or `UNKNOWN`."""
@@ -70,6 +72,39 @@ class RecordNames:
         is none, `AMBIGUOUS` where several are called so."""
         found = self.by_id(name)
         return self._name_rows.get(name.casefold(), UNKNOWN) if found == UNKNOWN else found
+
+    def rows_of_tenants(self, name: str, record: int) -> list[int]:
+        """The rows that a name means to the tenants of the record that has it; none if it is nobody's.
+
+        So a tenant's record leads to one of its own by a name that others use too.
+        """
+        found = []
+        for tenant in self.tenants_of.get(record, ()):
+            row = self.by_id(name)
+            if tenant not in self.tenants_of.get(row, ()):
+                row = self._tenant_rows.get((tenant, name.casefold()), UNKNOWN)
+            if row >= 0:
+                found.append(row)
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def tenants_of(self) -> dict[int, list[int]]:
+        """By record its tenants, by their numbers."""
+        found: dict[int, list[int]] = {}
+        if self._tenants is not None:
+            for record, tenant in zip(self._tenants.records.tolist(), self._tenants.values.tolist(), strict=True):
+                found.setdefault(record, []).append(tenant)
+        return found
+
+    @cached_property
+    def _tenant_rows(self) -> dict[tuple[int, str], int]:
+        """By tenant and folded name the tenant's only record that is called so."""
+        folded = self._names.vocabulary.all_folded(self._names.span)
+        rows: dict[tuple[int, str], int] = {}
+        for record, value in zip(self._names.records.tolist(), self._names.values.tolist(), strict=True):
+            for key in [(tenant, folded[value]) for tenant in self.tenants_of.get(record, ())]:
+                rows[key] = AMBIGUOUS if key in rows else record
+        return rows
 
     @cached_property
     def _id_rows(self) -> dict[str, int]:

@@ -29,10 +29,13 @@ NOT_A_RECORD = -1
 class GraphWriter:
     """Gathers edges in any order; the same edges give the same bytes."""
 
-    def __init__(self, *, ids: ValueColumn, names: ValueColumn, records: int) -> None:
-        """`ids` and `names` are the columns of the records that every one of them has."""
+    def __init__(
+        self, *, ids: ValueColumn, names: ValueColumn, records: int, tenants: ValueColumn | None = None
+    ) -> None:
+        """`ids` and `names` are the columns of the records that every one of them has; `tenants` says whose they are,
+        if there are any."""
         self._records = records
-        self._names = RecordNames(ids, names)
+        self._names = RecordNames(ids, names, tenants)
         self._references: dict[str, list[ValueColumn]] = {}
         self._shared: dict[str, ValueColumn] = {}
         self._declared: list[Node] = []
@@ -85,13 +88,23 @@ class GraphWriter:
         }
 
     def _referred(self, kind: str, column: ValueColumn) -> EdgeList:
-        """The edges to records that the values of a column name; each value is looked up once."""
+        """The edges to records that the values of a column name; each value is looked up once, and for records of
+        tenants also among the records of these."""
         rows = np.array([self._names.row(column.text(value)) for value in range(len(column))], np.int64)
         targets, sources = rows[column.values], column.records.astype(np.int64)
-        for place in np.flatnonzero(targets < 0).tolist():
+        own = [
+            (place, row)
+            for place, (source, value) in enumerate(zip(sources.tolist(), column.values.tolist(), strict=True))
+            if source in self._names.tenants_of
+            for row in self._names.rows_of_tenants(column.text(value), source)
+            if row != targets[place]
+        ]
+        places, meant = np.array(own, np.int64).reshape(-1, 2).T
+        for place in sorted({*np.flatnonzero(targets < 0).tolist()} - {*places.tolist()}):
             name = column.text(int(column.values[place]))
             self._dangling.append((int(sources[place]), kind, name, int(targets[place])))
-        return self._edges(kind, sources, targets).chosen(targets >= 0)
+        to_anybody = self._edges(kind, sources, targets).chosen(targets >= 0)
+        return EdgeList.joined([to_anybody, self._edges(kind, sources[places], meant)])
 
     def _values(self, field: str, entities: Entities) -> EdgeList:
         """The edges from records to the values that they have in a field."""

@@ -28,6 +28,8 @@ PATHS = frozenset({"path", "source"})
 """Fields in which a glob's `*` stays within a folder."""
 FIELDS = frozenset("id name license group keyword kind source path modality dimension format".split())
 """Fields that any record may have, besides those of its metadata."""
+TENANT = "tenant"
+"""The field of metadata that says whose a record is."""
 _SPELLINGS = {
     **{name: name for name in FIELDS},
     "keywords": "keyword",

@@ -66,6 +66,32 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
+# ------------------------------------------------------------------------------------------- names of tenants
+
+
+def test_a_name_means_a_record_of_the_same_tenant_whoever_else_is_called_so() -> None:
+    said = [
+        ("a", "Caller", ["acme"], ["Reader", "b"]),
+        ("b", "Reader", ["beta"], ["Reader", "Saver"]),
+        ("c", "Reader", ["acme"], ["nobody"]),
+        ("d", "b", ["acme"], []),
+        ("e", "Saver", [], ["Saver", "Reader"]),
+        ("f", "Both", ["acme", "beta"], ["reader"]),
+    ]
+    rows = [
+        record(name, name=title, metadata={"tenant": owners, "needs": needs}) for name, title, owners, needs in said
+    ]
+    built = graph(columns(rows), refer={"requires": "needs"})
+
+    edges = built.edges_of()
+    pairs = {(said[source][0], said[target][0]) for source, target in zip(edges.sources, edges.targets, strict=True)}
+    assert pairs == {("a", "c"), ("a", "b"), ("a", "d"), ("b", "e"), ("f", "b"), ("f", "c")}
+    assert [(said[each.record or 0][0], each.name, each.ambiguous) for each in built.dangling] == [
+        ("c", "nobody", False),
+        ("e", "Reader", True),
+    ]
+
+
 # ------------------------------------------------------------------------------------------- nodes and edges
 
 
