@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +66,29 @@ class Column:
             and (self.numbered[1:] > self.numbered[:-1]).all()
         )
 
+    def within(self, visible: Flags) -> Column:
+        """Return the field as the `visible` records have it, (n,) bool. Values keep their numbers, and those of other
+        records alone are nobody's."""
+        kept = visible[self.records]
+        values = self.values[kept]
+        seen = np.zeros(len(self), np.bool_)
+        seen[values] = True
+        numbered = seen[self.numbered]
+        return replace(
+            self,
+            records=self.records[kept],
+            values=values,
+            numbered=self.numbered[numbered],
+            numbers=self.numbers[numbered],
+        )
+
+    def spelling(self, value: str) -> str:
+        """Return a value, given in any case, as the first record spells it, in order of the alphabet."""
+        first = bisect_left(self.span, value.casefold(), key=self.vocabulary.folded)
+        end = bisect_right(self.span, value.casefold(), first, key=self.vocabulary.folded)
+        held = self.values[(self.values >= first) & (self.values < end)]
+        return self.text(int(held.min())) if len(held) else value
+
     def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
         """Which values are equal to any of `values`, or match it where it is in `globs`; (v,) bool."""
         wanted = np.zeros(len(self), np.bool_)
@@ -119,8 +142,9 @@ class Column:
         """
         spellings: dict[str, list[tuple[int, str]]] = {}
         for value, count in enumerate(np.bincount(self.values, minlength=len(self)).tolist()):
-            text = self.text(value)
-            spellings.setdefault(text.casefold(), []).append((-count, text))
+            if count:
+                text = self.text(value)
+                spellings.setdefault(text.casefold(), []).append((-count, text))
         merged = [(sum(count for count, _ in same), folded, min(same)[1]) for folded, same in spellings.items()]
         return {text: -count for count, _, text in sorted(merged)}
 

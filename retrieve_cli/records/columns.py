@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,17 @@ class Columns:
         if not sound:
             raise IndexCorrupt("the arrays of columns.pkl do not fit each other", hint=_HINT)
         self.vocabulary = Vocabulary(stored["text"], stored["ends"])
+        self.visible: Flags | None = None
+        """(n,) bool: the only records that are there; None: all."""
+
+    def within(self, visible: Flags) -> Columns:
+        """Return the columns as they would be if only the `visible` records, (n,) bool, were there.
+
+        What no such record has is neither a field nor a value: it is not found, not counted, and not suggested.
+        """
+        view = copy(self)
+        view.visible = visible
+        return view
 
     def __len__(self) -> int:
         """Number of records."""
@@ -72,7 +84,7 @@ class Columns:
     @property
     def fields(self) -> list[str]:
         """The fields that any record has a value for, in order."""
-        return [name for name in self.names if name != OMITTED]
+        return [name for name in self._numbers if self._has(name)]
 
     @cached_property
     def names(self) -> list[str]:
@@ -174,17 +186,27 @@ class Columns:
         """
         name = known_as(field)
         inner = name.removeprefix("metadata.")
-        if name not in self._numbers and name in FIELDS:
+        if name in FIELDS and not self._has(name):
             return None
         for candidate in (name, inner) if known_as(inner) not in FIELDS else (name,):
-            if candidate in self._numbers:
+            if self._has(candidate):
                 return self._column(self._numbers[candidate])
         folded = name.casefold()
-        alike = [known for known in self._numbers if known.casefold() == folded]
-        alike = alike or [known for known in self._numbers if known.casefold().endswith(f".{folded}")]
+        alike = [known for known in self._numbers if known.casefold() == folded and self._has(known)]
+        ending = f".{folded}"
+        alike = alike or [known for known in self._numbers if known.casefold().endswith(ending) and self._has(known)]
         if len(alike) != 1:
             raise self._unknown(field)
         return self._column(self._numbers[alike[0]])
+
+    def _has(self, name: str) -> bool:
+        """Whether any record, of those that are visible, has a field."""
+        number = self._numbers.get(name)
+        if number is None or self.visible is None:
+            return number is not None
+        start, end = self.arrays["posting_starts"][number : number + 2].tolist()
+        # What is out of range is found to be damaged when the column is read.
+        return bool(self.visible.take(self.arrays["records"][start:end], mode="clip").any())
 
     def _unknown(self, field: str) -> UsageError:
         names = self.fields
@@ -210,7 +232,7 @@ class Columns:
         )
         if not column.sound(self._length):
             raise IndexCorrupt(f"the column {quoted(column.name)} of columns.pkl is damaged", hint=_HINT)
-        return column
+        return column if self.visible is None else column.within(self.visible)
 
 
 def columns_of(generation: Generation) -> Columns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -243,6 +244,28 @@ def test_a_value_letter_by_letter_is_not_the_same_in_another_case() -> None:
     assert opened.select("tenant", "=", ["acme"]).tolist() == [True, True, False]
     assert opened.having("tenant", "acme").tolist() == [True, False, False]
     assert opened.having("tenant", "ac").tolist() == [False, False, False]
+
+
+@given(tables, st.data())
+def test_what_only_other_records_have_is_neither_a_field_nor_a_value(rows: list[Row], data: st.DataObject) -> None:
+    seen = np.array([data.draw(st.booleans()) for _ in rows], np.bool_)
+    view, own = columns(rows).within(seen), columns([row for row, yes in zip(rows, seen, strict=True) if yes])
+    assert view.fields == own.fields
+    for field in own.fields:
+        assert view.counts(field) == own.counts(field)
+        for value in own.counts(field):
+            assert view.select(field, "=", [value])[seen].tolist() == own.select(field, "=", [value]).tolist()
+    for field in ("x", "y.z", "Y", "z", "license", "nothing"):
+        for operator in ("=", ">="):
+            assert outcome(view, field, operator, seen) == outcome(own, field, operator)
+
+
+def outcome(opened: Columns, field: str, operator: str, seen: Any = slice(None)) -> object:
+    """What a condition selects, or the error that it is."""
+    try:
+        return opened.select(field, operator, ["1"])[seen].tolist()
+    except UsageError as error:
+        return error.message, error.hint
 
 
 def test_a_field_puts_each_record_in_the_group_of_its_first_value() -> None:
