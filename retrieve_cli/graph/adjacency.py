@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_KINDS = 256
 _HINT = "build again: retrieve build"
+_NO_NODE = "an edge in graph.pkl leads to no node"
 _DTYPES = {"node_starts": "<i8", "group_kinds": "|u1", "edge_starts": "<i8", "ends": "<i4", "weights": "<f4"}
 
 
@@ -126,8 +127,15 @@ class Adjacency:
         """The other ends of a stretch of edges, and their weights. Raises: IndexCorrupt where there is no such node."""
         ends = self._ends[start:end].tolist()
         if ends and not (min(ends) >= 0 and max(ends) < self._nodes):
-            raise IndexCorrupt("an edge in graph.pkl leads to no node", hint=_HINT)
+            raise IndexCorrupt(_NO_NODE, hint=_HINT)
         return ends, self._weights[start:end].tolist()
+
+    def arrays(self, start: int, end: int) -> tuple[Rows, Floats]:
+        """The same as `edges`, as arrays: of a hub they are many. Raises: IndexCorrupt as it does."""
+        ends = self._ends[start:end].astype(np.int64)
+        if len(ends) and not (ends.min() >= 0 and ends.max() < self._nodes):
+            raise IndexCorrupt(_NO_NODE, hint=_HINT)
+        return ends, self._weights[start:end].astype(np.float64)
 
     @cached_property
     def edge_list(self) -> EdgeList:

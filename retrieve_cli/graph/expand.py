@@ -10,9 +10,14 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
+from typing import TYPE_CHECKING
 
 from retrieve_cli.graph.graph import Graph, Group
+from retrieve_cli.graph.view import View
 from retrieve_cli.graph.walks import Path, Step, Walk, damping, walk_of
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
 
 Seed = tuple[int, float]
 """A record's row and its score."""
@@ -88,22 +93,26 @@ _Waiting = tuple[_Order, _Label, _Cursor | None]
 """A label on the heap, and where the one after it comes from."""
 
 
-def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach) -> list[Path]:
+def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach, visible: Mask | None = None) -> list[Path]:
     """The best path to each record that is found by walking, best first, then in order of rows.
 
     A seed is among them where a path from another one gives it more than its own score. Seeds without a score above 0
-    start nothing.
+    start nothing. With `visible`, (records,) bool, only these records are there: none of the others is found, stepped
+    on or counted.
 
     Raises:
         ValueError: a seed's score is no number.
     """
     if any(isnan(score) for _, score in seeds):
         raise ValueError("the score of a seed is no number")
+    view = None if visible is None else View(graph, visible)
     walks = [walk_of(kind, reach.walks) for kind in graph.kinds]
     best: dict[int, _Label] = {}
     closed: dict[int, int] = {}
     heap: list[_Waiting] = [
-        ((-score, 0, node, -1, "", True), _Label(node, 0, score), None) for node, score in _best_seeds(seeds)
+        ((-score, 0, node, -1, "", True), _Label(node, 0, score), None)
+        for node, score in _best_seeds(seeds)
+        if view is None or view.has(node)
     ]
     heapq.heapify(heap)
     while heap:
@@ -118,7 +127,7 @@ def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach) -> list[Path]:
             best[label.node] = label
         closed[label.node] = label.hops
         if label.hops < reach.depth:
-            for opened in _cursors(graph, label, walks, reach):
+            for opened in _cursors(graph, label, walks, reach, view):
                 if first := opened.advance(closed):
                     heapq.heappush(heap, first)
     found = [label.path for label in best.values() if label.hops and label.node < graph.records]
@@ -134,20 +143,28 @@ def _best_seeds(seeds: Iterable[Seed]) -> list[Seed]:
     return list(best.items())
 
 
-def _cursors(graph: Graph, label: _Label, walks: Sequence[Walk | None], reach: Reach) -> Iterator[_Cursor]:
+def _cursors(
+    graph: Graph, label: _Label, walks: Sequence[Walk | None], reach: Reach, view: View | None
+) -> Iterator[_Cursor]:
     for group in graph.groups(label.node):
         walk = walks[group.kind]
         if walk is None or not (group.forward or walk.both):
             continue
         factor = walk.weight * reach.decay
         if label.hops and walk.damped and reach.damping:
-            factor *= damping(group.end - group.start, graph.records) ** reach.damping
-        yield _Cursor(label, graph.kinds[group.kind], group.forward, _steps(graph, group, factor, reach.max_nodes))
+            edges, records = (
+                (group.end - group.start, graph.records) if view is None else (view.count(group), view.records)
+            )
+            factor *= damping(edges, records) ** reach.damping
+        steps = _steps(graph, group, factor, reach.max_nodes, view)
+        yield _Cursor(label, graph.kinds[group.kind], group.forward, steps)
 
 
-def _steps(graph: Graph, group: Group, factor: float, limit: int) -> Iterator[tuple[int, float]]:
+def _steps(graph: Graph, group: Group, factor: float, limit: int, view: View | None) -> Iterator[tuple[int, float]]:
     """The ends of a group's edges with the weight of each step, of which a search that visits `limit` nodes needs no
     more: those behind lead to nodes that are at most as good."""
     largest = max(1.0, graph.largest[group.kind])
+    if view is not None:
+        return ((end, weight / largest * factor) for end, weight in view.edges(group, limit))
     ends, weights = group.edges.edges(group.start, min(group.end, group.start + limit))
     return ((end, weight / largest * factor) for end, weight in zip(ends, weights, strict=True))

@@ -10,10 +10,13 @@ import numpy as np
 from retrieve_cli.errors import UsageError
 from retrieve_cli.graph.adjacency import EdgeList
 from retrieve_cli.graph.graph import Graph
+from retrieve_cli.graph.view import View
 from retrieve_cli.graph.walks import Walk, walk_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Mask, Rows
 
     Floats = NDArray[np.float64]
 
@@ -21,14 +24,21 @@ if TYPE_CHECKING:
 class PageRank:
     """The transitions of a graph, made ready for any number of walks."""
 
-    def __init__(self, graph: Graph, walks: Mapping[str, Walk] | None = None) -> None:
-        """`walks` are the kinds of edges that are walked; None: all, in their own ways."""
+    def __init__(self, graph: Graph, walks: Mapping[str, Walk] | None = None, *, visible: Mask | None = None) -> None:
+        """`walks` are the kinds of edges that are walked; None: all, in their own ways. With `visible`, (records,)
+        bool, the walker knows no other records."""
         edges = _walked(graph, walks)
-        leaving = np.bincount(edges.sources, weights=edges.weights, minlength=len(graph))
+        self._there: Rows | None = None
+        """The nodes that there are, if not all: they are numbered by their places here."""
+        self._all = self._nodes = len(graph)
+        if visible is not None:
+            self._there = View(graph, visible).nodes
+            self._nodes = len(self._there)
+            edges = _between(edges, self._there, len(graph))
+        leaving = np.bincount(edges.sources, weights=edges.weights, minlength=self._nodes)
         self._sources, self._targets = edges.sources, edges.targets
         self._shares = edges.weights / leaving[edges.sources]
         self._stuck = leaving == 0
-        self._nodes = len(graph)
 
     def __call__(
         self,
@@ -48,12 +58,19 @@ class PageRank:
         """
         if not 0 <= alpha < 1:
             raise UsageError(f"the alpha {alpha} of PageRank is not from 0 to below 1")
-        start = np.zeros(self._nodes)
+        start = np.zeros(self._all)
         for node, score in seeds:
             start[node] += max(0.0, score)
+        if self._there is None:
+            return self._walk(start, alpha, tolerance, iterations)
+        rank = np.zeros(self._all)
+        rank[self._there] = self._walk(start[self._there], alpha, tolerance, iterations)
+        return rank
+
+    def _walk(self, start: Floats, alpha: float, tolerance: float, iterations: int) -> Floats:
         if not start.any():
             return start
-        start /= start.sum()
+        start = start / start.sum()
         rank = start
         for _ in range(iterations):
             moved = np.bincount(self._targets, weights=self._shares * rank[self._sources], minlength=self._nodes)
@@ -62,6 +79,14 @@ class PageRank:
             if change < tolerance:
                 break
         return rank
+
+
+def _between(edges: EdgeList, nodes: Rows, total: int) -> EdgeList:
+    """The edges between some nodes, numbered by their places among these."""
+    places = np.full(total, -1, np.int64)
+    places[nodes] = np.arange(len(nodes))
+    inner = edges.chosen((places[edges.sources] >= 0) & (places[edges.targets] >= 0))
+    return EdgeList(places[inner.sources], places[inner.targets], inner.kinds, inner.weights)
 
 
 def _walked(graph: Graph, walks: Mapping[str, Walk] | None) -> EdgeList:

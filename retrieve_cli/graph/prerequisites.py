@@ -5,8 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from retrieve_cli.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
 
 REQUIRES = ("requires",)
 
@@ -22,9 +26,14 @@ class Prerequisites:
     in order of rows."""
 
 
-def prerequisites(graph: Graph, rows: Sequence[int], *, kinds: Sequence[str] = REQUIRES) -> Prerequisites:
-    """All that `rows` need by edges of some kinds, directly or not (Kahn 1962, over the components of Tarjan 1972)."""
-    needs = _closure(graph, rows, kinds)
+def prerequisites(
+    graph: Graph, rows: Sequence[int], *, kinds: Sequence[str] = REQUIRES, visible: Mask | None = None
+) -> Prerequisites:
+    """All that `rows` need by edges of some kinds, directly or not (Kahn 1962, over the components of Tarjan 1972).
+
+    With `visible`, (records,) bool, what is not visible is not needed either, nor what only that needs.
+    """
+    needs = _closure(graph, rows, kinds, visible)
     circles = _components(needs)
     circle_of = {row: number for number, circle in enumerate(circles) for row in circle}
     waiting = [{circle_of[need] for row in circle for need in needs[row]} - {at} for at, circle in enumerate(circles)]
@@ -47,7 +56,7 @@ def prerequisites(graph: Graph, rows: Sequence[int], *, kinds: Sequence[str] = R
     return Prerequisites(tuple(row for row in order if row not in asked), tuple(cycles))
 
 
-def _closure(graph: Graph, rows: Sequence[int], kinds: Sequence[str]) -> dict[int, list[int]]:
+def _closure(graph: Graph, rows: Sequence[int], kinds: Sequence[str], visible: Mask | None) -> dict[int, list[int]]:
     """By row what it needs, for `rows` and all that they need."""
     wanted = {number for number, kind in enumerate(graph.kinds) if kind in kinds}
     needs: dict[int, list[int]] = {}
@@ -60,7 +69,7 @@ def _closure(graph: Graph, rows: Sequence[int], kinds: Sequence[str]) -> dict[in
         for kind, start, end in graph.outward.groups(row):
             if kind in wanted:
                 found.update(node for node in graph.outward.edges(start, end)[0] if node < graph.records)
-        needs[row] = sorted(found)
+        needs[row] = sorted(found if visible is None else (node for node in found if visible[node]))
         left += needs[row]
     return needs
 

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.graph.adjacency import EdgeList, pack
-from retrieve_cli.graph.edges import Edge
+from retrieve_cli.graph.edges import Edge, Node
 from retrieve_cli.graph.expand import Reach, expand
 from retrieve_cli.graph.graph import Graph
 from retrieve_cli.graph.pagerank import PageRank
@@ -56,6 +56,63 @@ def test_a_search_without_damping_reaches_what_networkx_reaches(edges: list[Edge
 
     found = {path.node for path in expand(graph(add=edges), start, reach)}
     assert found - origins == {node for reached in near for node in reached} - origins
+
+
+visible = st.lists(st.booleans(), min_size=NODES, max_size=NODES)
+
+
+def among(edges: list[Edge], flags: list[bool]) -> list[Edge]:
+    """The edges between visible records."""
+    return [edge for edge in edges if flags[int(edge.source)] and flags[int(edge.target)]]
+
+
+def largest_alike(edges: list[Edge], flags: list[bool]) -> bool:
+    """Whether counts are divided by the same number with and without the other edges."""
+    kept = graph(add=among(edges, flags))
+    largest = dict(zip(kept.kinds, kept.largest, strict=True))
+    every = graph(add=edges)
+    return all(
+        max(1.0, most) == max(1.0, largest.get(kind, 1.0))
+        for kind, most in zip(every.kinds, every.largest, strict=True)
+    )
+
+
+@given(edges=edge_lists, start=seeds, flags=visible, most=st.integers(1, 6))
+def test_a_search_that_may_see_some_records_finds_what_it_would_if_there_were_no_others(
+    edges: list[Edge], start: Seeds, flags: list[bool], most: int
+) -> None:
+    own = [(node, score) for node, score in start if flags[node]]
+    reach = replace(FREE, depth=3, damping=0.0, max_nodes=most)
+    some = expand(graph(add=edges), start, reach, np.array(flags))
+    alone = expand(graph(add=among(edges, flags)), own, reach)
+
+    assert all(flags[node] for path in some for node in (path.start, *(step.node for step in path.steps)))
+    if largest_alike(edges, flags):
+        assert some == alone
+
+
+def test_a_hub_of_others_neither_damps_nor_ends_a_search() -> None:
+    """Of 3,000 records with a topic, ten are among the twenty that may be seen, and the other ten have none."""
+    topics = [{150: [], 0: ["Imaging"]}.get((row - 5) % 300, ["IMAGING"]) for row in range(3000)]
+    rows = [record(str(row), metadata={"topics": each}) for row, each in enumerate(topics)]
+    own = [row for at, row in enumerate(rows) if at % 150 == 5]
+    reach = Reach(max_nodes=8)
+
+    some = expand(graph(columns(rows), share=["topics"]), [(5, 1.0)], reach, np.arange(3000) % 150 == 5)
+    alone = expand(graph(columns(own), share=["topics"]), [(0, 1.0)], reach)
+    assert [path.node for path in some] == [305, 605, 905, 1205, 1505, 1805]
+    assert [(path.score, 150 * path.node + 5) for path in alone] == [(path.score, path.node) for path in some]
+
+
+def test_a_value_that_only_others_have_is_no_step_and_a_declared_node_is() -> None:
+    rows = [record(str(row), metadata={"topics": topics}) for row, topics in enumerate([["a"], ["secret"], ["b"]])]
+    edges = [Edge("a", "secret", "is_a"), Edge("b", "secret", "is_a")]
+    declared = [Node("open"), Edge("a", "open", "part_of"), Edge("b", "open", "part_of")]
+    seen, reach = np.array([True, False, True]), replace(FREE, depth=4, damping=0.0, walks=None)
+
+    assert expand(graph(columns(rows), share=["topics"], add=edges), [(0, 1.0)], reach, seen) == []
+    found = expand(graph(columns(rows), share=["topics"], add=[*edges, *declared]), [(0, 1.0)], reach, seen)
+    assert [path.node for path in found] == [2]
 
 
 @given(edges=edge_lists, start=seeds, depth=st.integers(0, 4), damped=st.sampled_from([0.0, 1.0]))
@@ -272,6 +329,20 @@ def test_pagerank_is_that_of_networkx(edges: list[Edge], start: Seeds, alpha: fl
     assert found.sum() == pytest.approx(1.0)
 
 
+@given(edges=edge_lists, start=seeds, flags=visible)
+def test_a_walker_that_may_see_some_records_walks_as_if_there_were_no_others(
+    edges: list[Edge], start: Seeds, flags: list[bool]
+) -> None:
+    seen = np.array(flags)
+    own = [(node, score) for node, score in start if seen[node]]
+    some = PageRank(graph(add=edges), WALKS, visible=seen)(own)
+    alone = PageRank(graph(add=among(edges, flags)), WALKS)(own)
+
+    assert not some[~seen].any()
+    if largest_alike(edges, flags):
+        np.testing.assert_allclose(some, alone, atol=1e-9)
+
+
 def test_pagerank_of_no_seed_is_nowhere() -> None:
     assert not PageRank(graph(add=[Edge("0", "1", "requires")]))([(0, 0.0)]).any()
 
@@ -335,6 +406,16 @@ def test_nothing_stands_before_what_it_needs_unless_both_are_in_one_cycle(edges:
     for source, target in needs(edges).edges:
         if source in place and target in place and circle.get(source, source) != circle.get(target, target):
             assert place[target] < place[source]
+
+
+@given(edges=requirements, row=st.integers(0, NODES - 1), flags=visible)
+def test_what_is_not_visible_is_not_needed_nor_what_only_that_needs(
+    edges: list[Edge], row: int, flags: list[bool]
+) -> None:
+    flags[row] = True
+    assert prerequisites(graph(add=edges), [row], visible=np.array(flags)) == prerequisites(
+        graph(add=among(edges, flags)), [row]
+    )
 
 
 @given(edges=requirements, row=st.integers(0, NODES - 1), data=st.data())
