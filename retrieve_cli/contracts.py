@@ -344,6 +344,12 @@ class Query:
     """The same in other words: their rankings are fused with its own."""
     records: Mask | None = field(default=None, compare=False)
     """(records,) bool: the records that may be found; None: all."""
+    visible: Mask | None = field(default=None, compare=False)
+    """(records,) bool: the records that exist for whoever asks, `records` among them; None: all.
+
+    Filters narrow `records`, and what they leave out may still be a dependency or lie on a path. What is not visible
+    takes no part in an answer: it is not a hit, a dependency, a step of a path, a number in a count or a suggestion.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +387,7 @@ class Candidates:
     deviation: float
     """Mean and standard deviation of the query's score over every row of the index; rows without a match count."""
     before: int = 0
-    """How many rows, or groups, could be listed for this query."""
+    """How many rows, or groups, could be listed for this query without a filter: of those that are visible to it."""
     after: int = 0
     """How many of them a filter lets through; all of them where there is none."""
 
@@ -403,12 +409,14 @@ class Index(Protocol[Q_contra]):
         depth: int,
         starts: Rows | None = None,
         allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
         """The `depth` best rows for each query. With `starts` (first row of each group, then the number of rows),
         the best groups instead, a group being worth its best row. An answer does not depend on the batch.
 
         `allowed` says by query which rows, or groups, may be listed; None: all. Of those the `depth` best are listed,
-        however many better ones are not allowed.
+        however many better ones are not allowed. `visible` says likewise which rows `before` may count; it is given
+        only if a query has such a mask.
         """
 
     def score(self, query: Q_contra, rows: Rows, *, starts: Rows | None = None) -> Vectors:

@@ -53,21 +53,29 @@ def rows_of(groups: Rows, starts: Rows) -> tuple[Rows, Rows]:
     return rows, begins
 
 
-def masks(queries: Sequence[object], allowed: Sequence[Mask | None] | None) -> Sequence[Mask | None]:
-    """For each query the rows that may be listed, None for all."""
-    return [None] * len(queries) if allowed is None else allowed
+def masks(queries: Sequence[object], given: Sequence[Mask | None] | None) -> Sequence[Mask | None]:
+    """For each query a mask of rows, None for all."""
+    return [None] * len(queries) if given is None else given
 
 
-def candidates(scores: Vectors, among: Rows, depth: int, allowed: Mask | None = None) -> Candidates:
+def total(rows: int, mask: Mask | None) -> int:
+    """How many of so many rows a mask has; all of them if there is none."""
+    return rows if mask is None else int(np.count_nonzero(mask))
+
+
+def candidates(
+    scores: Vectors, among: Rows, depth: int, allowed: Mask | None = None, visible: Mask | None = None
+) -> Candidates:
     """The answer of an exact index from the scores of all its rows, where rows outside `among` score zero.
 
-    Of `among`, the rows that are `allowed` are listed.
+    Of `among`, the rows that are `allowed` are listed, and those that are `visible` counted.
     """
     # Over all rows, allowed or not: what a score means, and so a record's fused score, must not hang on the filter.
     mean, deviation = spread(scores[among], len(scores))
     within = among if allowed is None else among[allowed[among]]
     rows = best(scores, within, depth)
-    return Candidates(rows, scores[rows], mean, deviation, before=len(among), after=len(within))
+    before = len(among) if visible is None else int(np.count_nonzero(visible[among]))
+    return Candidates(rows, scores[rows], mean, deviation, before=before, after=len(within))
 
 
 class ScoringIndex(ABC, Generic[Q]):
@@ -90,12 +98,13 @@ class ScoringIndex(ABC, Generic[Q]):
         depth: int,
         starts: Rows | None = None,
         allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
         """The best rows with a term of the query; rows without one are never listed."""
         found = []
-        for query, mask in zip(queries, masks(queries, allowed), strict=True):
+        for query, mask, seen in zip(queries, masks(queries, allowed), masks(queries, visible), strict=True):
             scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.flatnonzero(scores), depth, mask))
+            found.append(candidates(scores, np.flatnonzero(scores), depth, mask, seen))
         return found
 
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:

@@ -24,7 +24,7 @@ from retrieve_cli.contracts import Candidates, Json, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.numerics import products
 from retrieve_cli.retrievers.scan import Scan, contenders, members
-from retrieve_cli.retrievers.selection import best, grouped, masks, rows_of, spread
+from retrieve_cli.retrievers.selection import best, grouped, masks, rows_of, spread, total
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -148,25 +148,28 @@ class FlatIndex:
         depth: int,
         starts: Rows | None = None,
         allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
         """The best rows by inner product. One scan a query: its answer then does not depend on the batch."""
 
-        def find(query: Vectors, mask: Mask | None) -> Candidates:
-            return self._find(query, depth, starts, mask)
+        def find(query: Vectors, mask: Mask | None, seen: Mask | None) -> Candidates:
+            return self._find(query, depth, starts, mask, seen)
 
-        asked = masks(queries, allowed)
+        asked, counted = masks(queries, allowed), masks(queries, visible)
         if len(queries) < _WORTH_THREADS:
-            return [find(*each) for each in zip(queries, asked, strict=True)]
+            return [find(*each) for each in zip(queries, asked, counted, strict=True)]
         from concurrent.futures import ThreadPoolExecutor  # a single query does without it
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None) as threads:
-            return list(threads.map(find, queries, asked))
+            return list(threads.map(find, queries, asked, counted))
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
 
-    def _find(self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None) -> Candidates:
+    def _find(
+        self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None, visible: Mask | None
+    ) -> Candidates:
         scores, bound = self._scan.scores(query)
         worth = grouped(scores, starts)
         mean, deviation = spread(worth, len(worth))
@@ -177,8 +180,8 @@ class FlatIndex:
             rows, begins = members(scores, bound, near, worth[near], starts)
             exact = grouped(self.score(query, rows), np.append(begins, len(rows)))
         kept = best(exact, np.arange(len(near)), depth)
-        after = len(worth) if allowed is None else int(np.count_nonzero(allowed))
-        return Candidates(near[kept], exact[kept], mean, deviation, before=len(worth), after=after)
+        before, after = total(len(worth), visible), total(len(worth), allowed)
+        return Candidates(near[kept], exact[kept], mean, deviation, before, after)
 
 
 class HnswIndex:
@@ -211,13 +214,14 @@ class HnswIndex:
         depth: int,
         starts: Rows | None = None,
         allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
         """Near enough the best rows; the spread of scores is estimated from an even sample of rows.
 
         Where few rows are allowed the answer is exact.
         """
-        asked = zip(queries, masks(queries, allowed), strict=True)
-        return [self._search(query, depth, starts, mask) for query, mask in asked]
+        asked = zip(queries, masks(queries, allowed), masks(queries, visible), strict=True)
+        return [self._search(query, depth, starts, mask, seen) for query, mask, seen in asked]
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The exact inner product with each of `rows`, or the best one in each group of rows."""
@@ -227,16 +231,18 @@ class HnswIndex:
         """The vectors of rows, (n, dim) float32."""
         return np.asarray(self._index.reconstruct_batch(rows), np.float32)
 
-    def _search(self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None) -> Candidates:
-        before = len(self) if starts is None else len(starts) - 1
-        if before == 0:
+    def _search(
+        self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None, visible: Mask | None
+    ) -> Candidates:
+        units = len(self) if starts is None else len(starts) - 1
+        if units == 0:
             return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), 0.0, 0.0)
-        after = before if allowed is None else int(np.count_nonzero(allowed))
-        if allowed is None or after == before:
+        before, after = total(units, visible), total(units, allowed)
+        if allowed is None or after == units:
             rows, scores = self._walk(query, depth, starts)
         else:
             rows, scores = self._within(query, depth, starts, allowed)
-        sample = self.score(query, _sample(before), starts=starts)
+        sample = self.score(query, _sample(units), starts=starts)
         mean, deviation = spread(sample, len(sample))
         kept = best(scores, np.arange(len(rows)), depth)
         return Candidates(rows[kept], scores[kept], mean, deviation, before, after)

@@ -206,6 +206,21 @@ def test_where_nothing_is_allowed_nothing_is_listed(engine: Engine, starts: Any)
     assert (found.rows.dtype, found.scores.dtype) == (np.int64, np.float32)
 
 
+@GROUPED
+def test_rows_that_are_not_visible_are_not_counted(engine: Engine, starts: Any) -> None:
+    visible = some(units_of(starts), 0.5)
+    allowed = visible & some(units_of(starts), 0.3, seed=1)
+    asked = {"depth": 5, "starts": starts, "allowed": [allowed] * QUERIES}
+
+    narrow = engine.index.search(engine.queries, **asked, visible=[visible] * QUERIES)
+    wide = engine.index.search(engine.queries, depth=5, starts=starts, allowed=[visible] * QUERIES)
+
+    assert [each.before for each in narrow] == [each.after for each in wide]
+    assert [told(each)[:2] for each in narrow] == [
+        told(each)[:2] for each in engine.index.search(engine.queries, **asked)
+    ]
+
+
 @pytest.mark.bits
 @GROUPED
 def test_where_everything_is_allowed_the_answer_is_that_without_a_filter(engine: Engine, starts: Any) -> None:
