@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,9 @@ from retrieve_cli.storage.generation import GRAPH, Generation
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.graph.graph import Graph
-    from retrieve_cli.graph.walks import Walk
+    from retrieve_cli.graph.pagerank import PageRank
     from retrieve_cli.records.columns import Columns
     from retrieve_cli.stages.expand import Found
 
@@ -95,8 +96,17 @@ def open_graph(generation: Generation) -> Graph | None:
     return Graph(pickles.load(generation.folder / GRAPH))
 
 
-def walk(graph: Graph, generation: Generation, settings: Settings, seeds: Sequence[tuple[int, float]]) -> list[Found]:
-    """The records that seeds (row, score from 0 to 1) lead to, best first, each with the path to it."""
+def walk(
+    graph: Graph,
+    generation: Generation,
+    settings: Settings,
+    seeds: Sequence[tuple[int, float]],
+    visible: Mask | None = None,
+) -> list[Found]:
+    """The records that seeds (row, score from 0 to 1) lead to, best first, each with the path to it.
+
+    With `visible`, (records,) bool, other records take no part.
+    """
     from retrieve_cli.graph.expand import Reach, expand
     from retrieve_cli.graph.walks import SHARED, WALKS
     from retrieve_cli.stages.expand import Found
@@ -104,25 +114,46 @@ def walk(graph: Graph, generation: Generation, settings: Settings, seeds: Sequen
     chosen = settings.expansion
     walks = {kind: WALKS.get(kind, SHARED) for kind in chosen.kinds} if chosen.kinds else None
     reach = Reach(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
-    label = partial(graph.label, record=generation.record_id)
+    label = _spelt_by(graph, generation, visible)
     if chosen.method == "pagerank":
-        return _ranked(graph, seeds, walks, chosen, label)
-    return [Found(path.node, path.score, path.rendered(label)) for path in expand(graph, seeds, reach)]
+        from retrieve_cli.graph.pagerank import PageRank
+
+        return _ranked(graph, PageRank(graph, walks, visible=visible), seeds, chosen, label)
+    return [Found(path.node, path.score, path.rendered(label)) for path in expand(graph, seeds, reach, visible)]
+
+
+def _spelt_by(graph: Graph, generation: Generation, visible: Mask | None) -> Callable[[int], str]:
+    """What nodes are called: a value that records share as it is spelt by those that are visible."""
+    if visible is None:
+        return partial(graph.label, record=generation.record_id)
+    from retrieve_cli.graph.view import View
+    from retrieve_cli.records.columns import columns_of
+
+    view = View(graph, visible)
+
+    @cache
+    def label(node: int) -> str:
+        found = view.value(node)
+        column = None if found is None else columns_of(generation).column(found[0])
+        if found is None or column is None:
+            return graph.label(node, record=generation.record_id)
+        return f"{found[0]}:{column.within(visible).spelling(found[1])}"
+
+    return label
 
 
 def _ranked(
     graph: Graph,
+    pagerank: PageRank,
     seeds: Sequence[tuple[int, float]],
-    walks: Mapping[str, Walk] | None,
     chosen: ExpansionSettings,
     label: Callable[[int], str],
 ) -> list[Found]:
     """Where a walker ends up who keeps returning to the seeds: the best has the score of one step, the others theirs
     in proportion."""
-    from retrieve_cli.graph.pagerank import PageRank
     from retrieve_cli.stages.expand import Found
 
-    shares = PageRank(graph, walks)(seeds)[: graph.records]
+    shares = pagerank(seeds)[: graph.records]
     shares[[row for row, _ in seeds]] = 0.0
     order = sorted(shares.nonzero()[0].tolist(), key=lambda row: (-shares[row], row))[: chosen.max_nodes]
     scores = {row: chosen.decay * float(shares[row] / shares[order[0]]) for row in order}

@@ -20,6 +20,7 @@ from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.graph.graph import Graph
     from retrieve_cli.stages.fuse import Fuse
     from retrieve_cli.stages.fusion import Fusion
@@ -129,17 +130,39 @@ def retrieving(
     return Fuse(tuple(map(retrieval, names)), fusion_of(settings, names), keep=keep)
 
 
-def gate(first: Stage, second: Stage, generation: Generation, settings: Settings, *, keep: int) -> Stage:
+def groups_of(generation: Generation, field: str, visible: Mask | None) -> tuple[Any, list[str]]:
+    """Return the groups that a field puts records in, (records,) int32 places among the names, -1 for none.
+
+    With `visible`, (records,) bool, other records are in none; a field that no visible record has groups nothing.
+
+    Raises:
+        UsageError: no record has the field, and all are visible.
+    """
+    from retrieve_cli.records.columns import columns_of
+
+    columns = columns_of(generation)
+    if visible is None:
+        return columns.groups(field)
+    seen = columns.within(visible)
+    if seen.column(field) is None:
+        import numpy as np
+
+        return np.full(len(columns), -1, np.int32), []
+    return seen.groups(field)
+
+
+def gate(
+    first: Stage, second: Stage, generation: Generation, settings: Settings, *, keep: int, visible: Mask | None
+) -> Stage:
     """Return the stage that searches a second time in the groups that a first pass picks.
 
     Raises:
         UsageError: no record has the field that is to group them.
     """
-    from retrieve_cli.records.columns import columns_of
     from retrieve_cli.stages.gate import Gate
 
     chosen = settings.gating
-    groups, names = columns_of(generation).groups(chosen.field)
+    groups, names = groups_of(generation, chosen.field, visible)
     return Gate(
         first,
         second,
@@ -160,7 +183,9 @@ def merge(first: Stage, settings: Settings, *, unit: Unit, keep: int) -> Stage:
     return Merge(first, unit=unit, rrf_k=settings.fusion.rrf_k, keep=keep, per_text=settings.search.per_text)
 
 
-def tail(generation: Generation, settings: Settings, *, k: int, min_score: float | None) -> list[Stage]:
+def tail(
+    generation: Generation, settings: Settings, *, k: int, min_score: float | None, visible: Mask | None
+) -> list[Stage]:
     """Return the stages that drop hits which are not good enough, or too much like others; none by default.
 
     Raises:
@@ -174,7 +199,8 @@ def tail(generation: Generation, settings: Settings, *, k: int, min_score: float
         similar = similar_names(generation)
         stages.append(Threshold(min_score, grade=search.grade, max_distance=search.max_distance, similar=similar))
     if (diversity.per_source, diversity.per_group) != (None, None):
-        stages.append(_limit(generation, settings, keep=k if diversity.mmr is None else search.depth))
+        keep = k if diversity.mmr is None else search.depth
+        stages.append(_limit(generation, settings, keep=keep, visible=visible))
     if diversity.mmr is not None:
         from retrieve_cli.stages.diversity import Mmr
 
@@ -218,14 +244,13 @@ def expansion(generation: Generation, graph: Graph | None, settings: Settings) -
     return [Expand(walks, layout, seeds=chosen.seeds, floor=SEEN_BY_EXPANSION, depth=chosen.depth, how=chosen)]
 
 
-def _limit(generation: Generation, settings: Settings, *, keep: int) -> Stage:
-    from retrieve_cli.records.columns import columns_of
+def _limit(generation: Generation, settings: Settings, *, keep: int, visible: Mask | None) -> Stage:
     from retrieve_cli.stages.diversity import Limit, per_group, per_source
 
     diversity = settings.diversity
     caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
     if diversity.per_group is not None:
-        groups, _ = columns_of(generation).groups(settings.gating.field)
+        groups, _ = groups_of(generation, settings.gating.field, visible)
         caps.append(per_group(diversity.per_group, groups))
     return Limit(tuple(caps), keep=keep)
 

@@ -144,8 +144,9 @@ def query(
     )
     batch = text == ["-"]
     found = requests.from_stdin(asked) if batch else [requests.from_words(text or (), asked)]
+    all_records = all(request.tenant is None for request in found)
     if settings.sources.auto_sync:
-        sync_first(shared, settings)
+        sync_first(shared, settings, told=all_records)
     searcher = Searcher(shared.store, settings)
     options = searcher.options(
         k=k,
@@ -154,7 +155,8 @@ def query(
         min_confidence=min_confidence,
     )
     answers = searcher.answer(found, options)
-    shared.talk.detail(f"generation {searcher.generation.manifest.id}, {len(searcher.generation.chunks)} chunks")
+    chunks_of_all = f", {len(searcher.generation.chunks)} chunks" if all_records else ""
+    shared.talk.detail(f"generation {searcher.generation.manifest.id}{chunks_of_all}")
     if save_run:
         answers = _kept(answers, shared, settings)
     for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):

@@ -164,15 +164,18 @@ def prepare(shared: Shared, settings: Settings, progress: Progress, *, fetched: 
     return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress)
 
 
-def sync_first(shared: Shared, settings: Settings) -> None:
-    """Syncs on the way to an answer (`sources.auto_sync`); where that fails, the live index answers and says why."""
+def sync_first(shared: Shared, settings: Settings, *, told: bool) -> None:
+    """Sync on the way to an answer (`sources.auto_sync`); if that fails, the current index answers and says why.
+
+    The reason may quote any record: it is not given unless whoever asks may be `told` of all of them.
+    """
     from retrieve_cli.cli.progress import progress_for
 
     try:
         with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
             prepare(shared, settings, progress).run()
     except (RetrieveError, OSError) as error:
-        shared.talk.say(f"note: the sources were not synced first: {error}")
+        shared.talk.say("note: the sources were not synced first: " + (str(error) if told else "see retrieve sync"))
 
 
 def _quiet_by_default(talk: Talk) -> Talk:

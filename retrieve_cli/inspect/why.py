@@ -2,7 +2,7 @@
 
 What decides is read from the rankings that the stages handed on. What a leg thinks of a record that it did not list is
 asked of it: its place among all records that may be found, as if nothing were cut; among all of them where it is not
-one of these.
+one of these. Records of another tenant than the request's are not in the index: neither found, counted nor suggested.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from retrieve_cli.assemble.pipelines import groups_of
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.errors import UsageError
-from retrieve_cli.records.columns import columns_of
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
@@ -24,6 +24,7 @@ from retrieve_cli.search.relaxation import answered
 from retrieve_cli.search.searcher import Searcher, replace_retrievers
 
 if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.stages.pipeline import Step
     from retrieve_cli.storage.generation import Generation
 
@@ -35,8 +36,11 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
     Raises:
         UsageError, Unavailable: the request cannot be answered.
     """
+    searcher.check([request])
+    reader = RequestReader(searcher.generation)
+    own = reader.own(request)
     try:
-        at = _find(searcher.generation, name)
+        at = _find(searcher.generation, name, own)
     except UsageError as error:
         return {"id": name, "in_index": False, "verdict": f"{error.message}: {error.hint}"}, ()
     searcher = searcher.under(override(searcher.settings, {"search": {"deadline_ms": None}}, where="why"))
@@ -45,8 +49,9 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
     question = answer.question
     query = answered(question, answer.attempts)
     ranked = searcher.rank([query], options)
+    free = replace(query, records=own, visible=own)
     may_be_found = query.records is None or bool(query.records[at.record])
-    passes = RequestReader(searcher.generation).conditions(request)
+    passes = reader.conditions(request)
     told = {
         "id": name,
         "in_index": True,
@@ -56,7 +61,7 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
         "filters": {written: bool(mask[at.record]) for _, written, mask in passes},
         "excluded": searcher.generation.record_id(at.record) in question.excluded,
         "may_be_found": may_be_found,
-        **_unhindered(searcher, query if may_be_found else replace(query, records=None), at, options, ranked),
+        **_unhindered(searcher, query if may_be_found else free, at, options, ranked),
         "stages": [_stage(step, at) for step in ranked.steps],
         "trace": dict(ranked.rankings[0].trace),
         "rank": next((rank for rank, result in enumerate(answer.results, 1) if at.is_at(result.hit)), None),
@@ -77,14 +82,14 @@ class _Place:
         return hit.record == self.record if self.unit == "record" else hit.row == self.row
 
 
-def _find(generation: Generation, name: str) -> _Place:
-    """What a name means. Raises: UsageError where that is neither a record nor a chunk."""
+def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
+    """What a name means to a tenant. Raises: UsageError where that is neither a record nor a chunk of its own."""
     try:
-        record = generation.find_record(name)
+        record = generation.find_record(name, visible=own)
         return _Place(record, int(generation.starts[record]), "record")
     except UsageError as error:
         try:
-            row = generation.find_chunk(name)
+            row = generation.find_chunk(name, visible=own)
         except UsageError:
             raise error from None
         return _Place(int((generation.starts <= row).sum()) - 1, row, "chunk")
@@ -156,7 +161,7 @@ def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, 
     elif (lost := _lost(told["stages"])) is None:
         yield _unshown(told["stages"][-1], ranked, answer, at, searcher.generation)
     elif lost == 0:
-        yield _not_found(told, ranked, at, searcher)
+        yield _not_found(told, ranked, answer, at, searcher)
     else:
         yield _cut(told["stages"][lost - 1], told["stages"][lost], ranked, searcher.settings)
     for rank, result in enumerate(answer.results, 1):
@@ -173,12 +178,13 @@ def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
     return after if after < len(stages) else None
 
 
-def _not_found(told: dict[str, Json], ranked: Ranked, at: _Place, searcher: Searcher) -> str:
+def _not_found(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, searcher: Searcher) -> str:
     """Why the first stage does not have it."""
     settings = searcher.settings
     gate = told["trace"].get("gate")
     if gate is not None and gate["passes"] == 2:
-        places, names = columns_of(searcher.generation).groups(settings.gating.field)
+        visible = answer.question.query.visible
+        places, names = groups_of(searcher.generation, settings.gating.field, visible)
         group = None if places[at.record] < 0 else names[places[at.record]]
         if group not in [chosen["group"] for chosen in gate["chosen"]]:
             own = "records without a group" if group is None else f"its group {group!r}"
@@ -214,18 +220,15 @@ def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, 
 
 
 def why_empty(searcher: Searcher, answer: Answer) -> list[str]:
-    """Sentences on where the last hit of an answer without results went; a tenant is told of its own records only."""
-    generation, request, found = searcher.generation, answer.query, answer.question.query.records
-    conditions = RequestReader(generation).conditions(request)
+    """Sentences on where the last hit of an answer without results went; only visible records are counted."""
+    generation, query = searcher.generation, answer.question.query
+    found, visible = query.records, query.visible
+    conditions = RequestReader(generation).conditions(answer.query)
     total = len(generation.records)
-    said = []
-    if request.tenant is not None:
-        from retrieve_cli.search.questions import TENANT
-
-        own = columns_of(generation).having(TENANT, request.tenant)
-        total = int(own.sum())
-        conditions = [(field, written, mask & own) for field, written, mask in conditions]
-    said += [f"{int(mask.sum())} of {total} records pass {written}" for _, written, mask in conditions]
+    if visible is not None:
+        total = int(visible.sum())
+        conditions = [(field, written, mask & visible) for field, written, mask in conditions]
+    said = [f"{int(mask.sum())} of {total} records pass {written}" for _, written, mask in conditions]
     if found is not None:
         said.append(f"{int(found.sum())} of {total} records pass all that was asked")
     said += [f"{leg}: {reason}" for leg, reason in answer.strategies_skipped.items()]

@@ -103,7 +103,15 @@ def _span_json(span: Span) -> dict[str, Json]:
 
 
 def _bundle_json(bundle: Bundle) -> dict[str, Json]:
-    needs = [{"id": need.id, "name": need.name, "content": need.text} for need in bundle.needs]
+    needs = [
+        {
+            "id": need.id,
+            "name": need.name,
+            "content": need.text,
+            **({"outside_filter": True} if need.outside_filter else {}),
+        }
+        for need in bundle.needs
+    ]
     return {"needs": needs, "cycles": [list(circle) for circle in bundle.cycles]}
 
 

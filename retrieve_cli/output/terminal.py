@@ -65,7 +65,10 @@ def _bundles(answer: Answer) -> Iterator[str]:
     for rank, result in enumerate(answer.results, 1):
         if result.bundle is None:
             continue
-        needs = ", ".join(need.id for need in result.bundle.needs) or "nothing"
+        marks = (" (outside the filter)" if need.outside_filter else "" for need in result.bundle.needs)
+        needs = (
+            ", ".join(f"{need.id}{mark}" for need, mark in zip(result.bundle.needs, marks, strict=True)) or "nothing"
+        )
         yield f"{rank}. {result.record['id']} needs: {needs}"
         yield from (f"   these need one another: {', '.join(circle)}" for circle in result.bundle.cycles)
 

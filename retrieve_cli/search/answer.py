@@ -49,6 +49,8 @@ class Need:
     name: str
     text: str
     """Its first chunk."""
+    outside_filter: bool = False
+    """Whether it is something that the request's filters do not let through: it is needed all the same."""
 
 
 @dataclass(frozen=True, slots=True)

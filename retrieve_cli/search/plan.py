@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.assemble import pipelines, registry
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Query
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.search.access import columns_seen, seen_by_any
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
 from retrieve_cli.search.omissions import Omissions, needed, sacrifice
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import TOKENS, Generation
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
 
 
 class RankPlan(NamedTuple):
@@ -28,6 +33,8 @@ class RankPlan(NamedTuple):
     texts: int
     """Texts that are ranked: those of the queries and their variants."""
     queries: int
+    visible: Mask | None = None
+    """(records,) bool: the records that are visible to any of the queries; None: all."""
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -41,11 +48,11 @@ def plan(
     options: SearchOptions,
     *,
     texts: int,
-    queries: int,
+    queries: Sequence[Query],
     forms: QueryForms,
     say: Callable[[str], None],
 ) -> RankPlan:
-    """Return what is to run for so many queries with so many texts.
+    """Return what is to run for some queries with so many texts.
 
     Raises:
         Unavailable: the index has none of the retrievers that are asked for, or no reranker is configured.
@@ -62,7 +69,12 @@ def plan(
     deadline = forms.deadline
     for step, why in deadline.skipped(may_go, needed=stays).items():
         omitted.give_up(step, why)
-    return RankPlan(options, chosen, reranker, omitted, deadline, forms, texts, queries)
+    visible = seen_by_any(queries)
+    if visible is not None and (options.route or settings.diversity.per_group is not None):
+        field = settings.gating.field
+        if columns_seen(generation, visible).column(field) is None:
+            say(f"no record has a field {field!r}: gating.field groups nothing")
+    return RankPlan(options, chosen, reranker, omitted, deadline, forms, texts, len(queries), visible)
 
 
 def _retrievers(generation: Generation, options: SearchOptions) -> tuple[str, ...]:

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Query, Question, Request
 from retrieve_cli.errors import UsageError
 from retrieve_cli.queries.tags import Tagged, read_tags
+from retrieve_cli.records.column_values import TENANT
+from retrieve_cli.search.access import Access, columns_seen, of_tenant
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.queries.filters import Condition
-    from retrieve_cli.records.columns import Columns
 
     Conditions = Sequence[tuple[str, str, Mask]]
     """Of each: its field, the whole as the filter language writes it, and (records,) bool which records satisfy it."""
 
-TENANT = "tenant"
-"""The field that says whose a record is."""
 _NAMED = 3
 """How many unknown names a notice lists."""
 
@@ -33,6 +32,8 @@ class RequestReader:
         """`file_tokens` says whether what files say of themselves counts."""
         self._generation = generation
         self._file_tokens = file_tokens
+        self._tenants: dict[str, Mask] = {}
+        """The records of each tenant: the requests of a batch share them."""
 
     def read(self, request: Request) -> Question:
         """The question that a request is.
@@ -45,19 +46,21 @@ class RequestReader:
         tagged = _together(texts)
         formats, notices = self._formats(request, tagged)
         asked = _asked(request, [each.text for each in texts], formats)
-        conditions = self._conditions(request, tagged)
-        excluded, unknown = self._named(request, tagged.excluded, "EXCLUDE")
-        included, unknown_too = self._named(request, tagged.included, "INCLUDE")
+        access, unknown = self._access(request, tagged)
+        visible = access.visible
+        conditions = self._conditions(request, tagged, access, visible)
+        included, unknown_too = self._named(access, tagged.included, "INCLUDE")
         return Question(
             request=request,
             query=replace(
                 asked[0],
                 also=tuple(asked[1:]),
-                records=self._records(conditions, excluded, included if tagged.included else None),
+                records=self._records(conditions, access, visible, included if tagged.included else None),
+                visible=visible,
             ),
             clean=tagged.text,
             formats=formats,
-            excluded=tuple(self._generation.record_id(row) for row in excluded),
+            excluded=tuple(self._generation.record_id(row) for row in access.excluded),
             filters=tuple((field, written) for field, written, _ in conditions),
             notices=(*tagged.problems, *notices, *unknown, *unknown_too),
         )
@@ -68,7 +71,27 @@ class RequestReader:
         Raises:
             UsageError: as `read` does.
         """
-        return self._conditions(request, _together([read_tags(text) for text in (request.text, *request.also)]))
+        tagged = _together([read_tags(text) for text in (request.text, *request.also)])
+        access, _ = self._access(request, tagged)
+        return self._conditions(request, tagged, access, access.visible)
+
+    def own(self, request: Request) -> Mask | None:
+        """(records,) bool: the records of the request's tenant; None: all, as it has none.
+
+        Raises:
+            UsageError: as `read` does.
+        """
+        if request.tenant is None:
+            return None
+        if request.tenant not in self._tenants:
+            self._tenants[request.tenant] = of_tenant(self._generation, request.tenant)
+        return self._tenants[request.tenant]
+
+    def _access(self, request: Request, tagged: Tagged) -> tuple[Access, list[str]]:
+        """The records that exist for a request, and a word on names that it excludes and nobody has."""
+        access = Access(self._generation, self.own(request))
+        excluded, unknown = self._named(access, tagged.excluded, "EXCLUDE")
+        return access._replace(excluded=tuple(excluded)), unknown
 
     def _formats(self, request: Request, tagged: Tagged) -> tuple[tuple[str, ...], list[str]]:
         """The tokens of files and tags, each once, and what is wrong with the files."""
@@ -85,74 +108,58 @@ class RequestReader:
             notices += found.warnings
         return tuple(dict.fromkeys(tokens)), notices
 
-    def _named(self, request: Request, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
+    def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
         """The rows of the records that a tag names by id or name, and a word on names that nobody has.
 
         Where a tenant asks, the records of others are nobody's: not even their ids are told.
         """
         rows: dict[int, None] = {}
         unknown = []
-        own = None if request.tenant is None else self._columns.having(TENANT, request.tenant)
         for name in dict.fromkeys(names):
-            found = self._columns.select("id", "=", [name]) | self._columns.select("name", "=", [name])
-            if own is not None:
-                found &= own
+            columns = columns_seen(self._generation, access.own)
+            found = columns.select("id", "=", [name]) | columns.select("name", "=", [name])
             if not found.any():
                 unknown.append(name)
             rows |= dict.fromkeys(found.nonzero()[0].tolist())
         return list(rows), [f"no record has the id or name {_listed(unknown)} of [{tag}:…]"] if unknown else []
 
-    def _records(self, conditions: Conditions, excluded: Sequence[int], included: Sequence[int] | None) -> Mask | None:
+    def _records(
+        self, conditions: Conditions, access: Access, visible: Mask | None, included: Sequence[int] | None
+    ) -> Mask | None:
         """(records,) bool: which records may be found; None for all."""
-        if not conditions and not excluded and included is None:
-            return None
-        import numpy as np
-
-        allowed = np.ones(len(self._generation.records), np.bool_)
-        for _, _, passes in conditions:
-            allowed &= passes
-        if included is not None:
-            allowed &= _only(included, len(allowed))
-        allowed[list(excluded)] = False
+        masks = [passes for _, _, passes in conditions if passes is not access.own]
+        masks += [] if included is None else [_only(included, len(self._generation.records))]
+        allowed = visible
+        for mask in masks:
+            allowed = mask if allowed is None else allowed & mask
         return allowed
 
-    def _conditions(self, request: Request, tagged: Tagged) -> Conditions:
+    def _conditions(self, request: Request, tagged: Tagged, access: Access, visible: Mask | None) -> Conditions:
         filters = (*request.filters, *tagged.filters)
-        if not filters and request.tenant is None and not request.doc_ids:
+        if not filters and access.own is None and not request.doc_ids:
             return []
         from retrieve_cli.queries.filters import Condition, parse
 
         parsed = list(map(parse, filters))
-        found = [(each.field, str(each), _satisfying(self._generation, each)) for each in parsed]
-        own = None
-        if request.tenant is not None:
-            if not request.tenant.strip():
-                raise UsageError("the tenant is empty", hint="name it: --tenant X")
-            own = self._columns.having(TENANT, request.tenant)
-            found.append((TENANT, str(Condition(TENANT, "=", (request.tenant,))), own))
+        found = [(each.field, str(each), _satisfying(self._generation, each, visible)) for each in parsed]
+        if request.tenant is not None and access.own is not None:
+            found.append((TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
         if request.doc_ids:
             names = tuple(dict.fromkeys(request.doc_ids))
-            rows = [self._row(name, request.tenant, own) for name in names]
+            excluded = {self._generation.record_id(row): row for row in access.excluded}
+            rows = [excluded[name] if name in excluded else self._row(name, request, visible) for name in names]
             found.append(("id", str(Condition("id", "=", names)), _only(rows, len(self._generation.records))))
         return found
 
-    def _row(self, name: str, tenant: str | None, own: Mask | None) -> int:
-        """The row of a record by its id; that of another tenant is none, and no like one is suggested."""
-        if own is None:
-            return self._generation.find_record(name)
+    def _row(self, name: str, request: Request, visible: Mask | None) -> int:
+        """The row of a record by its id; that of another tenant is none, and to a tenant no like one is suggested."""
         try:
-            row = self._generation.find_record(name)
+            return self._generation.find_record(name, visible=visible)
         except UsageError:
-            row = None
-        if row is None or not own[row]:
-            raise UsageError(f"the tenant {tenant!r} has no record {name!r}", hint="leave it out of --doc-id")
-        return row
-
-    @property
-    def _columns(self) -> Columns:
-        from retrieve_cli.records.columns import columns_of  # a query without conditions does without it
-
-        return columns_of(self._generation)
+            if request.tenant is None:
+                raise
+            message = f"the tenant {request.tenant!r} has no record {name!r}"
+            raise UsageError(message, hint="leave it out of --doc-id") from None
 
 
 def _together(texts: Sequence[Tagged]) -> Tagged:
@@ -199,10 +206,10 @@ def _only(rows: Sequence[int], length: int) -> Mask:
     return mask
 
 
-def _satisfying(generation: Generation, condition: Condition) -> Mask:
-    from retrieve_cli.records.columns import columns_of
-
-    found = columns_of(generation).select(condition.field, condition.operator, condition.values, globs=condition.globs)
+def _satisfying(generation: Generation, condition: Condition, visible: Mask | None = None) -> Mask:
+    """Which records satisfy a condition; fields and values that no visible record has are unknown."""
+    columns = columns_seen(generation, visible)
+    found = columns.select(condition.field, condition.operator, condition.values, globs=condition.globs)
     return ~found if condition.negated else found
 
 

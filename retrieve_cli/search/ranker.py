@@ -152,7 +152,7 @@ class Ranker:
         texts = sum(1 + len(query.also) for query in queries)
         deadline = Deadline(options.deadline_ms, queries=texts, spent=self.opened, costs=self._costs)
         forms = QueryForms(self.models, deadline, say)
-        return plan(self.generation, self.settings, options, texts=texts, queries=len(queries), forms=forms, say=say)
+        return plan(self.generation, self.settings, options, texts=texts, queries=queries, forms=forms, say=say)
 
     # ------------------------------------------------------------------------------------------ pipeline
 
@@ -160,7 +160,7 @@ class Ranker:
         """The stages, less what is skipped."""
         options, settings = plan.options, self.settings
         reader = self._reader(plan)
-        tail = pipelines.tail(self.generation, settings, k=options.k, min_score=options.min_score)
+        tail = pipelines.tail(self.generation, settings, k=options.k, min_score=options.min_score, visible=plan.visible)
         expansion = self._expansion(options)
         variants = plan.texts > plan.queries
         reach = max(options.k, settings.search.depth if tail or variants else 1, settings.rerank.depth if reader else 1)
@@ -182,7 +182,7 @@ class Ranker:
         wide = self._retrieving(plan, max(keep, gating.global_candidates))
         # Quotas pass over hits, so that a second search has to bring as many as the first.
         second = stage if gating.per_group is None else wide
-        return pipelines.gate(wide, second, self.generation, self.settings, keep=keep)
+        return pipelines.gate(wide, second, self.generation, self.settings, keep=keep, visible=plan.visible)
 
     def _retrieving(self, plan: RankPlan, keep: int) -> Stage:
         forms = plan.forms

@@ -80,7 +80,7 @@ class ResultReader:
         watched: Sequence[tuple[int, Watched]],
         confidence: Confidence | None,
     ) -> Shown:
-        found = self._bundled(self._results(ranking, retrievers, watched, confidence))
+        found = self._bundled(self._results(ranking, retrievers, watched, confidence), ranking.query)
         results, spent = self._within_budget(self._in_context(found), found)
         left_out = len(ranking.hits) - len(found)
         return Shown(found, results, spent, confidence.source(left_out) if confidence else None)
@@ -103,13 +103,13 @@ class ResultReader:
         )
         return tuple(self._looked_at(result, watched) for result in found)
 
-    def _bundled(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
+    def _bundled(self, results: tuple[Result, ...], query: Query) -> tuple[Result, ...]:
         """The results with what they require, where that is asked for and there are edges."""
         if not self._options.dependencies or (graph := graph_of(self._generation)) is None:
             return results
         from retrieve_cli.search.bundles import bundle
 
-        return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record)) for each in results)
+        return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record, query)) for each in results)
 
     def _of_records(self, name: str) -> Analyzer | None:
         """How a retriever that only knows records reads text; None if it knows chunks, or compares no terms."""

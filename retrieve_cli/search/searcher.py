@@ -89,7 +89,7 @@ class Searcher:
             Unavailable: as `rank` does.
         """
         options = options or self.options()
-        self._check(requests)
+        self.check(requests)
         subsets = {request.retrievers: None for request in requests} or {(): None}
         if len(subsets) == 1:
             (subset,) = subsets
@@ -213,7 +213,7 @@ class Searcher:
         with self.store.reading(self.generation.manifest.id):
             return [reader.read(request) for request in requests]
 
-    def _check(self, requests: Sequence[Request]) -> None:
+    def check(self, requests: Sequence[Request]) -> None:
         """Hold requests to what the configuration demands of them.
 
         Raises:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
 from retrieve_cli.stages.retrieve import Layout
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,8 @@ class Expand:
     reranker, which would bury what the text of a record does not say.
     """
 
-    walk: Callable[[Sequence[tuple[int, float]]], list[Found]] = field(compare=False, repr=False)
-    """Records with scores from 0 to 1 to what they lead to."""
+    walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[Found]] = field(compare=False, repr=False)
+    """Records with scores from 0 to 1 to what they lead to by way of visible records, if only some are."""
     layout: Layout = field(compare=False, repr=False)
     seeds: int
     """Hits that start the walk."""
@@ -58,7 +61,7 @@ class Expand:
         for hit in hits[: self.seeds]:
             best.setdefault(hit.record, (hit.score - floor) / span)
         allowed = ranking.query.records
-        found = {each.record: each for each in self.walk(list(best.items()))}
+        found = {each.record: each for each in self.walk(list(best.items()), ranking.query.visible)}
         if allowed is not None:
             found = {record: each for record, each in found.items() if allowed[record]}
         known = {hit.record for hit in hits}

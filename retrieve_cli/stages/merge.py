@@ -45,8 +45,11 @@ class Merge:
 
 
 def texts_of(query: Query) -> list[Query]:
-    """Return the query's own text and its variants, each as a query of its own with the id and filter of the query."""
-    return [replace(each, id=query.id, also=(), records=query.records) for each in (query, *query.also)]
+    """Return the query's own text and its variants, each as a query of its own with the id and masks of the query."""
+    return [
+        replace(each, id=query.id, also=(), records=query.records, visible=query.visible)
+        for each in (query, *query.also)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,13 @@ class Retrieval(Protocol):
     def waits(self) -> bool:
         """True if it waits for a server most of the time, so that others may run meanwhile."""
 
-    def ask(self, texts: Sequence[str], within: Sequence[Mask | None] | None = None) -> Sequence[Account]:
-        """Return the account of each query; `within` says by query which records may be found.
+    def ask(
+        self,
+        texts: Sequence[str],
+        within: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+    ) -> Sequence[Account]:
+        """Return the account of each query; `within` says by query which records may be found, `visible` which exist.
 
         Raises:
             NotAsked: its model or server is not available.
@@ -110,7 +115,12 @@ class IndexRetrieval(Generic[Q]):
     def row_unit(self) -> Unit:
         return self.index.unit
 
-    def ask(self, texts: Sequence[str], within: Sequence[Mask | None] | None = None) -> list[IndexAccount[Q]]:
+    def ask(
+        self,
+        texts: Sequence[str],
+        within: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+    ) -> list[IndexAccount[Q]]:
         """Return the account of each query. `before` and `after` count what the index finds: records, if it only
         knows those."""
         try:
@@ -120,7 +130,8 @@ class IndexRetrieval(Generic[Q]):
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
         allowed = None if within is None else self._allowed(within)
-        found = self.index.search(queries, depth=self.depth, starts=self.groups, allowed=allowed)
+        counted = {} if visible is None else {"visible": self._allowed(visible)}
+        found = self.index.search(queries, depth=self.depth, starts=self.groups, allowed=allowed, **counted)
         listed = [self._as_chunks(candidates) for candidates in found] if self.spreads else found
         return [IndexAccount(self, *each) for each in zip(queries, listed, strict=True)]
 
@@ -202,7 +213,8 @@ class Retrieve:
         return (self.retrieval,)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
-        found = self.retrieval.ask([ranking.query.text for ranking in rankings], masks(rankings))
+        texts = [ranking.query.text for ranking in rankings]
+        found = self.retrieval.ask(texts, masks(rankings), visible_masks(rankings))
         return [self._rank(*each) for each in zip(rankings, found, strict=True)]
 
     def _rank(self, ranking: Ranking, account: Account) -> Ranking:
@@ -225,6 +237,12 @@ class Retrieve:
 def masks(rankings: Sequence[Ranking]) -> list[Mask | None] | None:
     """By ranking, the records that may be found for its query; None where all may for every one."""
     found = [ranking.query.records for ranking in rankings]
+    return None if all(mask is None for mask in found) else found
+
+
+def visible_masks(rankings: Sequence[Ranking]) -> list[Mask | None] | None:
+    """By ranking, the records that exist for its query; None where all do for every one."""
+    found = [ranking.query.visible for ranking in rankings]
     return None if all(mask is None for mask in found) else found
 
 

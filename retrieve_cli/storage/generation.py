@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows
+    from retrieve_cli.contracts import Mask, Rows
     from retrieve_cli.storage.lock import Hold
 
 T = TypeVar("T")
@@ -158,21 +158,22 @@ class Generation:
         """The row of each record by the SHA-1 of what it was read from."""
         return {origin.tobytes(): row for row, origin in enumerate(self.origins)}
 
-    def find_record(self, record_id: str) -> int:
-        """The row of a record.
+    def find_record(self, record_id: str, *, visible: Mask | None = None) -> int:
+        """The row of a record, of those that are `visible`, (records,) bool, if only some are.
 
         Raises:
-            UsageError: no record has that id; names the nearest one.
+            UsageError: no such record has that id; names the nearest one.
         """
         row = self._rows.get(record_id)
-        if row is None:
-            near = nearest(record_id, self._rows, cutoff=0.4)
+        if row is None or not (visible is None or visible[row]):
+            known = (name for name, place in self._rows.items() if visible is None or visible[place])
+            near = nearest(record_id, known, cutoff=0.4)
             hint = f"did you mean `{near}`?" if near else "list them: retrieve inspect records"
             raise UsageError(f"there is no record {record_id!r} in the index", hint=hint)
         return row
 
-    def find_chunk(self, chunk_id: str) -> int:
-        """The row of a chunk.
+    def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
+        """The row of a chunk, of those of `visible` records, if only some are.
 
         Raises:
             UsageError: no chunk has that id.
@@ -182,7 +183,7 @@ class Generation:
             raise UsageError(
                 f"{chunk_id!r} is no chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
             )
-        record = self.find_record(record_id)
+        record = self.find_record(record_id, visible=visible)
         first, end = int(self.starts[record]), int(self.starts[record + 1])
         if int(index) >= end - first:
             raise UsageError(

@@ -1,6 +1,7 @@
 """What hits lead to comes in behind them, on their scale, within the filter."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from hypothesis import given, strategies as st
@@ -19,7 +20,7 @@ def ranking(scores: dict[int, float], allowed: np.ndarray | None = None) -> Rank
 
 
 def expanded(before: Ranking, found: Sequence[Found], seeds: int = 3) -> Ranking:
-    (after,) = Expand(lambda _: list(found), LAYOUT, seeds=seeds, floor=50, depth=2)([before])
+    (after,) = Expand(lambda *_: list(found), LAYOUT, seeds=seeds, floor=50, depth=2)([before])
     return after
 
 
@@ -62,7 +63,8 @@ def test_a_score_of_a_path_lies_between_the_floor_and_the_top_and_its_hit_says_w
 def test_a_walk_starts_from_the_first_hits_with_their_share_of_the_range() -> None:
     asked: list[Sequence[tuple[int, float]]] = []
 
-    def walk(seeds: Sequence[tuple[int, float]]) -> list[Found]:
+    def walk(seeds: Sequence[tuple[int, float]], visible: Any) -> list[Found]:
+        assert visible is None
         asked.append(seeds)
         return []
 

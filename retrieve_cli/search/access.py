@@ -1,0 +1,76 @@
+"""Which records exist for a request: those of its tenant, less those that it excludes.
+
+This is access, and not a filter: what is not visible to a request takes no part in its answer, in whichever stage or
+format. docs/access.md has the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.errors import UsageError
+from retrieve_cli.records.column_values import TENANT
+from retrieve_cli.storage.generation import Generation
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Query
+    from retrieve_cli.records.columns import Columns
+
+
+class Access(NamedTuple):
+    """The records that exist for a request."""
+
+    generation: Generation
+    own: Mask | None = None
+    """(records,) bool: those of its tenant; None: all, as it has none."""
+    excluded: tuple[int, ...] = ()
+    """Rows of those that it excludes, of its own ones."""
+
+    @property
+    def visible(self) -> Mask | None:
+        """(records,) bool: the records that exist for it; None: all."""
+        if not self.excluded:
+            return self.own
+        import numpy as np
+
+        visible = np.ones(len(self.generation.records), np.bool_) if self.own is None else self.own.copy()
+        visible[list(self.excluded)] = False
+        return visible
+
+
+def of_tenant(generation: Generation, tenant: str) -> Mask:
+    """(records,) bool: the records of a tenant, whose name is compared letter by letter.
+
+    Raises:
+        UsageError: the name is empty, or no record has a tenant. No field of other records is suggested.
+    """
+    if not tenant.strip():
+        raise UsageError("the tenant is empty", hint="name it: --tenant X")
+    columns = columns_seen(generation, None)
+    try:
+        return columns.having(TENANT, tenant)
+    except UsageError as error:
+        hint = f"give the records a field {TENANT!r} and build again: retrieve build"
+        raise UsageError(error.message, hint=hint) from None
+
+
+def columns_seen(generation: Generation, visible: Mask | None) -> Columns:
+    """Return what records can be filtered by, of those that are visible."""
+    from retrieve_cli.records.columns import columns_of  # a query without conditions does without it
+
+    columns = columns_of(generation)
+    return columns if visible is None else columns.within(visible)
+
+
+def seen_by_any(queries: Iterable[Query]) -> Mask | None:
+    """(records,) bool: the records that are visible to any of the queries; None: all."""
+    masks = list({id(query.visible): query.visible for query in queries}.values())
+    return None if any(mask is None for mask in masks) else _union([mask for mask in masks if mask is not None])
+
+
+def _union(masks: Sequence[Mask]) -> Mask | None:
+    found = None
+    for mask in masks:
+        found = mask if found is None else found | mask
+    return found

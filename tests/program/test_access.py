@@ -1,0 +1,395 @@
+"""A record that a request may not see takes no part in its answer: an index with the records of others and one without
+them say the same, in every stage and every format."""
+
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from profiles import examples
+from samples import Program, write_catalog
+
+from retrieve_cli.cli.main import main
+
+Row = dict[str, Any]
+FOREIGN = "zq"
+"""In every id, name of a field, group and word of others that the tenant has no part in."""
+CONFIG = {
+    "encoder": {"kind": "hashed"},
+    "graph": {"entities": ["topics", "keyword"], "files": ["edges.jsonl"]},
+    "broadening": {"max_retries": 0},
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A command line for tenant acme, the configuration that it runs under, and its standard input."""
+
+    words: tuple[str, ...]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    stdin: str = ""
+
+    def __str__(self) -> str:
+        return " ".join([*self.words, *(f"{key}={value}" for key, value in self.keys.items())])
+
+
+def query(text: str, *words: str, stdin: str = "", **keys: str) -> Way:
+    """All that the nearest chunks lead to: of the retrievers, the one whose scores no other record changes."""
+    asked = ("query", text, "--tenant", "acme", "--mode", "dense", "--expand", "--bundle", "-k", "50")
+    return Way((*asked, *words), keys, stdin)
+
+
+def why(text: str, name: str, *words: str, **keys: str) -> Way:
+    return Way(("inspect", "why", text, name, "--tenant", "acme", "--mode", "dense", *words), keys)
+
+
+TEXT = "open single cell matrices"
+FORMATS = ["text", "json", "jsonl", "csv", "md", "trec"]
+BATCH = json.dumps({"id": "x", "query": TEXT, "filters": ["license=MIT"]}) + f"\n{TEXT} [EXCLUDE:a1]\n"
+WAYS = [
+    *(query(TEXT, "--format", name) for name in FORMATS),
+    query(TEXT, "--list"),
+    query(TEXT, "--explain"),
+    query(TEXT, "--explain", EXPANSION__METHOD="pagerank"),
+    query(TEXT, "--json", EXPANSION__METHOD="pagerank"),
+    query(TEXT, "--json", EXPANSION__DEPTH="5"),
+    query(TEXT, "--explain", "-k", "1", EXPANSION__SEEDS="1", EXPANSION__DEPTH="4"),
+    query(TEXT, "--explain", EXPANSION__MAX_NODES="3"),
+    query(TEXT, "--json", "--max-tokens", "25"),
+    query(TEXT, "--chunks", "--context", "2", "--json"),
+    query(TEXT, "--also", "store tables", "--json"),
+    query(TEXT, "--engine", "naive", "--json"),
+    query(TEXT, "-v", "--log-json"),
+    query(TEXT, "--min-score", "0.9", "--explain-empty"),
+    query(f"{TEXT} zebra quokka", "--min-score", "0.4", "--explain", "--json", BROADENING__MAX_RETRIES="3"),
+    query(TEXT, "--json", SEARCH__GRADE="0.5"),
+    query(TEXT, "--json", SEARCH__REQUIRE_TENANT="true"),
+    query(TEXT, "--json", DIVERSITY__PER_GROUP="1"),
+    query(TEXT, "--json", DIVERSITY__PER_GROUP="1", GATING__FIELD="zqfield"),
+    query(TEXT, "--json", DIVERSITY__MMR="0.4"),
+    query(TEXT, "--gate", "--explain", GATING__TOP_GROUPS="1"),
+    query(TEXT, "--gate", "--json", GATING__TOP_GROUPS="1", GATING__PER_GROUP="1"),
+    query(TEXT, "--gate", "--json", GATING__TOP_GROUPS="1", GATING__FIELD="topics"),
+    query(TEXT, "--gate", "--json", GATING__FIELD="zqfield"),
+    query(TEXT, "--gate", "--json", GATING__FIELD="zqfeld"),
+    query(TEXT, "--filter", "license=MIT", "--json"),
+    query(TEXT, "--filter", "license=MIT", "--explain"),
+    query(TEXT, "--filter", "license=GPL-3.0", "--filter", "id=a*", "--explain", "--explain-empty"),
+    query(TEXT, "--filter", "license=nothing", "--explain-empty"),
+    query(TEXT, "--filter", "dose>=3", "--json"),
+    query(TEXT, "--filter", "zqfield=1", "--explain-empty"),
+    query(TEXT, "--filter", "zqfield>=1"),
+    query(TEXT, "--filter", "zqfild=1"),
+    query(TEXT, "--filter", "zqfild=1", "--json"),
+    query(TEXT, "--filter", "shade>=1", "--explain-empty"),
+    query(TEXT, "--filter", "!topics=zqsecret", "--json"),
+    query(TEXT, "--filter", "tenant=*", "--json"),
+    query(TEXT, "--filter", "name=zq*", "--explain-empty"),
+    query(TEXT, "--doc-id", "a1", "--json"),
+    query(TEXT, "--doc-id", "zq1"),
+    query(TEXT, "--doc-id", "zq", "--json"),
+    query(f"{TEXT} [EXCLUDE:a1]", "--json"),
+    query(f"{TEXT} [EXCLUDE:a1]", "--filter", "license=nothing", "--explain-empty"),
+    query(f"{TEXT} [EXCLUDE:Reader]", "--explain"),
+    query(f"{TEXT} [EXCLUDE:zq1|zqTool 1]", "--json"),
+    query(f"{TEXT} [INCLUDE:Reader]", "--json"),
+    query(f"{TEXT} [INCLUDE:zq1|a1|zqTool 2]", "--explain"),
+    query(f"{TEXT} [INCLUDE:zq1]", "--explain-empty"),
+    query(f"{TEXT} [FILTER:zqfield=1]"),
+    query("-", "--json", stdin=BATCH),
+    query("-", "--explain", "--explain-empty", stdin=BATCH),
+    *(why(TEXT, name) for name in ("a0", "a1#0", "a77", "zq1", "zq1#0", "zq", "zqTool 1")),
+    why(TEXT, "a0", "--json"),
+    why(TEXT, "zq1", "--json"),
+    why(TEXT, "a1", "--filter", "license=MIT"),
+    why(f"{TEXT} [EXCLUDE:a1]", "a1"),
+    why(TEXT, "a1", "--filter", "zqfield=1"),
+    why(TEXT, "a1", GATING__ENABLED="true", GATING__TOP_GROUPS="1"),
+    why(TEXT, "a1", GATING__ENABLED="true", GATING__FIELD="zqfield"),
+]
+LEXICAL = [
+    Way(("query", TEXT, "--tenant", "acme", "--bundle", "-k", "50", "--json", *words), keys)
+    for words in ((), ("--mode", "bm25"), ("--filter", "license=MIT"), ("--gate",), ("--also", "store tables"))
+    for keys in ({}, {"FUSION__METHOD": "rrf"})
+]
+"""Ways in which scores, and so ranks, depend on how often words occur in the whole index."""
+
+
+@contextmanager
+def standing_in(folder: Path, keys: Mapping[str, str], stdin: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("RETRIEVE_")]:
+            patch.delenv(name)
+        for key, value in keys.items():
+            patch.setenv(f"RETRIEVE_{key}", value)
+        patch.chdir(folder)
+        patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+        yield
+
+
+def run(folder: Path, way: Way) -> tuple[int, str, str]:
+    """The exit code and all that is printed in a folder, names of generations and times aside."""
+    out, err = io.StringIO(), io.StringIO()
+    with standing_in(folder, way.keys, way.stdin), redirect_stdout(out), redirect_stderr(err):
+        code = int(main(way.words))
+    current = folder / "artifacts" / "current"
+    generation = current.read_text().strip() if current.exists() else "none"
+    told = [text.getvalue().replace(generation, "G" * 12) for text in (out, err)]
+    times = re.compile(r'("timings_ms": ?\{)[^}]*|("?total_ms"?[=:] ?)[0-9.]+')
+    return code, *(times.sub(r"\1\2", text) for text in told)
+
+
+def build(folder: Path, rows: Sequence[Row], edges: Sequence[Row], *, foreign: bool) -> Path:
+    """An index of the records, or of the tenant's own alone: each on the same line of its file."""
+    folder.mkdir()
+    kept = [row if foreign or owns(row) else None for row in rows]
+    (folder / "tools.jsonl").write_text("".join((json.dumps(row) if row else "") + "\n" for row in kept))
+    (folder / "edges.jsonl").write_text("".join(json.dumps(edge) + "\n" for edge in edges))
+    (folder / "config.yaml").write_text(json.dumps(CONFIG))  # JSON is YAML
+    code, _, err = run(folder, Way(("build", "--catalog", "tools.jsonl")))
+    assert code == 0, err
+    return folder
+
+
+def owns(row: Row) -> bool:
+    tenants = row.get("tenant")
+    return "acme" in (tenants if isinstance(tenants, list) else [tenants])
+
+
+# --------------------------------------------------------------------------------------------------- the records
+
+
+def own(at: int, text: str, **more: Any) -> Row:
+    return {"id": f"a{at}", "name": f"Tool {at}", "description": text, "tenant": "acme", **more}
+
+
+def other(at: int, text: str, **more: Any) -> Row:
+    name, description = f"{FOREIGN}Tool {at}", f"{text} {FOREIGN}word{at}"
+    return {"id": f"{FOREIGN}{at}", "name": name, "description": description, "tenant": "beta", **more}
+
+
+ROWS: list[Row] = [
+    other(0, "Opens single cell matrices.", requires_tool=["a0", "zq1"], topics=["IMAGING"], group="zqgroup"),
+    own(0, "Opens single cell matrices.", requires_tool=["zq1", "a1", "Reader"], topics=["Imaging", "io"], group="one"),
+    other(1, "Stores tables.", requires_tool=["a2", "a0"], topics=["zqsecret", "IO"], keywords=["Cells"], group="one"),
+    own(1, "Stores tables.", license="MIT", requires_tool=["zq2"], topics=["io"], shade="dark", group="two"),
+    other(2, "Opens single cell matrices.", name="Reader", requires_tool=["a3"], shade=3, zqfield=1, zqs={"dose": 9}),
+    own(2, "Counts cells.", license="GPL-3.0", requires_tool=["a4", "zqTool 0"], specs={"dose": 4}, keywords=["cells"]),
+    own(3, "Paints walls green.", name="Reader", requires_tool=["a2"], topics=["imaging"], license="GPL-3.0"),
+    other(3, "Paints walls green.", tenant=None, topics=["Imaging"], compatible_with=["a3", "a4"], group="two"),
+    own(4, "Opens doors.", license="MIT", compatible_with=["zq3"], tenant=["beta", "acme"], requires_tool=["a2"]),
+    own(5, "Closes windows.", topics=["Imaging"], group="two"),
+]
+EDGES: list[Row] = [
+    {"source": "a1", "target": "zq3", "kind": "seen_with"},
+    {"source": "zq3", "target": "a5", "kind": "seen_with"},
+    {"source": "a1", "target": "zqsecret", "kind": "uses"},
+    {"source": "zqsecret", "target": "a4", "kind": "uses"},
+    {"source": "io", "target": "imaging", "kind": "is_a", "weight": 0.5},
+    {"source": "zqsecret", "target": "io", "kind": "is_a"},
+]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folder of an index of all records, and that of one of the tenant's own."""
+    folder = tmp_path_factory.mktemp("access")
+    return build(folder / "all", ROWS, EDGES, foreign=True), build(folder / "own", ROWS, EDGES, foreign=False)
+
+
+def silent(way: Way, told: Sequence[object]) -> bool:
+    """Whether nothing of others is told but what was asked, and what the tenant's records say of them."""
+    text = re.sub(r'"(requires_tool|compatible_with)": ?\[[^]]*\]', "", "\n".join(map(str, told)))
+    asked = " ".join([*way.words, *way.keys.values()])
+    return foreign_words(text) <= foreign_words(asked)
+
+
+def foreign_words(text: str) -> set[str]:
+    return set(re.findall(rf"{FOREIGN}\w*", text.casefold()))
+
+
+def shape(told: str) -> Any:
+    """An answer without what depends on how often words occur in the whole index: scores, ranks, the best path."""
+    answer = json.loads(told)
+    drop = ("rank", "score", "retrieval_score", "source_scores", "path")
+    results = [{key: value for key, value in each.items() if key not in drop} for each in answer["results"]]
+    trace = {key: value for key, value in answer.get("trace", {}).items() if key not in ("gate", "expansion", "texts")}
+    return {**answer, "results": sorted(results, key=lambda each: str(each["id"])), "trace": trace}
+
+
+def shape_of(found: tuple[int, str, str]) -> Any:
+    code, out, err = found
+    return code, shape(out) if code == 0 else out, err
+
+
+# ------------------------------------------------------------------------------------------------------ the rule
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_an_index_without_the_records_of_others_gives_the_same_bytes(both: tuple[Path, Path], way: Way) -> None:
+    with_others, without = (run(folder, way) for folder in both)
+    assert with_others == without
+    assert silent(way, with_others)
+
+
+@pytest.mark.parametrize("way", LEXICAL, ids=str)
+def test_where_words_are_counted_over_the_whole_index_nothing_but_scores_differs(
+    both: tuple[Path, Path], way: Way
+) -> None:
+    with_others, without = (run(folder, way) for folder in both)
+    assert with_others[0] == 0, with_others
+    assert shape_of(with_others) == shape_of(without)
+    assert silent(way, with_others)
+
+
+WORDS = ["open", "single", "cell", "matrices", "store", "tables", "paint", "walls"]
+NAMES = ["a0", "a1", "a2", "a3", "zq0", "zq1", "zq2", "Reader", "Saver", "Tool 1", "zqTool 1"]
+sentences = st.lists(st.sampled_from(WORDS), min_size=2, max_size=5).map(" ".join)
+references = st.lists(st.sampled_from(NAMES), max_size=3, unique=True)
+common = {
+    "requires_tool": references,
+    "compatible_with": references,
+    "license": st.sampled_from(["MIT", "GPL-3.0", None]),
+}
+
+
+@st.composite
+def indexes(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
+    """Records of the tenant and of others in any order, and edges that files state between them."""
+    topics = [["Imaging", "io", "Cells"], ["IMAGING", "IO", "cells", "zqsecret"]]
+    groups = [["one", "two", None], ["one", "two", "zqgroup", None]]
+    names = [["Reader", "Saver"], ["Reader", "saver", "a1", "zqTool 1"]]
+    rows = []
+    for foreign, make, owners in ((0, own, ["acme", ["beta", "acme"]]), (1, other, ["beta", "ACME", None])):
+        for at in range(draw(st.integers(1, 4))):
+            chosen = {key: draw(values) for key, values in common.items()}
+            chosen["topics"] = draw(st.lists(st.sampled_from(topics[foreign]), max_size=2, unique_by=str.casefold))
+            chosen["group"] = draw(st.sampled_from(groups[foreign]))
+            chosen["tenant"] = draw(st.sampled_from(owners))
+            if draw(st.booleans()):
+                chosen["name"] = draw(st.sampled_from(names[foreign]))
+            if draw(st.booleans()):
+                chosen |= [{"specs": {"dose": 4}}, {"zqs": {"dose": 5}, "zqfield": 1, "shade": 1}][foreign]
+            rows.append(make(at, draw(sentences), **chosen))
+    # Whether there are edges at all decides which stages there are: each index has one.
+    rows.append(own(9, "Opens doors.", requires_tool=["a0"], shade="dark"))
+    ends = st.sampled_from(["a0", "a1", "a9", "zq0", "zq1", "zqsecret", "io", "Imaging"])
+    kinds, weights = st.sampled_from(["seen_with", "is_a", "requires"]), st.sampled_from([0.25, 1.0])
+    edge = st.fixed_dictionaries({"source": ends, "target": ends, "kind": kinds, "weight": weights})
+    return draw(st.permutations(rows)), draw(st.lists(edge, max_size=5))
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(0.7))
+@given(indexes(), st.lists(st.sampled_from(WAYS), min_size=12, max_size=12, unique_by=str), st.sampled_from(LEXICAL))
+def test_whatever_records_there_are_those_of_others_take_no_part(
+    drawn: tuple[list[Row], list[Row]], ways: list[Way], lexical: Way
+) -> None:
+    with TemporaryDirectory() as name:
+        folders = [build(Path(name) / str(foreign), *drawn, foreign=foreign) for foreign in (True, False)]
+        for way in ways:
+            with_others, without = (run(folder, way) for folder in folders)
+            assert with_others == without, way
+            assert silent(way, with_others)
+        with_others, without = (run(folder, lexical) for folder in folders)
+        assert shape_of(with_others) == shape_of(without)
+        assert silent(lexical, with_others)
+
+
+# ------------------------------------------------------------------------------------- exclusions, plain filters
+
+CHAIN = [
+    {"id": "cut", "name": "Cut", "description": "Cuts lungs.", "requires_tool": ["mid", "free"], "license": "MIT"},
+    {"id": "mid", "name": "Mid", "description": "Paints walls.", "requires_tool": ["end"], "license": "GPL-3.0"},
+    {"id": "end", "name": "End", "description": "Opens doors.", "requires_tool": ["mid"], "license": "MIT"},
+    {"id": "free", "name": "Free", "description": "Closes windows.", "license": "GPL-3.0"},
+    *({"id": f"other{at}", "name": f"Other {at}", "description": f"Knits sock {at}."} for at in range(3)),
+]
+
+
+@pytest.fixture
+def chain(tmp_path: Path, retrieve: Program) -> Path:
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "chain.jsonl", CHAIN)).code == 0
+    return Path("artifacts")
+
+
+def found(retrieve: Program, *words: str) -> dict[str, Any]:
+    done = retrieve("query", *words, "--mode", "bm25", "--expand", "--bundle", "--json", "-k", "9")
+    assert done.code == 0, done
+    return {each["doc_id"]: each for each in done.json["results"]}
+
+
+def needs(result: Mapping[str, Any]) -> dict[str, bool]:
+    """By id of what a result needs, whether it is marked as outside of the filter."""
+    return {need["id"]: need.get("outside_filter", False) for need in result["bundle"]["needs"]}
+
+
+def test_what_a_query_excludes_is_neither_a_dependency_nor_a_step_of_a_path(chain: Path, retrieve: Program) -> None:
+    every = found(retrieve, "cut lungs")
+    assert set(needs(every["cut"])) == {"mid", "end", "free"}
+    assert "mid" in every["end"]["path"]
+    rest = found(retrieve, "cut lungs [EXCLUDE:mid]")
+    assert set(rest) == {"cut", "free"}
+    assert (set(needs(rest["cut"])), rest["cut"]["bundle"]["cycles"]) == ({"free"}, [])
+
+
+@pytest.mark.parametrize("narrow", [["--filter", "license=MIT"], ["--doc-id", "cut", "--doc-id", "end"]])
+def test_what_a_filter_leaves_out_is_still_needed_and_is_marked(
+    chain: Path, retrieve: Program, narrow: list[str]
+) -> None:
+    hits = found(retrieve, "cut lungs", *narrow)
+    assert set(hits) == {"cut", "end"}
+    assert needs(hits["cut"]) == {"end": False, "mid": True, "free": True}
+    told = retrieve("query", "cut lungs", "--bundle", "-k", "1", *narrow).out
+    assert "cut needs: mid (outside the filter), end, free (outside the filter)" in told
+
+
+def test_without_a_filter_nothing_is_marked(chain: Path, retrieve: Program) -> None:
+    assert not any(marked for hit in found(retrieve, "cut lungs").values() for marked in needs(hit).values())
+    assert "outside" not in retrieve("query", "cut lungs", "--bundle", "--json").out
+    hits = found(retrieve, "cut lungs [EXCLUDE:other1]")
+    assert not any(marked for hit in hits.values() for marked in needs(hit).values())
+
+
+def test_an_id_that_is_nearly_that_of_an_excluded_record_does_not_suggest_it(chain: Path, retrieve: Program) -> None:
+    done = retrieve("query", "cut lungs [EXCLUDE:other1]", "--doc-id", "othr1")
+    assert done.code == 2
+    assert "other1" not in done.err
+
+
+# ------------------------------------------------------------------------------------------------------ tenants
+
+
+def test_an_index_that_knows_no_tenants_does_not_list_its_fields(index: Path, retrieve: Program) -> None:
+    done = retrieve("query", "brain", "--tenant", "acme")
+    assert done.code == 2
+    assert "license" not in done.err
+
+
+def test_why_is_not_told_without_a_tenant_if_one_is_required(
+    tenants: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__REQUIRE_TENANT", "true")
+    for name in ("brain", "brian"):
+        done = retrieve("inspect", "why", "brain", name)
+        assert (done.code, done.out) == (2, "")
+        assert "--tenant X" in done.err
+
+
+def test_a_sync_that_fails_on_the_way_tells_a_tenant_nothing_of_the_records(
+    tenants: Path, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SOURCES__AUTO_SYNC", "true")
+    (tmp_path / "owned.jsonl").unlink()
+    done = retrieve("query", "brain", "--tenant", "acme", "-l")
+    assert (done.code, done.out) == (0, "lungs\n")
+    assert "not synced first: see retrieve sync" in done.err
+    assert "owned.jsonl" in retrieve("query", "brain", "-l").err
