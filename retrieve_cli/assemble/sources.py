@@ -11,7 +11,7 @@ from retrieve_cli.assemble import extensions
 from retrieve_cli.config.loading import source_setting
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.untrusted import files
 from retrieve_cli.web.addresses import shown
@@ -41,6 +41,7 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
 
     Raises:
         UsageError: the manifest does not say.
+        IndexCorrupt: it names something that is no source.
     """
     try:
         origins = [source["origin"] for source in manifest.built["sources"]]
@@ -49,7 +50,11 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
     if not origins:
         hint = "name it: retrieve build --catalog FILE (or --docs-dir DIR), or list it under `sources:` in config.yaml"
         raise UsageError(f"generation {manifest.id} does not say what it was built from", hint=hint)
-    return [source_setting(_public(origin), f"generation {manifest.id}", Path()) for origin in origins]
+    try:
+        return [source_setting(_public(origin), f"generation {manifest.id}", Path()) for origin in origins]
+    except (UsageError, TypeError, ValueError) as error:
+        hint = "name the sources: retrieve build --catalog FILE, or `sources:` in config.yaml"
+        raise IndexCorrupt(f"generation {manifest.id} names a source that is none: {error}", hint=hint) from error
 
 
 def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
@@ -70,7 +75,7 @@ def watched_of(manifest: Manifest, *, fetched: Path, docs_max_mb: float) -> list
             origin = built["origin"]
             path = Path(origin["path"]) if "path" in origin else fetched / f"{entry.name}.jsonl"
             prefix = origin.get("id_prefix", "")
-            if not isinstance(prefix, str) or "\0" in str(path):
+            if not isinstance(prefix, str) or "\0" in str(path) or not all(isinstance(each, str) for each in paths):
                 raise TypeError(prefix)
             watched: Watched
             if entry.kind == "docs":

@@ -8,7 +8,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Card, SparseEncoder
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.retrievers.retriever import TERMS
-from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.storage.recipe import Recipe, cards_read
 
 
 def encoder_to_build(settings: Settings) -> SparseEncoder | None:
@@ -27,13 +27,15 @@ def encoder_to_query(settings: Settings, recipe: Recipe) -> SparseEncoder:
     Raises:
         Unavailable: it is not on this machine, or another one is in its place.
     """
-    (card,) = term_cards(recipe).values()
-    for model in dict.fromkeys(filter(None, (settings.splade.model, str(card["name"])))):
+    with cards_read():
+        (card,) = term_cards(recipe).values()
+        name, revision = str(card["name"]), card["revision"]
+    for model in dict.fromkeys(filter(None, (settings.splade.model, name))):
         found = _encoder(settings, model)
-        if found.card["revision"] == card["revision"]:
+        if found.card["revision"] == revision:
             return found
     hint = "build again: retrieve build; or put that model back"
-    raise Unavailable(f"the index was built with another revision of {card['name']}", hint=hint)
+    raise Unavailable(f"the index was built with another revision of {name}", hint=hint)
 
 
 def term_cards(recipe: Recipe) -> dict[str, Card]:

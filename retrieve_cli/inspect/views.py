@@ -172,10 +172,10 @@ def history(store: Store) -> list[dict[str, Json]]:
             "in_use": kept.in_use,
             "at": kept.manifest.built.get("at"),
             "sequence": kept.manifest.sequence,
-            "records": kept.manifest.files[RECORDS].rows,
-            "chunks": kept.manifest.files[CHUNKS].rows,
+            "records": kept.manifest.rows(RECORDS),
+            "chunks": kept.manifest.rows(CHUNKS),
             "quarantined": sum(source.refused for source in kept.manifest.sources),
-            "changes": changes if isinstance(changes := kept.manifest.built.get("changes"), dict) else {},
+            "changes": kept.manifest.built.get("changes", {}),
             "bytes": kept.bytes,
         }
         for kept in reversed(store.kept())

@@ -15,6 +15,7 @@ from retrieve_cli.retrievers.analyzer import Analyzer as TermAnalyzer
 from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.recipe import cards_read
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -122,13 +123,16 @@ class Bm25(Retriever[str]):
     def plain(self, generation: Generation) -> Index[str] | None:
         recipe = generation.manifest.recipe
         card = recipe.retrievers[self.name]
-        weights = {weight for each in recipe.sources.values() for _, weight in each.get("weights", ()) if weight > 0}
-        weights |= {each["name_weight"] for each in recipe.sources.values() if "name_weight" in each}
-        if card["backend"] != "impacts" or not weights - {1.0}:
-            return None
-        read = card["analyzer"]
-        analyzer = TermAnalyzer(stemming=read["stemming"], stop_words=read["stop_words"])
-        writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=Formula(**keys_of(card, self._FORMULA)))
+        with cards_read():
+            weights = {
+                weight for each in recipe.sources.values() for _, weight in each.get("weights", ()) if weight > 0
+            }
+            weights |= {each["name_weight"] for each in recipe.sources.values() if "name_weight" in each}
+            if card["backend"] != "impacts" or not weights - {1.0}:
+                return None
+            read = card["analyzer"]
+            analyzer = TermAnalyzer(stemming=read["stemming"], stop_words=read["stop_words"])
+            writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=Formula(**keys_of(card, self._FORMULA)))
         texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
         for text in texts:
             writer.add([Field("text", text)])

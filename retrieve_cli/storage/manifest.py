@@ -2,7 +2,8 @@
 
 A digest is the SHA-1 of canonical JSON (sorted keys, no spaces, UTF-8), never of concatenated text: two different
 values cannot share one by moving a boundary. A generation's id is the digest of all that decides its answers: schema,
-recipe, sources, files. When and where it was built stays out, so the same input gives the same id anywhere.
+recipe, sources, files. When and where it was built stays out, so the same input gives the same id anywhere; that has a
+digest of its own. A manifest may come from anywhere: every value is held to its type when it is read.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import NoReturn
 
 from retrieve_cli.contracts import Item, Json, Notice, Refused
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, quoted, shortened
+from retrieve_cli.storage import shapes
 from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_text
 
 SCHEMA_VERSION = 2
 ID_LENGTH = 12
-_MOST_PUBLICATIONS = 2**53
+BUILT_SHA1 = "built_sha1"
+"""Key of the digest of the circumstances; manifests of earlier versions have none."""
 
 
 def canonical(value: Json) -> bytes:
@@ -48,9 +53,10 @@ def trace(item: Item | Refused | Notice) -> bytes:
 
 
 def sha1_file(path: Path) -> str:
-    """SHA-1 of a file's bytes, 40 hex digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
+    """SHA-1 of a file's bytes, 40 hex digits. Raises: OSError: it cannot be read, or is not a regular file."""
+    with open_regular(path) as file:
+        new = partial(hashlib.sha1, usedforsecurity=False)
+        return hashlib.file_digest(file, new).hexdigest()  # type: ignore[arg-type]  # it is a BufferedReader
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -73,6 +79,17 @@ class FileEntry:
     rows: int | None = None
     """Rows inside, where the file has rows; files of one unit must agree."""
 
+    @classmethod
+    def of(cls, value: Mapping[str, Json]) -> FileEntry:
+        """Return the entry of a manifest. Raises: ValueError, KeyError: it is none."""
+        _hold_keys(cls, value)
+        rows = value.get("rows")
+        return cls(
+            shapes.digest(value["sha1"], "`sha1`"),
+            shapes.count(value["bytes"], "`bytes`"),
+            None if rows is None else shapes.count(rows, "`rows`"),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
@@ -84,6 +101,18 @@ class SourceEntry:
     """Digest of the records read, by id: equal content gives an equal digest whatever the folder is called."""
     records: int
     refused: int = 0
+
+    @classmethod
+    def of(cls, value: Mapping[str, Json]) -> SourceEntry:
+        """Return the entry of a manifest. Raises: ValueError, KeyError: it is none."""
+        _hold_keys(cls, value)
+        return cls(
+            shapes.text(value["kind"], "`kind`"),
+            shapes.text(value["name"], "`name`"),
+            shapes.digest(value["sha1"], "`sha1`"),
+            shapes.count(value["records"], "`records`"),
+            shapes.count(value.get("refused", 0), "`refused`"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +134,12 @@ class Manifest:
     @property
     def sequence(self) -> int:
         """Which publication of its folder this was, from 1; 0 where that is not known."""
-        number = self.built.get("sequence")
-        return number if isinstance(number, int) and 0 <= number <= _MOST_PUBLICATIONS else 0
+        return int(self.built.get("sequence", 0))
+
+    def rows(self, name: str) -> int | None:
+        """How many rows a file has; None if it has none, or if there is no such file."""
+        entry = self.files.get(name)
+        return entry.rows if entry else None
 
     def _identity(self) -> dict[str, Json]:
         value = self._as_json()
@@ -123,45 +156,72 @@ class Manifest:
         }
 
     def to_json(self) -> dict[str, Json]:
-        return {"generation": self.id, **self._as_json()}
+        return {"generation": self.id, **self._as_json(), BUILT_SHA1: sha1(self.built)}
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
         """Reads and checks a manifest.
 
         Raises:
-            IndexCorrupt: the file is absent, not JSON, from another schema, or does not carry its own id.
+            IndexCorrupt: the file is absent, not JSON, from another schema, does not carry its own id, or has values
+                of another type.
         """
         rebuild = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
         try:
-            value = json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+            text = read_text(path, limit=LIMIT)
+            value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
             json.dumps(value, ensure_ascii=False).encode()  # no half of a character: it could not be printed
         except OSError as error:
             raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=rebuild) from error
         except (ValueError, RecursionError) as error:
-            raise IndexCorrupt(f"{path} is not valid JSON ({error})", hint=rebuild) from error
+            raise IndexCorrupt(f"{path} is not valid JSON ({shortened(str(error))})", hint=rebuild) from error
         version = value.get("schema_version") if isinstance(value, dict) else None
         if version != SCHEMA_VERSION:
             raise IndexCorrupt(
-                f"{path} has schema version {version!r}; this retrieve reads {SCHEMA_VERSION}",
+                f"{path} has schema version {quoted(version)}; this retrieve reads {SCHEMA_VERSION}",
                 hint="upgrade retrieve, or " + rebuild,
             )
         try:
-            built = value.get("built")
+            files = shapes.mapping(value["files"], "`files`")
             manifest = cls(
                 recipe=Recipe.from_json(value["recipe"]),
-                sources=tuple(SourceEntry(**entry) for entry in value["sources"]),
-                files={name: FileEntry(**entry) for name, entry in value["files"].items()},
-                built=built if isinstance(built, dict) else {},
+                sources=tuple(SourceEntry.of(entry) for entry in shapes.mappings(value["sources"], "`sources`")),
+                files={shapes.file_name(name): FileEntry.of(shapes.mapping(files[name], name)) for name in files},
+                built=_built(value.get("built", {})),
             )
-            name = manifest.id
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise IndexCorrupt(f"{path} is not a complete manifest ({error})", hint=rebuild) from error
-        if name != value.get("generation"):
-            raise IndexCorrupt(
-                f"{path} was altered: its content does not give its id {value.get('generation')!r}", hint=rebuild
-            )
+            name, built = manifest.id, sha1(manifest.built)
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            what = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise IndexCorrupt(f"{path} is not a complete manifest ({shortened(what)})", hint=rebuild) from error
+        if name != value.get("generation") or built != value.get(BUILT_SHA1, built):
+            given = quoted(value.get("generation"))
+            raise IndexCorrupt(f"{path} was altered: its content does not give its id {given}", hint=rebuild)
         return manifest
+
+
+def _hold_keys(kind: type[FileEntry] | type[SourceEntry], value: Mapping[str, Json]) -> None:
+    """Raises: ValueError if a key is none of the kind's."""
+    for key in value:
+        if key not in kind.__slots__:
+            raise ValueError(f"{quoted(key)} is no key of an entry")
+
+
+def _built(value: Json) -> Mapping[str, Json]:
+    """The circumstances, what is known of them held to its type. Raises: ValueError."""
+    built = shapes.mapping(value, "`built`")
+    for name in ("at", "version"):
+        shapes.text(built.get(name, ""), f"`{name}`")
+    shapes.count(built.get("sequence", 0), "`sequence`")
+    for name, number in shapes.mapping(built.get("changes", {}), "`changes`").items():
+        shapes.count(number, f"the number of {shortened(name)}")
+    for source in shapes.mappings(built.get("sources", []), "`sources` of `built`"):
+        shapes.mapping(source.get("origin", {}), "`origin`")
+        shapes.text(source.get("digest", ""), "`digest`")
+        if (stamp := source.get("stamp")) is not None and not (
+            isinstance(stamp, list) and all(isinstance(part, int) for part in stamp)
+        ):
+            raise ValueError(f"`stamp` is not a list of numbers: {quoted(stamp)}")
+    return built
 
 
 def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None) -> dict[str, str]:
@@ -170,7 +230,7 @@ def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None)
 
     def fault(name: str) -> str:
         entry = manifest.files[name]
-        return size_fault(folder / name, entry) or _digest_fault(folder / name, entry)
+        return size_fault(folder / name, entry) or digest_fault(folder / name, entry)
 
     chosen = list(manifest.files if names is None else names)
     with ThreadPoolExecutor(2) as threads:
@@ -186,7 +246,8 @@ def size_fault(path: Path, entry: FileEntry) -> str:
     return "" if size == entry.bytes else f"{path} has {size} bytes; the manifest says {entry.bytes}"
 
 
-def _digest_fault(path: Path, entry: FileEntry) -> str:
+def digest_fault(path: Path, entry: FileEntry) -> str:
+    """What is wrong with a file, every byte read; empty if it is as it was written."""
     try:
         digest = sha1_file(path)
     except OSError as error:

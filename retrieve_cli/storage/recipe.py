@@ -6,11 +6,13 @@ retriever. It is hashed as canonical JSON; device and batch size stay out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
 from retrieve_cli.contracts import Card, Json, ModelCard
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, quoted, shortened
+from retrieve_cli.storage import shapes
 
 _HINT = "build again: retrieve build"
 
@@ -64,14 +66,44 @@ class Recipe:
         """Return the recipe of an object that `to_json` made.
 
         Raises:
-            TypeError, KeyError: it is not one.
+            ValueError, KeyError: it is not one.
         """
-        cards = {name: card for name, card in value.items() if name not in NAMED}
-        for card in (value["sources"], value["chunking"], *cards.values()):
-            if not isinstance(card, Mapping):
-                raise TypeError(f"{card!r} is not a card")
-        optional = {name: value.get(name) for name in _OPTIONAL}
-        return cls(value["sources"], value["chunking"], cards, **optional)
+        value = shapes.mapping(value, "`recipe`")
+        sources = shapes.mapping(value["sources"], "`sources`")
+        chunking = shapes.mapping(value["chunking"], "`chunking`")
+        retrievers = {name: card for name, card in value.items() if name not in NAMED}
+        optional = {name: value[name] for name in _OPTIONAL if value.get(name) is not None}
+        cards = {name: card for name, card in optional.items() if name != "columns"}
+        for named in (sources, chunking, retrievers, cards):
+            for name, card in named.items():
+                shapes.mapping(card, f"the card of {shortened(name)}")
+        _hold_encoder(optional.get("encoder", {}))
+        return cls(sources, chunking, retrievers, **optional)
+
+
+def _hold_encoder(card: Card) -> None:
+    """Hold the card of an encoder to its types. Raises: ValueError."""
+    for name, value in card.items():
+        if name in ("dim", "max_tokens"):
+            shapes.count(value, f"`{name}` of the encoder")
+        elif name == "normalize":
+            if not isinstance(value, bool):
+                raise ValueError(f"`normalize` of the encoder is neither true nor false: {quoted(value)}")
+        else:
+            shapes.text(value, f"`{shortened(name)}` of the encoder")
+
+
+@contextmanager
+def cards_read() -> Iterator[None]:
+    """Whoever reads what is in a card does so within this: a card that is not as it was written is the index's fault.
+
+    Raises:
+        IndexCorrupt: a key is missing, or a value of another type.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise IndexCorrupt(f"a card of the recipe is not as it was written ({error!r})", hint=_HINT) from error
 
 
 _OPTIONAL = ("encoder", "columns", "graph", "tokens")

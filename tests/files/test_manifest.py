@@ -99,7 +99,7 @@ recipes = st.builds(
     retrievers=st.dictionaries(
         st.text().filter(lambda name: name not in NAMED), st.dictionaries(st.text(), scalars, max_size=2), max_size=3
     ),
-    encoder=st.none() | st.dictionaries(st.text(), scalars, max_size=2),
+    encoder=st.none() | st.dictionaries(st.sampled_from(["family", "name", "revision"]), st.text()),
     columns=st.none() | st.integers() | st.lists(st.text(), max_size=2),
     graph=st.none() | st.dictionaries(st.text(), scalars, max_size=2),
     tokens=st.none() | st.dictionaries(st.text(), scalars, max_size=2),
