@@ -93,7 +93,7 @@ def open_graph(generation: Generation) -> Graph | None:
         return None
     from retrieve_cli.graph.graph import Graph
 
-    return Graph(pickles.load(generation.folder / GRAPH))
+    return Graph(pickles.load(generation.file(GRAPH)))
 
 
 def walk(

@@ -152,13 +152,14 @@ def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], 
     """Late interaction over the token vectors of the index, by the encoder that made them."""
     from retrieve_cli.encoders.late_interaction import LateInteraction
     from retrieve_cli.storage import pickles
-    from retrieve_cli.storage.token_table import TokenTable
+    from retrieve_cli.storage.token_table import LATER, TokenTable
 
     if TOKENS not in generation.manifest.files:
         raise Unavailable("this index holds no token vectors", hint=BUILD)
 
     def tokens() -> TokenTable:
-        table = TokenTable(pickles.load(generation.folder / TOKENS))
+        file = generation.file(TOKENS)
+        table = TokenTable(pickles.load(file, later=LATER), file.check_parts)
         generation.expect(TOKENS, len(table))
         return table
 

@@ -48,6 +48,9 @@ def index(subject: Subject) -> Check:
     if not faults:
         records = _rows(subject, RECORDS)
         message = f"generation {report['generation']} is sound to the last byte ({some(records, 'record')})"
+        if subject.manifest and not store.has_sums(subject.manifest):
+            message += "; it has no sums of its blocks, or damaged ones: queries would not notice damage, or be slow"
+            return Check("index", "warn", message, subject.sync() or subject.build())
         return Check("index", "ok", message)
     # Where every byte is as it was written, and yet the parts disagree, a sync would find nothing to do.
     fix = subject.build() if faults.keys() == {"generation"} else subject.sync() or subject.build()

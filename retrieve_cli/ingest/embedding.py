@@ -93,7 +93,7 @@ class VectorEncoding:
                 self.cache.append(digests, pipelines.stored_vectors(older, rows))
         if self.tokens is not None and older.manifest.recipe.tokens == CARD:
             rows_of = {digest.tobytes(): row for row, digest in enumerate(older.texts)}
-            self.tokens.lend(TokenTable(pickles.load(older.folder / TOKENS)), rows_of)
+            self.tokens.lend(TokenTable(pickles.load(older.file(TOKENS))), rows_of)
 
     def lacks(self, keys: Keys) -> frozenset[int]:
         lacking = frozenset(self.cache.lacks(keys).tolist())

@@ -105,6 +105,7 @@ class Sync:
         plan = self.plan()
         if not plan.needed and self._live:
             self._note(self._live.manifest)
+            self._keep_sums(self._live.manifest)
             if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
                 tidy(self._store, self._limits.keep, self._progress)
             report = self._unchanged(self._live, plan)
@@ -241,6 +242,13 @@ class Sync:
                 self._store.note(replace(manifest, built={**manifest.built, "sources": noted}))
             except OSError as error:
                 self._progress.say(f"where the sources are now could not be noted: {error}")
+
+    def _keep_sums(self, manifest: Manifest) -> None:
+        """Adds what tells a query that a file was damaged, to a generation of an earlier version."""
+        try:
+            self._store.keep_sums(manifest)
+        except OSError as error:
+            self._progress.say(f"the sums of its files could not be written: {error}")
 
     @staticmethod
     def _unchanged(live: Generation, plan: Plan) -> Report:

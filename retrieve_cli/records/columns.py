@@ -21,6 +21,7 @@ from retrieve_cli.records.column import Column
 from retrieve_cli.records.column_values import FIELDS, OMITTED, known_as
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.mapped import unchecked
 from retrieve_cli.storage.vocabulary import Vocabulary
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Rows, Terms
     from retrieve_cli.records.column import Flags
+    from retrieve_cli.storage.mapped import Check
 
 FILE = "columns.pkl"
 CARD = 1
@@ -50,12 +52,20 @@ DTYPES = {
     "values": "<i4",
 }
 
+LATER = ("text", "ends", "numbered", "numbers", "records", "values")
+"""Arrays of which a condition reads the part of its field: they are checked where they are read."""
+
 
 class Columns:
     """`columns.pkl`, opened: which records satisfy a condition, and which values there are."""
 
-    def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Takes what `ColumnsWriter` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
+        """Takes what `ColumnsWriter` stored, of which `check` holds the arrays of `LATER` to what was written.
+
+        Raises:
+            IndexCorrupt: parts are missing or disagree.
+        """
+        self._check = check
         try:
             self._length = int(stored["length"])
             self.arrays: dict[str, NDArray[Any]] = {name: stored[name] for name in DTYPES}
@@ -174,6 +184,7 @@ class Columns:
         known = number < len(self.names) and self.names[number] == field
         starts = self.arrays["value_starts"]
         span = range(int(starts[number]), int(starts[number + known]))
+        self._check_texts(span)
         place = self.vocabulary.place(span, value)
         return place, place < span.stop and self.vocabulary[place] == value
 
@@ -221,6 +232,9 @@ class Columns:
         start, end = arrays["value_starts"][number : number + 2].tolist()
         postings = slice(*arrays["posting_starts"][number : number + 2].tolist())
         numbers = slice(*arrays["number_starts"][number : number + 2].tolist())
+        self._check(arrays["numbered"][numbers], arrays["numbers"][numbers])
+        self._check(arrays["records"][postings], arrays["values"][postings])
+        self._check_texts(range(start, end))
         column = Column(
             name=self.names[number],
             vocabulary=self.vocabulary,
@@ -233,6 +247,13 @@ class Columns:
         if not column.sound(self._length):
             raise IndexCorrupt(f"the column {quoted(column.name)} of columns.pkl is damaged", hint=_HINT)
         return column if self.visible is None else column.within(self.visible)
+
+    def _check_texts(self, span: range) -> None:
+        """Hold the values of `span` to what was written. Raises: IndexCorrupt."""
+        ends = self.arrays["ends"][span.start : span.stop + 1]
+        self._check(ends)
+        if len(ends):
+            self._check(self.arrays["text"][int(ends[0]) : int(ends[-1])])
 
 
 def columns_of(generation: Generation) -> Columns:
@@ -248,7 +269,8 @@ def columns_of(generation: Generation) -> Columns:
 def _open(generation: Generation) -> Columns:
     if FILE not in generation.manifest.files:
         raise UsageError("this index has no columns to filter by", hint="bring it up to date: retrieve sync")
-    columns = Columns(pickles.load(generation.folder / FILE))
+    file = generation.file(FILE)
+    columns = Columns(pickles.load(file, later=LATER), file.check_parts)
     if len(columns) != len(generation.records):
         raise IndexCorrupt(f"{FILE} has {len(columns)} rows for {len(generation.records)} records", hint=_HINT)
     generation.expect(FILE, len(columns))

@@ -12,7 +12,7 @@ import numpy as np
 from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.retrievers.analyzer import Analyzer as TermAnalyzer
-from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula, TermIndex
+from retrieve_cli.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.recipe import cards_read
@@ -33,7 +33,7 @@ class _Writer:
         self._starts: Rows = np.zeros(1, np.int64)
 
     def reuse(self, older: Generation) -> None:
-        self._rows.reuse(pickles.load(older.folder / RETRIEVER.file))
+        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
         self._starts = older.starts
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
@@ -91,13 +91,15 @@ class Bm25(Retriever[str]):
         return _Writer(Bm25Writer(analyzer=analyzer, unit=unit, formula=formula), unit)
 
     def open(self, generation: Generation, settings: Settings) -> TermIndex:
-        stored = pickles.load(generation.folder / self.file)
+        file = generation.file(self.file)
+        stored = pickles.load(file, later=LATER)
         backend = stored.get("backend") if isinstance(stored, dict) else None
         if backend == "impacts":
-            return Bm25Index(stored)
+            return Bm25Index(stored, file.check_parts)
         if backend == "rank_bm25":
             from retrieve_cli.retrievers.rank_bm25 import RankBm25Index
 
+            file.check()
             return RankBm25Index(stored)
         raise IndexCorrupt(
             f"{self.file} is from an unknown engine {quoted(backend)}", hint="build again: retrieve build"

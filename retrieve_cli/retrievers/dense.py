@@ -59,7 +59,7 @@ class Dense(Retriever["Vectors"]):
         return _Writer(self._parameters(building), building.encoder.card.dim)
 
     def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
-        index = open_index(generation.folder / self.file, hnsw_ef_search=settings.dense.hnsw_ef_search)
+        index = open_index(generation.file(self.file), hnsw_ef_search=settings.dense.hnsw_ef_search)
         dim = generation.manifest.recipe.encoder_card.dim
         if index.dim != dim:
             message = f"{self.file} has vectors of {index.dim} numbers; the recipe says {dim}"
@@ -84,4 +84,4 @@ def stored_vectors(generation: Generation, rows: Rows) -> Vectors:
     Raises:
         IndexCorrupt: the file is damaged.
     """
-    return open_index(generation.folder / RETRIEVER.file, hnsw_ef_search=1).vectors(rows)
+    return open_index(generation.file(RETRIEVER.file), hnsw_ef_search=1).vectors(rows)

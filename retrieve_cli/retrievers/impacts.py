@@ -23,12 +23,14 @@ from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.mapped import unchecked
 from retrieve_cli.storage.postings import PostingsWriter, PostingTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.storage.mapped import Check
 
     Floats = NDArray[np.float64]
 
@@ -209,12 +211,21 @@ class TermIndex(ScoringIndex[str]):
     analyzer: Analyzer
 
 
+LATER = ("rows", "impacts", "frequencies", "lengths")
+"""Arrays of `bm25.pkl` of which a query reads little or nothing: they are checked where they are read."""
+
+
 class Bm25Index(TermIndex):
     """`bm25.pkl`, opened: sums the impacts of a query's terms over the rows that have them."""
 
-    def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Takes what `Bm25Writer` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
+        """Takes what `Bm25Writer` stored, of which `check` holds the arrays of `LATER` to what was written.
+
+        Raises:
+            IndexCorrupt: parts are missing or disagree.
+        """
         self._stored = stored
+        self._check = check
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
@@ -233,7 +244,8 @@ class Bm25Index(TermIndex):
 
     def reweighted(self, formula: Formula) -> Bm25Index:
         """The index that a build with another formula would give; in memory, and nothing is read again."""
-        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)})
+        self._check(*(self._stored[name] for name in LATER))
+        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check)
 
     def __len__(self) -> int:
         return self._length
@@ -243,8 +255,10 @@ class Bm25Index(TermIndex):
         for term, count in Counter(self.analyzer.terms(query)).items():
             column = self._column(term)
             if column is not None:
+                rows, parts = self._rows[column], self._impacts[column]
+                self._check(rows, parts)
                 # A row occurs once in a column, so that this addition never meets a row twice.
-                scores[self._rows[column]] += self._impacts[column] * np.float32(count)
+                scores[rows] += parts * np.float32(count)
         return scores
 
     def _column(self, term: str) -> slice | None:

@@ -15,9 +15,11 @@ import numpy as np
 
 from retrieve_cli.numerics import one_blas_thread, rounding_bound
 from retrieve_cli.retrievers.selection import rows_of
+from retrieve_cli.storage.mapped import unchecked
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.storage.mapped import Check
 
 BLOCK = 256
 """Rows multiplied at a time: 384 KiB of 384 numbers each, which stay in the cache between the copy and the product."""
@@ -31,8 +33,9 @@ class Scan:
     aligned alike and are multiplied on one thread. Mean and deviation of the scores can therefore be compared.
     """
 
-    def __init__(self, vectors: Vectors) -> None:
-        """`vectors` is (n, dim) float32, usually a view of a mapped file."""
+    def __init__(self, vectors: Vectors, check: Check = unchecked) -> None:
+        """`vectors` is (n, dim) float32, usually a view of a mapped file, of which `check` tells damaged rows."""
+        self._check = check
         self._vectors = vectors
         flags = vectors.flags
         self._copies = not (flags.c_contiguous and vectors.ctypes.data % _ALIGNMENT == 0)
@@ -44,6 +47,9 @@ class Scan:
         """Return (n,) float32 scores and a bound on the distance of each from `products`.
 
         The bound is not a number, and nothing can be excluded by it, if the vectors hold one that is not.
+
+        Raises:
+            IndexCorrupt: a row is damaged.
         """
         rows, dim = self._vectors.shape
         scores, scratch, vector = np.empty(rows, np.float32), _aligned(BLOCK, dim), _aligned(1, dim)[0]
@@ -52,6 +58,7 @@ class Scan:
         with one_blas_thread:
             for start in range(0, rows, BLOCK):
                 block = self._vectors[start : start + BLOCK]
+                self._check(block)  # brings it into the cache, too
                 if self._copies:
                     np.copyto(scratch[: len(block)], block)
                     block = scratch[: len(block)]

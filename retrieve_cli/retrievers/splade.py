@@ -19,6 +19,7 @@ from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.mapped import unchecked
 from retrieve_cli.storage.postings import PostingsWriter, PostingTable
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Rows, Terms, Vectors
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.mapped import Check
 
 _HINT = "retrieve inspect verify"
 
@@ -80,11 +82,20 @@ class SparseWriter:
         return int(stored["length"])
 
 
+LATER = ("rows", "impacts")
+"""Arrays of `splade.pkl` of which a query reads little: they are checked where they are read."""
+
+
 class SparseIndex(ScoringIndex[TermWeights]):
     """`splade.pkl`, opened. A `contracts.Index` whose queries are `TermWeights`."""
 
-    def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Takes what `SparseWriter` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
+        """Takes what `SparseWriter` stored, of which `check` holds the arrays of `LATER` to what was written.
+
+        Raises:
+            IndexCorrupt: parts are missing or disagree.
+        """
+        self._check = check
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
@@ -126,7 +137,9 @@ class SparseIndex(ScoringIndex[TermWeights]):
         """The query's terms with their weights, and where the postings of each lie."""
         terms: Terms = query.terms[query.terms < len(self._starts) - 1]
         for term, weight in zip(terms.tolist(), query.weights, strict=False):
-            yield term, weight, slice(int(self._starts[term]), int(self._starts[term + 1]))
+            column = slice(int(self._starts[term]), int(self._starts[term + 1]))
+            self._check(self._rows[column], self._impacts[column])
+            yield term, weight, column
 
 
 class _Writer:
@@ -137,7 +150,7 @@ class _Writer:
         self._known: dict[bytes, int] = {}
 
     def reuse(self, older: Generation) -> None:
-        self._rows.reuse(pickles.load(older.folder / RETRIEVER.file))
+        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
         self._known = {digest.tobytes(): row for row, digest in enumerate(older.texts)}
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
@@ -171,7 +184,8 @@ class Splade(Retriever[TermWeights]):
         return _Writer()
 
     def open(self, generation: Generation, settings: Settings) -> SparseIndex:
-        return SparseIndex(pickles.load(generation.folder / self.file))
+        file = generation.file(self.file)
+        return SparseIndex(pickles.load(file, later=LATER), file.check_parts)
 
     def required(self, settings: Settings) -> bool:
         return settings.splade.policy == "required"

@@ -10,7 +10,6 @@ filtered list, in a group and asked for by itself, whatever kernel, file or grap
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.numerics import products
 from retrieve_cli.retrievers.scan import Scan, contenders, members
 from retrieve_cli.retrievers.selection import best, grouped, masks, rows_of, spread, total
+from retrieve_cli.storage.mapped import MappedFile, unchecked
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -98,26 +98,29 @@ def _faiss() -> Any:
     return faiss
 
 
-def open_index(path: Path, *, hnsw_ef_search: int) -> FlatIndex | HnswIndex:
+def open_index(source: Path | MappedFile, *, hnsw_ef_search: int) -> FlatIndex | HnswIndex:
     """Maps `dense.faiss` into memory, whichever kind it holds.
 
     Raises:
         IndexCorrupt: the file is absent, cut short, or no inner-product index.
     """
+    path = source.path if isinstance(source, MappedFile) else source
     try:
-        with path.open("rb") as file:
-            head = file.read(_FLAT_HEADER.size)
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        raise IndexCorrupt(f"cannot read {path}: {error}", hint=_HINT) from error
+        file = MappedFile.of(source)
+    except OSError as error:
+        raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
+    file.check(0, min(_FLAT_HEADER.size, len(file)))
+    head = file.data[: _FLAT_HEADER.size].tobytes()
     if head[:4] != _FLAT:
+        file.check()  # faiss follows the links of the graph wherever they lead
         return HnswIndex(path, ef_search=hnsw_ef_search)
     if len(head) < _FLAT_HEADER.size:
         raise IndexCorrupt(f"{path} is cut short", hint=_HINT)
     _, dim, rows, _, _, _, _, floats = _FLAT_HEADER.unpack(head)
-    if dim < 1 or rows < 0 or floats != dim * rows or len(mapped) != _FLAT_HEADER.size + 4 * floats:
+    if dim < 1 or rows < 0 or floats != dim * rows or len(file) != _FLAT_HEADER.size + 4 * floats:
         raise IndexCorrupt(f"{path} does not hold the {rows} rows of {dim} numbers that it announces", hint=_HINT)
-    return FlatIndex(np.frombuffer(mapped, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim))
+    vectors = np.frombuffer(file.data, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim)
+    return FlatIndex(vectors, file)
 
 
 class FlatIndex:
@@ -125,10 +128,11 @@ class FlatIndex:
 
     unit: Unit = "chunk"
 
-    def __init__(self, vectors: Vectors) -> None:
-        """Takes (n, dim) float32 vectors, usually a view of a mapped file."""
+    def __init__(self, vectors: Vectors, file: MappedFile | None = None) -> None:
+        """Takes (n, dim) float32 vectors, usually those of a mapped file, whose blocks are checked as they are read."""
         self._vectors = vectors
-        self._scan = Scan(vectors)
+        self._file = file
+        self._scan = Scan(vectors, unchecked if file is None else file.check_parts)
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -138,7 +142,9 @@ class FlatIndex:
         return int(self._vectors.shape[1])
 
     def vectors(self, rows: Rows) -> Vectors:
-        """The vectors of rows, (n, dim) float32."""
+        """The vectors of rows, (n, dim) float32. Raises: IndexCorrupt if one of them is damaged."""
+        if self._file is not None:
+            self._file.check_rows(_FLAT_HEADER.size, 4 * self.dim, rows)
         return self._vectors[rows]
 
     def search(

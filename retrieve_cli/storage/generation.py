@@ -8,27 +8,31 @@ columns.pkl     what records can be filtered by: the values of their fields, and
 graph.pkl       edges between records and what they share, where there are any
 tokens.pkl      the token vectors of each chunk, if a reranker compares words
 *               the artifact of each retriever, one row a record or a chunk: see `retrievers/`
+
+What is read of them is held to the sums of its blocks first: see `sums.py` and `mapped.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.storage import pickles
-from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage import pickles, sums
+from retrieve_cli.storage.manifest import Manifest, digest_fault
+from retrieve_cli.storage.mapped import MappedFile
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tables import Table
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows
@@ -81,10 +85,12 @@ class Generation:
         self._hold = hold
         self._made: dict[object, Any] = {}
         self._making = RLock()
-        offsets = pickles.load(folder / OFFSETS)
+        self._files: dict[str, MappedFile] = {}
+        self._sums = sums.read(folder)
+        offsets = pickles.load(self.file(OFFSETS))
         try:
-            self.records = Table(folder / RECORDS, offsets["records"], keys=_RECORD_KEYS)
-            self.chunks = Table(folder / CHUNKS, offsets["chunks"], keys=CHUNK_KEYS)
+            self.records = Table(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
+            self.chunks = Table(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
             self.starts: Rows = offsets["starts"]
             self._ids: bytes = offsets["ids"].tobytes()
             self._id_ends: Rows = offsets["id_ends"]
@@ -114,8 +120,35 @@ class Generation:
         """Stop keeping the folder from being removed."""
         self._hold = None
 
+    def file(self, name: str) -> MappedFile:
+        """Return a file of the generation, mapped once; who reads it has the blocks checked that are read.
+
+        Raises:
+            IndexCorrupt: it cannot be read.
+        """
+        with self._making:
+            if name not in self._files:
+                self._files[name] = self._mapped(name)
+            return self._files[name]
+
+    def _mapped(self, name: str) -> MappedFile:
+        path, entry = self.folder / name, self.manifest.files.get(name)
+        try:
+            if self._sums is None or entry is None:
+                return MappedFile(path)
+            none = np.empty(0, np.uint64)
+            return MappedFile(path, self._sums.get(name, none), partial(digest_fault, path, entry))
+        except OSError as error:
+            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint="retrieve inspect verify") from error
+
     def expect(self, name: str, rows: int) -> None:
-        """Holds a file's rows to what the manifest says. Raises: IndexCorrupt where it says otherwise or nothing."""
+        """Holds a file's rows to what the manifest says, and all of it to its sums if it was not opened by `file`.
+
+        Raises:
+            IndexCorrupt: the manifest says otherwise or nothing, or the file is damaged.
+        """
+        if name not in self._files:
+            self.file(name).check()
         entry = self.manifest.files.get(name)
         if entry is None or entry.rows != rows:
             said = "nothing" if entry is None else entry.rows
@@ -126,8 +159,6 @@ class Generation:
 
     def chunk_id(self, row: int) -> str:
         """The id of a chunk row, without reading the chunk."""
-        import numpy as np
-
         record = int(np.searchsorted(self.starts, row, side="right")) - 1
         return f"{self.record_id(record)}#{row - int(self.starts[record])}"
 

@@ -11,16 +11,17 @@ held to the few that plain lists, dictionaries, strings and numbers need. None o
 from __future__ import annotations
 
 import io
-import mmap
 import pickle
 import pickletools
 import struct
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,27 +99,47 @@ def dump(value: Any, path: Path) -> None:
         file.write(_FOOTER.pack(stream.getbuffer().nbytes, start, len(table), _MAGIC))
 
 
-def load(path: Path) -> Any:
+def load(source: Path | MappedFile, *, later: Collection[str] = ()) -> Any:
     """The value, its arrays read-only views of the mapped file.
 
+    All of it is held to its sums, if it has any, but for the arrays that a dictionary has under the names in `later`:
+    who reads those checks what it reads.
+
     Raises:
-        IndexCorrupt: the file is absent, cut short, not such a pickle, or holds anything but plain values and arrays.
+        IndexCorrupt: the file is absent, cut short, damaged, not such a pickle, or holds anything but plain values and
+            arrays.
     """
+    path = source.path if isinstance(source, MappedFile) else source
     try:
-        with path.open("rb") as file:
-            mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        length, start, count, magic = _FOOTER.unpack_from(mapped, len(mapped) - _FOOTER.size)
-        if magic != _MAGIC or start + count * _ENTRY.size + _FOOTER.size != len(mapped) or length > start:
-            raise ValueError("it is cut short or no file of this format")
-        table = [_ENTRY.unpack_from(mapped, start + _ENTRY.size * number) for number in range(count)]
-        if any(offset + size > start for offset, size in table):
-            raise ValueError("its table points outside the file")
-        stream = bytes(mapped[:length])
-        for opcode, _, _ in pickletools.genops(stream):
-            if opcode.name not in _OPCODES:
-                raise pickle.UnpicklingError(f"it holds {opcode.name}, and only plain values and arrays are admitted")
-        return _Unpickler(io.BytesIO(stream), mapped, table).load()
+        file = MappedFile.of(source)
+        value = _read(file)
+        if later:
+            file.check_besides(*(value[name] for name in later if name in value))
+        else:
+            file.check()
+    except IndexCorrupt:
+        raise
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
     except Exception as error:
         raise IndexCorrupt(f"{path} was refused: {error}", hint=_HINT) from error
+    return value
+
+
+def _read(file: MappedFile) -> Any:
+    """The value, whose arrays are not checked. Raises: ValueError and others if it is not such a pickle."""
+    mapped = file.memory
+    file.check(max(0, len(mapped) - _FOOTER.size))
+    length, start, count, magic = _FOOTER.unpack_from(mapped, len(mapped) - _FOOTER.size)
+    if magic != _MAGIC or start + count * _ENTRY.size + _FOOTER.size != len(mapped) or length > start:
+        raise ValueError("it is cut short or no file of this format")
+    file.check(start)
+    table = [_ENTRY.unpack_from(mapped, start + _ENTRY.size * number) for number in range(count)]
+    if any(offset + size > start for offset, size in table):
+        raise ValueError("its table points outside the file")
+    file.check(0, length)
+    stream = bytes(mapped[:length])
+    for opcode, _, _ in pickletools.genops(stream):
+        if opcode.name not in _OPCODES:
+            raise pickle.UnpicklingError(f"it holds {opcode.name}, and only plain values and arrays are admitted")
+    return _Unpickler(io.BytesIO(stream), mapped, table).load()

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, unwritable
-from retrieve_cli.storage import durable, lock
+from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
 from retrieve_cli.storage.recipe import Recipe
 
@@ -276,7 +276,10 @@ class Store:
     def seal(
         self, scratch: Path, *, recipe: Recipe, sources: Sequence[SourceEntry], rows: Mapping[str, int]
     ) -> Manifest:
-        """The manifest of the files in `scratch`, which are on the disk then. `rows` counts those that have rows."""
+        """The manifest of the files in `scratch`, which are on the disk then, their sums beside them.
+
+        `rows` counts those that have rows.
+        """
         names = sorted(path.name for path in scratch.iterdir())
         for name in names:
             durable.sync(scratch / name)
@@ -284,6 +287,7 @@ class Store:
             name: FileEntry(sha1_file(scratch / name), (scratch / name).stat().st_size, rows.get(name))
             for name in names
         }
+        sums.write(scratch, names)
         return Manifest(recipe=recipe, sources=tuple(sources), files=files)
 
     def publish(self, scratch: Path, manifest: Manifest, built: Mapping[str, object]) -> str:
@@ -293,6 +297,7 @@ class Store:
         manifest = replace(manifest, built={"at": _now(), "sequence": self._next(), **built})
         folder = self.generations / manifest.id
         if self._sound(folder):
+            self.keep_sums(manifest)
             self.note(manifest)
         else:
             _write(scratch / MANIFEST, manifest)
@@ -305,6 +310,15 @@ class Store:
     def note(self, manifest: Manifest) -> None:
         """Writes anew what a generation's manifest says of the circumstances; what decides its id stays the same."""
         _write(self.generations / manifest.id / MANIFEST, manifest)
+
+    def has_sums(self, manifest: Manifest) -> bool:
+        """Whether a generation that is sound to the last byte has sums by which a query notices damage."""
+        return sums.fit(self.generations / manifest.id, manifest.files)
+
+    def keep_sums(self, manifest: Manifest) -> None:
+        """Writes the sums of a generation that is sound to the last byte, where they are absent or damaged."""
+        if not self.has_sums(manifest):
+            sums.write(self.generations / manifest.id, manifest.files)
 
     def roll_back(self, generation: str | None = None) -> str:
         """Makes an older generation live, the one published before the live one by default; returns its id.

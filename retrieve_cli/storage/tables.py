@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from array import array
 from collections.abc import Collection, Iterator
 from itertools import pairwise
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
@@ -46,19 +46,17 @@ def encoded(row: Json) -> bytes:
 class Table:
     """A JSONL file under its offsets, mapped into memory; every row has at least the given keys."""
 
-    def __init__(self, path: Path, offsets: Rows, *, keys: Collection[str] = ()) -> None:
+    def __init__(self, file: Path | MappedFile, offsets: Rows, *, keys: Collection[str] = ()) -> None:
         """Raises: IndexCorrupt where the file is absent or its length is not what the offsets say."""
-        self._path = path
+        self._path = path = file.path if isinstance(file, MappedFile) else file
         self._keys = frozenset(keys)
         self._offsets = offsets
         try:
-            size = path.stat().st_size
-            if len(offsets) == 0 or int(offsets[-1]) != size:
-                raise IndexCorrupt(f"{path} does not have the length its offsets say", hint="retrieve inspect verify")
-            with path.open("rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            self._file = MappedFile.of(file)
         except OSError as error:
             raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint="retrieve inspect verify") from error
+        if len(offsets) == 0 or int(offsets[-1]) != len(self._file):
+            raise IndexCorrupt(f"{path} does not have the length its offsets say", hint="retrieve inspect verify")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -96,7 +94,9 @@ class Table:
 
     def _bytes(self, first: int, end: int) -> bytes:
         """What is read from the file; nothing else reads it."""
-        return self._map[int(self._offsets[first]) : int(self._offsets[end])]
+        start, stop = int(self._offsets[first]), int(self._offsets[end])
+        self._file.check(start, stop)
+        return self._file.data[start:stop].tobytes()
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return (self[row] for row in range(len(self)))

@@ -17,11 +17,13 @@ import numpy as np
 from retrieve_cli.contracts import Json, TokenVectors
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.mapped import unchecked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows, Terms, Vectors
+    from retrieve_cli.storage.mapped import Check
 
     Codes = NDArray[np.uint8]
 
@@ -110,11 +112,20 @@ def _frequencies(ids: Terms, starts: Rows) -> NDArray[np.int32]:
     return np.bincount(pairs[first] % size, minlength=size).astype(np.int32)
 
 
+LATER = ("ids", "codes")
+"""Arrays of `tokens.pkl` of which a query reads little: they are checked where they are read."""
+
+
 class TokenTable:
     """`tokens.pkl`, opened: the tokens of any chunk, and how rare each of them is."""
 
-    def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Takes what `write` stored. Raises: IndexCorrupt where parts are missing or disagree."""
+    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
+        """Takes what `write` stored, of which `check` holds the arrays of `LATER` to what was written.
+
+        Raises:
+            IndexCorrupt: parts are missing or disagree.
+        """
+        self._check = check
         try:
             self.dim: int = stored["dim"]
             self._ids: Terms = stored["ids"]
@@ -133,16 +144,21 @@ class TokenTable:
 
     def stretch(self, first: int, end: int) -> Stretch:
         """The tokens of the chunks from row `first` to `end`, as they are stored."""
-        start, stop = int(self._starts[first]), int(self._starts[end])
         sizes = np.diff(self._starts[first : end + 1])
-        return Stretch(PackedTokens(self._ids[start:stop], self._codes[start:stop]), sizes)
+        return Stretch(PackedTokens(*self._between(int(self._starts[first]), int(self._starts[end]))), sizes)
 
     def tokens(self, rows: Sequence[int]) -> tuple[Terms, Vectors, Rows]:
         """Of some chunks: ids (t,), unit vectors (t, dim), and where each chunk ends among them."""
         spans = [(int(self._starts[row]), int(self._starts[row + 1])) for row in rows]
-        ids = np.concatenate([self._ids[first:end] for first, end in spans])
-        codes = np.concatenate([self._codes[first:end] for first, end in spans])
-        return ids, unpack(codes, self.dim), np.cumsum([end - first for first, end in spans])
+        ids, codes = zip(*(self._between(*span) for span in spans), strict=True)
+        ends = np.cumsum([end - first for first, end in spans])
+        return np.concatenate(ids), unpack(np.concatenate(codes), self.dim), ends
+
+    def _between(self, start: int, stop: int) -> tuple[Terms, Codes]:
+        """Ids and codes of some tokens in a row."""
+        ids, codes = self._ids[start:stop], self._codes[start:stop]
+        self._check(ids, codes)
+        return ids, codes
 
     def idf(self, ids: Terms) -> Vectors:
         """ln(1 + (n - df + 0.5) / (df + 0.5)) of each id, df being the number of chunks that have it."""
