@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage import durable
+from retrieve_cli.untrusted.files import MANIFEST, Unreadable, read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -269,7 +270,7 @@ def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
     kept: list[Calibration] = []
     try:
         kept = _load(path)
-    except (ValueError, IsADirectoryError):
+    except (ValueError, IsADirectoryError, Unreadable):
         aside = path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
     for calibration in calibrations:
         kept = [other for other in kept if other.card != calibration.card] + [calibration]
@@ -282,7 +283,7 @@ def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
 def _load(path: Path) -> list[Calibration]:
     """What `read` returns; ValueError where the file is not one of this schema."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_bytes(path, limit=MANIFEST))
     except FileNotFoundError:
         return []
     except RecursionError as error:

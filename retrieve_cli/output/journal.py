@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, Unreadable, read_text
 from retrieve_cli.web.addresses import shown
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
@@ -73,9 +75,9 @@ def read(runs: Path, run_id: str) -> dict[str, Json]:
         listed = ", ".join(known[-_SHOWN:][::-1]) or "none; retrieve query TEXT --save-run keeps one"
         raise UsageError(f"there is no run {quoted(run_id)}", hint=f"the latest: {listed}")
     try:
-        run = json.loads((runs / run_id / RUN).read_text("utf-8"))
-        return {**run, "answers": json.loads((runs / run_id / RETRIEVAL).read_text("utf-8"))["answers"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        run = json.loads(read_text(runs / run_id / RUN, limit=MANIFEST))
+        return {**run, "answers": json.loads(read_text(runs / run_id / RETRIEVAL, limit=JUDGMENTS))["answers"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"the run {quoted(run_id)} cannot be read: {error}", hint=f"see {runs / run_id}") from error
 
 
@@ -88,8 +90,10 @@ def log(runs: Path, answers: Sequence[Answer]) -> None:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         runs.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(runs / QUERIES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        descriptor = os.open(runs / QUERIES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unreadable(runs / QUERIES, "it is not a regular file")
             for answer in answers:
                 os.write(descriptor, formats.dump({"at": at, **_logged(answer)}).encode() + b"\n")
         finally:

@@ -17,6 +17,7 @@ from threading import RLock
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.storage import durable
+from retrieve_cli.untrusted.files import CONFIG, read_text
 
 _GUESS = {
     "search": (0.01, 0.005),
@@ -92,10 +93,10 @@ def _learned(known: float, seen: float) -> float:
 def _read(path: Path) -> dict[str, list[float]]:
     """What a file of costs says; nothing where it is not one."""
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_text(path, limit=CONFIG))
         steps = list(value.items())[:_MOST_STEPS]
         return {step: [_seconds(cost) for cost in costs] for step, costs in steps if len(costs) == 2}
-    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return {}
 
 

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shlex
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from retrieve_cli.errors import Locked
+from retrieve_cli.untrusted.files import CONFIG, Unreadable, read_text
 
 _POLL = 0.05
 """Seconds between two tries for a lock that another process holds."""
@@ -105,7 +107,7 @@ def writing(file: Path, *, wait: float, say: Callable[[str], None]) -> Iterator[
 def holder(file: Path) -> str:
     """Who holds or last held the lock, in brackets; empty where the file does not say."""
     try:
-        who = json.loads(file.read_text("utf-8", "replace"))
+        who = json.loads(read_text(file, limit=CONFIG, errors="replace"))
         return f" (pid {who['pid']} on {who['host']} since {who['start']}: {who['command']})"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
@@ -114,7 +116,7 @@ def holder(file: Path) -> str:
 def held(file: Path) -> bool:
     """Whether a writer is at work now."""
     try:
-        descriptor = os.open(file, os.O_RDONLY)
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return False
     try:
@@ -127,8 +129,15 @@ def held(file: Path) -> bool:
 
 
 def _take(file: Path) -> int | None:
-    """A descriptor that holds the lock, None while another one does."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+    """A descriptor that holds the lock, None while another one does.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unreadable(file, "it is not a regular file")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Somebody may have removed the file meanwhile: a lock on a file without a name keeps nobody out.

@@ -16,6 +16,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +32,8 @@ _KEY, _ALIGNMENT = 20, 64
 def read(path: Path, card: Json, say: Callable[[str], None]) -> Iterator[Mapping[str, NDArray[Any]]]:
     """Yield what each sound checkpoint holds; the end of one that was cut short is no checkpoint."""
     try:
-        data = np.memmap(path, np.uint8, "r")
-    except (OSError, ValueError):  # NumPy maps no empty file
+        data = MappedFile(path).data
+    except OSError:
         return
     dim, end = card["dim"], _HEADER.size
     if data[:end].tobytes() != _HEADER.pack(_MAGIC, bytes.fromhex(sha1(card)), dim):

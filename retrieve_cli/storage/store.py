@@ -33,6 +33,7 @@ from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Usage
 from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
 from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.untrusted.files import CONFIG, lines, open_regular, read_text
 
 MANIFEST = "manifest.json"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
@@ -83,7 +84,7 @@ class Store:
             IndexCorrupt: generations are there and `current` is lost or unreadable.
         """
         try:
-            live = (self.path / "current").read_text("ascii").strip()
+            live = read_text(self.path / "current", limit=CONFIG, encoding="ascii").strip()
         except FileNotFoundError:
             others = self._ids()
             if others and not lock.holder(self.lock):  # a first build may die, or be, between its last two steps
@@ -93,7 +94,8 @@ class Store:
                 ) from None
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise IndexCorrupt(f"cannot read {self.path}/current: {error}", hint=_BUILD) from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise IndexCorrupt(f"cannot read {self.path}/current: {why}", hint=_BUILD) from error
         if not _ID.fullmatch(live):
             raise IndexCorrupt(f"{self.path}/current does not name a generation", hint=_BUILD)
         return live
@@ -101,7 +103,7 @@ class Store:
     def live(self) -> str | None:
         """The id that `current` names, whether or not it can be served; None where it names none."""
         try:
-            live = (self.path / "current").read_text("ascii").strip()
+            live = read_text(self.path / "current", limit=CONFIG, encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
         return live if _ID.fullmatch(live) else None
@@ -356,7 +358,8 @@ class Store:
     def quarantined(self) -> int:
         """How many refused items are listed, by what was built or tried last."""
         try:
-            return self.quarantine.read_bytes().count(b"\n")
+            with open_regular(self.quarantine) as file:
+                return sum(1 for _ in lines(file))
         except OSError:
             return 0
 
