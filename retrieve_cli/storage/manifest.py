@@ -56,7 +56,7 @@ def sha1_file(path: Path) -> str:
     """SHA-1 of a file's bytes, 40 hex digits. Raises: OSError: it cannot be read, or is not a regular file."""
     with open_regular(path) as file:
         new = partial(hashlib.sha1, usedforsecurity=False)
-        return hashlib.file_digest(file, new).hexdigest()  # type: ignore[arg-type]  # it is a BufferedReader
+        return hashlib.file_digest(file, new).hexdigest()
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -116,7 +116,11 @@ def run(request: dict[str, Any]) -> int:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    streams = ((0, request.get("in", os.devnull), os.O_RDONLY), (1, request["out"], os.O_WRONLY), (2, request["err"], os.O_WRONLY))
+    streams = (
+        (0, request.get("in", os.devnull), os.O_RDONLY),
+        (1, request["out"], os.O_WRONLY),
+        (2, request["err"], os.O_WRONLY),
+    )
     for stream, path, mode in streams:
         opened = os.open(path, mode | (os.O_CREAT if stream else 0), 0o644)
         os.dup2(opened, stream)
