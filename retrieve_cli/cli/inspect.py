@@ -149,14 +149,14 @@ def why(
     settings = shared.settings("search", k=k, mode=mode, retrievers=requests.names(retrievers))
     searcher = Searcher(shared.store, settings)
     request = Request(
-        query,
-        also=tuple(also or ()),
+        requests.sound(query),
+        also=tuple(map(requests.sound, also or ())),
         files=tuple(files or ()),
         filters=requests.exact(filters, "--filter"),
         doc_ids=requests.exact(doc_ids, "--doc-id"),
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
     )
-    found, notices = trace(searcher, request, id_)
+    found, notices = trace(searcher, request, requests.sound(id_))
     for notice in notices:
         shared.talk.say(f"note: {notice}")
     _show(found, shared)
@@ -214,11 +214,11 @@ def diff(
     shared: Shared,
 ) -> None:
     """Show what B has differently from A: records, recipe, and how the top ten of queries moved."""
-    from retrieve_cli.cli.requests import read_requests
+    from retrieve_cli.cli.requests import read_requests, sound
     from retrieve_cli.contracts import Request
     from retrieve_cli.inspect.diff import compare
 
-    queries = [Request(text, str(number)) for number, text in enumerate(query or (), 1)]
+    queries = [Request(sound(text), str(number)) for number, text in enumerate(query or (), 1)]
     if gold is not None:
         queries += read_requests(_lines(gold), str(gold), Request(""), folder=gold.parent)
     _show(compare(shared.store, shared.settings(), old, new, queries), shared)

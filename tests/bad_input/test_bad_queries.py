@@ -49,6 +49,15 @@ def test_bytes_that_are_not_utf8_in_a_query_do_no_harm(index: Path, retrieve: Pr
     assert done.code in (0, 2)
 
 
+def test_bytes_that_are_not_utf8_do_no_harm_to_why_and_diff(index: Path, retrieve: Program) -> None:
+    odd = b"lungs \xff".decode("utf-8", "surrogateescape")
+    assert retrieve("inspect", "why", odd, "lungs", "--also", odd, "--json").json["query"] == "lungs \ufffd"
+    assert retrieve("inspect", "why", "lungs", odd, "--json").json["in_index"] is False
+    done = retrieve("inspect", "diff", "--query", odd)
+    assert done.code == 2, done.err  # there is no older generation
+    assert not unforeseen(done.err)
+
+
 @pytest.mark.parametrize("words", [[], ["--explain", "--timing"], ["--format", "md"], ["--mode", "bm25"]], ids=str)
 def test_a_query_does_not_drive_the_terminal(index: Path, retrieve: Program, stdin, words: list[str]) -> None:
     hostile = "\x1b[31mlungs\x07 \x9b5m\x1b]0;title\x07"
