@@ -8,8 +8,11 @@ WORKERS ?= $(shell nproc)
 TESTS  := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Kernels of OpenBLAS that answers must not depend on; those that this processor cannot run are skipped.
 CORES  ?= Haswell SkylakeX
+# How long `make fuzz` goes on; SEED repeats what an earlier one printed.
+SECONDS ?= 300
+SEED    ?=
 
-.PHONY: help demo test quick bits check fmt bench clean
+.PHONY: help demo test quick bits fuzz check fmt bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -32,6 +35,9 @@ quick: $(READY)  ## Run the tests that are not slow, without coverage
 
 bits: $(READY)  ## Repeat the laws about bits with the kernels of other processors
 	for core in $(CORES); do OPENBLAS_CORETYPE=$$core $(TESTS) -m bits || exit 1; done
+
+fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
+	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"
 
 check: $(READY)  ## Lint, formatting and types
 	$(BIN)/ruff check .

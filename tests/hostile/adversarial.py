@@ -14,7 +14,8 @@ CANDIDATES = "a \n0A-_.\"'`()[]{}<>#=|!?,:;/\\*+~@$%^&\t\rzZ9\u00e9\u00c9\u4e00\
 """Characters that stand for a class, the first that belong to it."""
 GENERIC = (
     *" \n\t\"'`[](){}<>-=#|!.,:;0a*_~/\\?&@+%", " \n", "\r\n", "a ", "[]", "](", "``", "```\n", "''", "0.", "1.", "a-",
-    "# ", "- ", "> ", "| ", "a:", "(a", "<a", "[a:", "I", "II.", "x.y", "a\u00e9", "\u3002", "\u4e00", "\0", "Aa", "aA", "aA1",
+    "# ", "- ", "> ", "| ", "a:", "(a", "<a", "[a:", "I", "II.", "x.y", "a\u00e9", "\u3002", "\u4e00", "\0", "Aa",
+    "aA", "aA1",
 )  # fmt: skip
 """What is repeated whatever the pattern says."""
 TAILS = ("", "\0", "x", " ", "\n", "!", "0")

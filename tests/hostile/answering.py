@@ -32,6 +32,8 @@ def serving(answers: tuple[Any, ...]) -> Iterator[int]:
         return
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     child = os.fork()
+    with suppress(OSError):  # whichever of the two comes first
+        os.setpgid(child, child)
     if not child:
         with suppress(BaseException):
             _serve(listener, answers)
@@ -41,7 +43,7 @@ def serving(answers: tuple[Any, ...]) -> Iterator[int]:
     try:
         yield listener_port
     finally:
-        os.kill(child, signal.SIGKILL)
+        os.killpg(child, signal.SIGKILL)  # and those that still talk to a client
         os.waitpid(child, 0)
 
 
@@ -103,15 +105,23 @@ def fitting(path: str, body: bytes) -> Any:
     if path.endswith("/embeddings"):
         given = request.get("input", [])
         count = len(given) if isinstance(given, list) else 1
-        rows = [{"object": "embedding", "index": n, "embedding": [0.1 * ((n + i) % 7) for i in range(8)]} for n in range(count)]
+        rows = [
+            {"object": "embedding", "index": n, "embedding": [0.1 * ((n + i) % 7) for i in range(8)]}
+            for n in range(count)
+        ]
         return {"object": "list", "data": rows, "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
     if path.endswith("/rerank"):
-        return {"results": [{"index": n, "relevance_score": 1 / (n + 1)} for n in range(len(request.get("documents", [])))]}
+        return {
+            "results": [{"index": n, "relevance_score": 1 / (n + 1)} for n in range(len(request.get("documents", [])))]
+        }
     if path.endswith("/chat/completions"):
         said = json.dumps({"scores": [{"number": n + 1, "score": 50} for n in range(8)]})
         return {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}]}
     if path.endswith("/sparql"):
-        rows = [{"id": {"type": "literal", "value": f"t{n}"}, "name": {"type": "literal", "value": "tool"}} for n in range(5)]
+        rows = [
+            {"id": {"type": "literal", "value": f"t{n}"}, "name": {"type": "literal", "value": "tool"}}
+            for n in range(5)
+        ]
         return {"head": {"vars": ["id", "name"]}, "results": {"bindings": rows}}
     if path.endswith("/models"):
         return {"object": "list", "data": [{"id": "m", "object": "model"}]}

@@ -35,6 +35,8 @@ class Campaign:
         self.commands: Counter[str] = Counter()
         self.found: Counter[str] = Counter()
         self.cpu: dict[str, float] = {}
+        self.failed = 0
+        """Tries that the harness itself could not run."""
 
     @staticmethod
     def _drawn(categories: Sequence[str], seed: str, tries: int | None) -> Iterator[tuple[str, str]]:
@@ -52,7 +54,12 @@ class Campaign:
                 drawn = next(self._draws, None)
             if drawn is None:
                 return
-            answer = worker.ask(category=drawn[0], seed=drawn[1])
+            try:
+                answer = worker.ask(category=drawn[0], seed=drawn[1])
+            except AssertionError as error:
+                print(f"the harness failed at {drawn}: {error}", flush=True)
+                self.failed += 1
+                continue
             for finding in self._note(*drawn, answer):
                 small = worker.ask(category=drawn[0], seed=drawn[1], shrink=finding["signature"])["attack"]
                 path = write(folder, drawn, finding, small)
@@ -65,7 +72,9 @@ class Campaign:
             self.commands[category] += answer["commands"]
             self.found[category] += len(answer["findings"])
             self.cpu[category] = max(self.cpu.get(category, 0.0), answer["cpu"])
-            new = {one["signature"]: one for one in answer["findings"] if f"{category} {one['signature']}" not in self.seen}
+            new = {
+                one["signature"]: one for one in answer["findings"] if f"{category} {one['signature']}" not in self.seen
+            }
             for signature, finding in new.items():
                 self.seen[f"{category} {signature}"] = (category, seed, finding)
             return list(new.values())
@@ -73,7 +82,10 @@ class Campaign:
     def table(self) -> str:
         """Return what came of it, a line a category."""
         distinct = Counter(category for category, _, _ in self.seen.values())
-        lines = ["| category | tries | commands | findings | distinct | slowest CPU s |", "|---|---:|---:|---:|---:|---:|"]
+        lines = [
+            "| category | tries | commands | findings | distinct | slowest CPU s |",
+            "|---|---:|---:|---:|---:|---:|",
+        ]
         for category in self.categories:
             counts = (self.tries[category], self.commands[category], self.found[category], distinct[category])
             lines.append(f"| {category} | {' | '.join(map(str, counts))} | {self.cpu.get(category, 0):.1f} |")
@@ -88,9 +100,19 @@ def write(folder: Path, drawn: tuple[str, str], finding: dict[str, Any], attack:
     category, seed = drawn
     name = hashlib.sha1(f"{category} {finding['signature']}".encode()).hexdigest()[:8]
     path = folder / f"{category}-{finding['kind'].replace(' ', '-')}-{name}.py"
-    comment = [finding["signature"], finding["what"], f"command: {finding['command']!r}", f"drawn as: {category} {seed}", *finding["detail"].splitlines()]
+    comment = [
+        finding["signature"],
+        finding["what"],
+        f"command: {finding['command']!r}",
+        f"drawn as: {category} {seed}",
+        *finding["detail"].splitlines(),
+    ]
     lines = [f"# {ascii(line)[1:-1][:500]}" for line in comment]
-    path.write_text("\n".join([*lines, f"# again: python -m tests.hostile --repeat {path}", f"ATTACK = {attack}", ""]), "utf-8", "backslashreplace")
+    path.write_text(
+        "\n".join([*lines, f"# again: python -m tests.hostile --repeat {path}", f"ATTACK = {attack}", ""]),
+        "utf-8",
+        "backslashreplace",
+    )
     return path
 
 
@@ -101,7 +123,9 @@ def repeat(path: Path) -> int:
     answer = worker.ask(attack=attack.strip(), show=True)
     worker.close()
     for command, code, out, err in answer["ended"]:
-        print(f"$ retrieve {' '.join(map(ascii, command))[:2000]}\n{ascii(out)[-1500:]}\n{ascii(err)[-1500:]}\n→ {code}")
+        print(
+            f"$ retrieve {' '.join(map(ascii, command))[:2000]}\n{ascii(out)[-1500:]}\n{ascii(err)[-1500:]}\n→ {code}"
+        )
     for finding in answer["findings"]:
         print(f"finding: {finding['signature']}: {finding['what']!r} {finding['detail']!r}")
     return 1 if answer["findings"] else 0
@@ -132,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for worker in workers:
         worker.close()
     print(campaign.table())
-    return 1 if campaign.seen else 0
+    return 1 if campaign.seen or campaign.failed else 0
 
 
 if __name__ == "__main__":

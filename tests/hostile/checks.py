@@ -20,7 +20,13 @@ SILENT = {("doctor",): {1}, ("inspect", "verify"): {5}, ("sync",): {1, 5}}
 """Codes that a command's own report on stdout explains."""
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 CSV_RAW = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_INSIDE = ("this is a bug", "Traceback (most recent call last)", "Fatal Python error", "Exception ignored in", "core dumped")
+_INSIDE = (
+    "this is a bug",
+    "Traceback (most recent call last)",
+    "Fatal Python error",
+    "Exception ignored in",
+    "core dumped",
+)
 _WARNING = re.compile(r"^\S*:\d+: \w*Warning: ", re.MULTILINE)
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
@@ -61,7 +67,11 @@ def _wrong(ended: Ended) -> Wrong:
     if ended.code < 0:
         name = signal.Signals(-ended.code).name
         over = name in ("SIGXCPU", "SIGKILL")
-        yield ("cpu", f"more than {CPU_S} s of CPU time by {name_of(ended.command)}", "") if over else ("signal", f"ended by {name}", "")
+        yield (
+            ("cpu", f"more than {CPU_S} s of CPU time by {name_of(ended.command)}", "")
+            if over
+            else ("signal", f"ended by {name}", "")
+        )
         return
     if ended.code not in CODES:
         yield "code", f"exit code {ended.code}", ""
@@ -73,7 +83,7 @@ def _wrong(ended: Ended) -> Wrong:
     yield from _inside(ended.out.decode("utf-8", "replace"))
     yield from _terminal(ended)
     yield from _spoken(ended, err)
-    if ended.out:
+    if ended.out and not ended.out.startswith(b"Usage: "):
         yield from _formed(ended)
 
 
@@ -115,7 +125,7 @@ def _spoken(ended: Ended, err: str) -> Wrong:
         try:
             error = _strict(lines[-1])["error"]
             if error["code"] != ended.code or not error["message"] or "kind" not in error or "hint" not in error:
-                yield "form", f"the error does not fit the code", f"{ended.code}"
+                yield "form", "the error does not fit the code", f"{ended.code}"
         except (ValueError, KeyError, IndexError, TypeError):
             yield "form", f"no error in JSON beside the code of {name_of(ended.command)}", f"{ended.code}"
     elif not re.search(r"^error: \S", err, re.MULTILINE):

@@ -37,8 +37,10 @@ def pickles(dice: Random) -> Try:
     roll = dice.random()
     content: Content
     if roll < 0.3:
-        content = dice.choice((("flip", dice.random(), 1 << dice.randrange(8)), ("splice", dice.random(), odd.piece(dice)), ("cut", dice.random()),
-                               ("insert", dice.random(), odd.piece(dice)), ("splice", dice.random() * 0.05, dice.choice(_OPCODES))))  # fmt: skip
+        content = dice.choice((("flip", dice.random(), 1 << dice.randrange(8)), ("splice", dice.random(),
+            odd.piece(dice)), ("cut", dice.random()),
+                               ("insert", dice.random(), odd.piece(dice)), ("splice", dice.random() * 0.05,
+                               dice.choice(_OPCODES))))  # fmt: skip
     elif roll < 0.5:
         stream = pickle.dumps([_Runs(0), {"starts": _Runs(0)}], protocol=dice.choice((0, 2, 4, 5)))
         content = dice.choice((stream, framed(stream)))
@@ -47,13 +49,22 @@ def pickles(dice: Random) -> Try:
     else:
         content = framed(dice.choice(_STREAMS), dice.choice((None, (0, 2**63, 1), (2**63, 0, 2**60), (5, 5, 5))))
     forge = {"artifacts": FORGE} if dice.random() < 0.7 else {}
-    return Try("pickles", (*looks(dice), dice.choice((("query", "lungs"), ("inspect", "verify"), ("sync", "--json")))), {name: content, **forge}, index="tools")
+    return Try(
+        "pickles",
+        (*looks(dice), dice.choice((("query", "lungs"), ("inspect", "verify"), ("sync", "--json")))),
+        {name: content, **forge},
+        index="tools",
+    )
 
 
-_OPCODES = (b"\x94", b"c__builtin__\neval\n", b"\x8c\x04eval", b"R", b"\x81", b"\x92", b"\x88", b"i", b"o", b"b", b"\x8e" + b"\xff" * 8, b"\x8d" + b"\xff" * 7 + b"\x0f",
-            b"P0\n", b"Q", b"Bffff", b"X\xff\xff\xff\x7f", b"r\xff\xff\xff\x7f", b"\x97", b"\x98", b"2" * 50, b"0", b".", b"L" + b"9" * 5000 + b"L\n", b"\x8b\xff\xff\xff\x7f")  # fmt: skip
-_STREAMS = (b"", b".", b"\x80\x05.", b"\x80\xff.", b"]" * 100_000 + b".", b"(" * 200_000 + b".", b"\x80\x05" + b"]" * 9000 + b"a" * 8999 + b".", b"\x80\x05\x8c\x200 <f8 9223372036854775807 9 9 9 9Q.",
-            b"\x80\x05\x8c\x0a0 <i8 -5 -1Q.", b"\x80\x05\x8c\x030 xQ.", b"\x80\x05\x8a\xff" + b"\xff" * 255 + b".", b"\x80\x05\x8e" + b"\xff" * 7 + b"\x7f.")  # fmt: skip
+_OPCODES = (b"\x94", b"c__builtin__\neval\n", b"\x8c\x04eval", b"R", b"\x81", b"\x92", b"\x88", b"i", b"o", b"b",
+    b"\x8e" + b"\xff" * 8, b"\x8d" + b"\xff" * 7 + b"\x0f",
+            b"P0\n", b"Q", b"Bffff", b"X\xff\xff\xff\x7f", b"r\xff\xff\xff\x7f", b"\x97", b"\x98", b"2" * 50, b"0",
+            b".", b"L" + b"9" * 5000 + b"L\n", b"\x8b\xff\xff\xff\x7f")  # fmt: skip
+_STREAMS = (b"", b".", b"\x80\x05.", b"\x80\xff.", b"]" * 100_000 + b".", b"(" * 200_000 + b".",
+    b"\x80\x05" + b"]" * 9000 + b"a" * 8999 + b".", b"\x80\x05\x8c\x200 <f8 9223372036854775807 9 9 9 9Q.",
+            b"\x80\x05\x8c\x0a0 <i8 -5 -1Q.", b"\x80\x05\x8c\x030 xQ.", b"\x80\x05\x8a\xff" + b"\xff" * 255 + b".",
+            b"\x80\x05\x8e" + b"\xff" * 7 + b"\x7f.")  # fmt: skip
 
 
 def framed(stream: bytes, footer: tuple[int, int, int] | None = None) -> bytes:
@@ -63,54 +74,115 @@ def framed(stream: bytes, footer: tuple[int, int, int] | None = None) -> bytes:
 
 
 def _plain(dice: Random) -> object:
-    keys = ("backend", "unit", "starts", "records", "chunks", "id_ends", "terms", "fields", "nodes", "edges", "kinds", "version")
+    keys = (
+        "backend",
+        "unit",
+        "starts",
+        "records",
+        "chunks",
+        "id_ends",
+        "terms",
+        "fields",
+        "nodes",
+        "edges",
+        "kinds",
+        "version",
+    )
     value = odd.value(dice)
-    return dice.choice((value, {dice.choice(keys): odd.value(dice) for _ in range(4)}, [value] * 5, {"backend": "impacts", "unit": value}, None, 2**70))
+    return dice.choice(
+        (
+            value,
+            {dice.choice(keys): odd.value(dice) for _ in range(4)},
+            [value] * 5,
+            {"backend": "impacts", "unit": value},
+            None,
+            2**70,
+        )
+    )
 
 
 def manifests(dice: Random) -> Try:
     """Return an index whose manifest says something odd and carries its own id."""
-    edits = tuple((dice.choice(_PLACES), dice.choice((DROP, odd.value(dice), dice.choice((None, [], {}, "x", -1, 2**70, True))))) for _ in range(dice.choice((1, 1, 2, 3))))
+    edits = tuple(
+        (dice.choice(_PLACES), dice.choice((DROP, odd.value(dice), dice.choice((None, [], {}, "x", -1, 2**70, True)))))
+        for _ in range(dice.choice((1, 1, 2, 3)))
+    )
     files: dict[str, Content] = {"artifacts": ("forge", edits)}
     if dice.random() < 0.15:
         text = json.dumps({"schema_version": 2, "recipe": odd.value(dice)}).encode("utf-8", "replace")
         files = {f"{CURRENT}/manifest.json": dice.choice((odd.nested(dice).encode(), text, *SPECIAL))}
-    commands = (*looks(dice), dice.choice((("sync", "--json"), ("sync",), ("inspect", "history"), ("inspect", "history", "--json"), ("inspect", "status"), ("inspect", "diff"),
-                                           ("inspect", "verify"), ("doctor",), ("sync", "--dry-run"), ("sync", "--rollback"), ("eval", "scaffold"))))  # fmt: skip
+    commands = (*looks(dice), dice.choice((("sync", "--json"), ("sync",), ("inspect", "history"), ("inspect",
+        "history", "--json"), ("inspect", "status"), ("inspect", "diff"),
+                                           ("inspect", "verify"), ("doctor",), ("sync", "--dry-run"), ("sync",
+                                           "--rollback"), ("eval", "scaffold"))))  # fmt: skip
     return Try("manifests", commands, files, index="tools")
 
 
 _PLACES: tuple[tuple[Any, ...], ...] = (
-    ("recipe",), ("recipe", "sources"), ("recipe", "sources", "catalog"), ("recipe", "sources", "docs"), ("recipe", "sources", "catalog", "weights"),
-    ("recipe", "chunking"), ("recipe", "chunking", "catalog"), ("recipe", "encoder"), ("recipe", "encoder", "dim"), ("recipe", "encoder", "name"),
-    ("recipe", "encoder", "family"), ("recipe", "bm25"), ("recipe", "bm25", "k1"), ("recipe", "bm25", "unit"), ("recipe", "dense"), ("recipe", "dense", "index"),
-    ("recipe", "columns"), ("recipe", "graph"), ("recipe", "tokens"), ("recipe", "splade"), ("recipe", "x"), ("sources",), ("sources", 0),
-    ("sources", 0, "kind"), ("sources", 0, "name"), ("sources", 0, "sha1"), ("sources", 0, "records"), ("sources", 0, "refused"), ("sources", 1, "name"),
-    ("files",), ("files", "bm25.pkl"), ("files", "dense.faiss"), ("files", "chunks.jsonl", "rows"), ("files", "records.jsonl", "rows"), ("files", "offsets.pkl", "bytes"),
-    ("files", "offsets.pkl", "sha1"), ("files", "../x"), ("files", "x\x1b[0m"), ("schema_version",), ("built",), ("built", "sequence"), ("built", "origin"),
+    ("recipe",), ("recipe", "sources"), ("recipe", "sources", "catalog"), ("recipe", "sources", "docs"), ("recipe",
+    "sources", "catalog", "weights"),
+    ("recipe", "chunking"), ("recipe", "chunking", "catalog"), ("recipe", "encoder"), ("recipe", "encoder", "dim"),
+    ("recipe", "encoder", "name"),
+    ("recipe", "encoder", "family"), ("recipe", "bm25"), ("recipe", "bm25", "k1"), ("recipe", "bm25", "unit"),
+    ("recipe", "dense"), ("recipe", "dense", "index"),
+    ("recipe", "columns"), ("recipe", "graph"), ("recipe", "tokens"), ("recipe", "splade"), ("recipe", "x"),
+    ("sources",), ("sources", 0),
+    ("sources", 0, "kind"), ("sources", 0, "name"), ("sources", 0, "sha1"), ("sources", 0, "records"), ("sources", 0,
+    "refused"), ("sources", 1, "name"),
+    ("files",), ("files", "bm25.pkl"), ("files", "dense.faiss"), ("files", "chunks.jsonl", "rows"), ("files",
+    "records.jsonl", "rows"), ("files", "offsets.pkl", "bytes"),
+    ("files", "offsets.pkl", "sha1"), ("files", "../x"), ("files", "x\x1b[0m"), ("schema_version",), ("built",),
+    ("built", "sequence"), ("built", "origin"),
     ("built", "time"), ("built", "origins"), ("built", "paths"), ("built", "sources"), ("built", "version"), ("x",),
 )  # fmt: skip
 
 
 def flips(dice: Random) -> Try:
-    """Return an index one bit of which is another: what it answers then is right, or it says that something is wrong."""
+    """Return an index with one bit flipped: it answers rightly all the same, or says that something is wrong."""
     name = dice.choice((*FILES, "manifest.json"))
     flip = ("flip", dice.random() if dice.random() < 0.8 else dice.random() * 0.02, 1 << dice.randrange(8))
     return Try("flips", (prepared.CONTROL,), {f"{CURRENT}/{name}": flip}, index="tools")
 
 
-_OTHERS = ("current", "lock", "quarantine.jsonl", "calibration.json", "cache/costs.json", "runs/queries.jsonl", "runs/x/run.json", "sources/x", "cache/x", "generations/x/manifest.json",
+_OTHERS = ("current", "lock", "quarantine.jsonl", "calibration.json", "cache/costs.json", "runs/queries.jsonl",
+    "runs/x/run.json", "sources/x", "cache/x", "generations/x/manifest.json",
            "generations/0123456789ab/manifest.json", "generations/.scratch-x/y", ".current.new")  # fmt: skip
 
 
 def artifacts(dice: Random) -> Try:
     """Return an index with something else in place of one of its files, or beside them."""
-    name = f"{CURRENT}/{dice.choice((*FILES, 'manifest.json'))}" if dice.random() < 0.6 else f"artifacts/{dice.choice(_OTHERS)}"
-    changes: tuple[Content, ...] = (("cut", dice.random()), ("splice", dice.random(), odd.piece(dice)), ("insert", dice.random(), odd.piece(dice)), ("mode", 0o000))
-    content = dice.choice((*SPECIAL, *changes, odd.mutated(dice, b'{"a": 1}\n'), b"", odd.nested(dice).encode()[:1000], dice.randbytes(100)))
+    name = (
+        f"{CURRENT}/{dice.choice((*FILES, 'manifest.json'))}"
+        if dice.random() < 0.6
+        else f"artifacts/{dice.choice(_OTHERS)}"
+    )
+    changes: tuple[Content, ...] = (
+        ("cut", dice.random()),
+        ("splice", dice.random(), odd.piece(dice)),
+        ("insert", dice.random(), odd.piece(dice)),
+        ("mode", 0o000),
+    )
+    content = dice.choice(
+        (
+            *SPECIAL,
+            *changes,
+            odd.mutated(dice, b'{"a": 1}\n'),
+            b"",
+            odd.nested(dice).encode()[:1000],
+            dice.randbytes(100),
+        )
+    )
     files: dict[str, Content] = {name: content}
-    if name.startswith(CURRENT) and content[:1] and isinstance(content, tuple) and content[0] in ("cut", "splice", "insert") and dice.random() < 0.5:
+    if (
+        name.startswith(CURRENT)
+        and content[:1]
+        and isinstance(content, tuple)
+        and content[0] in ("cut", "splice", "insert")
+        and dice.random() < 0.5
+    ):
         files["artifacts"] = FORGE
-    commands = (dice.choice((*looks(dice), ("inspect", "run", "x"), ("inspect", "history"), ("query", "lungs", "--min-confidence", "0.5"))),
-                dice.choice((("inspect", "verify"), ("sync", "--json"), ("build",), ("doctor",), ("inspect", "history", "--json"), ("sync",))))  # fmt: skip
+    commands = (dice.choice((*looks(dice), ("inspect", "run", "x"), ("inspect", "history"), ("query", "lungs",
+        "--min-confidence", "0.5"))),
+                dice.choice((("inspect", "verify"), ("sync", "--json"), ("build",), ("doctor",), ("inspect", "history",
+                "--json"), ("sync",))))  # fmt: skip
     return Try("artifacts", commands, files, index="tools")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from hostile import damage, given, kills, remote, texts
+from hostile import asking, damage, given, judged, kills, remote, texts
 from hostile.tries import Try
 
 GENERATORS: dict[str, Callable[[Random], Try]] = {
     "catalog": texts.catalog,
     "documents": texts.documents,
     "config": texts.config,
-    "queries": texts.queries,
-    "patterns": texts.patterns,
+    "queries": asking.queries,
+    "patterns": asking.patterns,
     "images": given.images,
-    "judgments": given.judgments,
-    "edges": given.edges,
+    "judgments": judged.judgments,
+    "edges": judged.edges,
     "pickles": damage.pickles,
     "manifests": damage.manifests,
     "artifacts": damage.artifacts,

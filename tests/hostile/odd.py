@@ -7,25 +7,74 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-ESCAPES = ("\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b[2J\x1b[H", "\x9b31m", "\x9d0;x\x9c", "\x08\x08\x08", "\r\x1b[K", "\x7f",
+ESCAPES = ("\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b[2J\x1b[H", "\x9b31m", "\x9d0;x\x9c", "\x08\x08\x08",
+    "\r\x1b[K", "\x7f",
            "a\rb", "\x0c", "\x0b", "\x1bP1$q\x1b\\", "\x85", "\x00")  # fmt: skip
 BIDI = ("\u202eevil\u202c", "\u2066a\u2069", "\u202a\u202b", "\u2067x", "\u2068y", "\u202d1")
-CELLS = ("=cmd|'/C calc'!A0", "+1+cmd|' /C x'!A0", "-2+3", "@SUM(A1)", "=HYPERLINK(\"http://x\")", "\t=1+1")
-MARKUP = ("[bold]x[/bold]", "[/]", "[link=file:///x]y[/link]", "<script>alert(1)</script>", "{{7*7}}", "{0}", "%s%n", "$(id)",
+CELLS = ("=cmd|'/C calc'!A0", "+1+cmd|' /C x'!A0", "-2+3", "@SUM(A1)", '=HYPERLINK("http://x")', "\t=1+1")
+MARKUP = ("[bold]x[/bold]", "[/]", "[link=file:///x]y[/link]", "<script>alert(1)</script>", "{{7*7}}", "{0}", "%s%n",
+    "$(id)",
           "`id`", "';--", "](javascript:x)", "|a|b|", "```", "<!--", "&#x1b;", "\\x1b[0m")  # fmt: skip
-NAMES = ("../../etc/passwd", "..", ".", "/etc/passwd", "~", "con", "a/b", "a\\b", "-rf", "--help", "*", "?", " ", "a b", "a\nb", "%2e%2e%2f",
+NAMES = ("../../etc/passwd", "..", ".", "/etc/passwd", "~", "con", "a/b", "a\\b", "-rf", "--help", "*", "?", " ",
+    "a b", "a\nb", "%2e%2e%2f",
          "x" * 300)  # fmt: skip
-UNICODE = ("\ud800", "\udfff x", "a\ud800\udc00b", "\ufeffbom", "\ufffd", "\u0301" * 200, "e\u0301", "\U0001f469\u200d\U0001f52c", "\u0130",
-           "\u1e9e\xdf", "\u2028x\u2029", "\u00a0", "\u3000", "\u200b", "\uffff", "\U0010ffff", "\ufdfa" * 50, "\u0e33", "\u4e2d\u6587\u3002",
+UNICODE = ("\ud800", "\udfff x", "a\ud800\udc00b", "\ufeffbom", "\ufffd", "\u0301" * 200, "e\u0301",
+    "\U0001f469\u200d\U0001f52c", "\u0130",
+           "\u1e9e\xdf", "\u2028x\u2029", "\u00a0", "\u3000", "\u200b", "\uffff", "\U0010ffff", "\ufdfa" * 50,
+           "\u0e33", "\u4e2d\u6587\u3002",
            "\u0661\u0662", "\u00b2", "\u216b", "\uff11", "\u0660d", "\u1d7db")  # fmt: skip
-TAGS = ("[EXCLUDE:a]", "[EXCLUDE:", "[FILTER:license=MIT]", "[FILTER:dims>=]", "[INCLUDE:b|]", "[FORMAT:CT]", "[EXCLUDE:\x1b[0m]",
-        "[FILTER:a=\"b\"\"c]", "[[EXCLUDE:a]]", "[exclude : ||]", "[FILTER:dims>=3" + " " * 500 + "x]", "[FILTER:path=**/**/*]")  # fmt: skip
-NUMBERS = ("0", "-0", "1e999", "-1e999", "NaN", "Infinity", "0x" + "f" * 400, "9" * 5000, "1" + "0" * 400, "1_000", "1:1:1:1", "0o17", "1e-400",
-           "0.1", "-1", "2147483648", "9223372036854775808", "18446744073709551616", "1.7976931348623157e308", "\u0663", "1d", "3 - D", "٣")  # fmt: skip
+TAGS = ("[EXCLUDE:a]", "[EXCLUDE:", "[FILTER:license=MIT]", "[FILTER:dims>=]", "[INCLUDE:b|]", "[FORMAT:CT]",
+    "[EXCLUDE:\x1b[0m]",
+        "[FILTER:a=\"b\"\"c]", "[[EXCLUDE:a]]", "[exclude : ||]", "[FILTER:dims>=3" + " " * 500 + "x]",
+        "[FILTER:path=**/**/*]")  # fmt: skip
+NUMBERS = ("0", "-0", "1e999", "-1e999", "NaN", "Infinity", "0x" + "f" * 400, "9" * 5000, "1" + "0" * 400, "1_000",
+    "1:1:1:1", "0o17", "1e-400",
+           "0.1", "-1", "2147483648", "9223372036854775808", "18446744073709551616", "1.7976931348623157e308",
+           "\u0663", "1d", "3 - D", "٣")  # fmt: skip
 DATES = ("2020-99-99", "0000-00-00", "9999-12-31T23:59:60Z", "2001-01-01T00:00:00+99:99", "1970-01-01", "12:30:45")
-WORDS = ("segment", "lungs", "brain", "MRI", "cells", "format:DICOM", "dims", "tool", "the", "CT", "C++", "nii.gz", "a", "")
+WORDS = (
+    "segment",
+    "lungs",
+    "brain",
+    "MRI",
+    "cells",
+    "format:DICOM",
+    "dims",
+    "tool",
+    "the",
+    "CT",
+    "C++",
+    "nii.gz",
+    "a",
+    "",
+)
 POOLS = (ESCAPES, BIDI, CELLS, MARKUP, NAMES, UNICODE, TAGS, NUMBERS, DATES, WORDS)
-LONG = (" ", "\n", "!", "a", "0", "-", "=", "#", "|", "`", "[", "(", "{", "\"", "'", ".", ",", "a ", "\u00e9", "\u4e2d", "a.b ", "\t", "x-", "> ")
+LONG = (
+    " ",
+    "\n",
+    "!",
+    "a",
+    "0",
+    "-",
+    "=",
+    "#",
+    "|",
+    "`",
+    "[",
+    "(",
+    "{",
+    '"',
+    "'",
+    ".",
+    ",",
+    "a ",
+    "\u00e9",
+    "\u4e2d",
+    "a.b ",
+    "\t",
+    "x-",
+    "> ",
+)
 
 
 def string(dice: Random) -> str:
@@ -37,7 +86,10 @@ def string(dice: Random) -> str:
         return dice.choice(LONG) * dice.choice((50, 1000, 20_000, 100_000))
     if roll < 0.9:
         return " ".join(dice.choice(dice.choice(POOLS)) for _ in range(dice.randint(2, 5)))
-    return "".join(chr(dice.choice((dice.randrange(128), dice.randrange(0x3000), dice.randrange(0x110000)))) for _ in range(dice.randint(1, 40)))
+    return "".join(
+        chr(dice.choice((dice.randrange(128), dice.randrange(0x3000), dice.randrange(0x110000))))
+        for _ in range(dice.randint(1, 40))
+    )
 
 
 def short(dice: Random) -> str:
@@ -52,7 +104,9 @@ def utf8(dice: Random) -> str:
 
 def number(dice: Random) -> Any:
     """Return an odd number."""
-    return dice.choice((0, -1, 1, 2**31, 2**63, -(2**63), 2**64, 10**30, 0.5, -0.0, 1e308, 1e-320, float("inf"), float("nan"), True, 3))
+    return dice.choice(
+        (0, -1, 1, 2**31, 2**63, -(2**63), 2**64, 10**30, 0.5, -0.0, 1e308, 1e-320, float("inf"), float("nan"), True, 3)
+    )
 
 
 def value(dice: Random, depth: int = 0) -> Any:
@@ -98,8 +152,10 @@ def piece(dice: Random) -> bytes:
     if roll < 0.5:
         return string(dice).encode("utf-8", "replace")
     if roll < 0.75:
-        return dice.choice((b"\0", b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\r", b"\r\n", b"\n\n", b"---\n", b"\x1a",
-                            b"\xef\xbb\xbf", b"\x80", b"\xc2\x9b31m", b"{", b"}", b"[", b"]", b'"', b"\\", b":", b"- ", b"&a", b"*a", b"!!"))  # fmt: skip
+        return dice.choice((b"\0", b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\r", b"\r\n",
+            b"\n\n", b"---\n", b"\x1a",
+                            b"\xef\xbb\xbf", b"\x80", b"\xc2\x9b31m", b"{", b"}", b"[", b"]", b'"', b"\\", b":", b"- ",
+                            b"&a", b"*a", b"!!"))  # fmt: skip
     return dice.randbytes(dice.randint(1, 30))
 
 

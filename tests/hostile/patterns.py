@@ -91,9 +91,7 @@ def _inside(value: object, module: str, depth: int) -> Iterator[re.Pattern[str]]
         yield from _inside(part, module, depth + 1)
 
 
-def _inline(
-    call: ast.Call, module: ModuleType, file: str, compiled: set[tuple[str, int]]
-) -> Iterator[Used | Unknown]:
+def _inline(call: ast.Call, module: ModuleType, file: str, compiled: set[tuple[str, int]]) -> Iterator[Used | Unknown]:
     """Yield the pattern of one `re.…(…)`; what it is comes from the module's own names."""
     function = _function(call)
     source = ast.unparse(call.args[0])

@@ -34,7 +34,8 @@ def tool(number: int, version: int = 0) -> dict[str, Any]:
 def guide(number: int) -> str:
     """Return a document."""
     front = f"---\ntitle: Guide {number}\ngroup: guides\nlicense: MIT\n---\n" if number % 2 else ""
-    return f"{front}# Guide {number}\n\nHow to segment lungs, step {number}.\n\n## Details\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    return f"{front}# Guide {number}\n\nHow to segment lungs, step {number}.\n\n## Details\n\n{table}"
 
 
 def catalog(count: int = 40, version: int = 0) -> bytes:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,8 +22,9 @@ from hostile.limits import WALL_S, Ended, wait
 from hostile.tries import PORT, Try, materialise
 from sync import nursery
 
-LOADED = ("rich.table", "yaml", "pydicom", "nibabel", "tifffile", "nrrd", "PIL.Image", "pyoxigraph", "obonet", "ir_measures",
-          "scipy.stats", "jinja2", "matplotlib.figure", "spacy")  # fmt: skip
+LOADED = ("rich.table", "yaml", "pydicom", "nibabel", "tifffile", "nrrd", "PIL.Image", "pyoxigraph", "obonet",
+    "ir_measures",
+          "scipy.stats", "jinja2", "matplotlib.figure")  # fmt: skip
 """What children would otherwise import again and again, beside what the nursery loads."""
 CALL = "hostile.limits:limited"
 
@@ -35,6 +37,8 @@ class Result:
     cpu: float = 0.0
     """Seconds that the slowest of its commands took."""
     ended: list[Ended] = field(default_factory=list)
+    commands: int = 0
+    """How many were run, those that look at what is left among them."""
 
 
 class Runner:
@@ -44,6 +48,7 @@ class Runner:
         """`call` is what a child runs, `module:function`; `wall` are the seconds that it may take."""
         for name in (*nursery.LOADED, *LOADED):
             importlib.import_module(name)
+        _load_spacy()
         threads = len(list(Path("/proc/self/task").iterdir()))
         assert threads == 1, f"a process with {threads} threads must not be forked"
         self._call = call
@@ -52,6 +57,7 @@ class Runner:
         self._home = self.place / "home"
         self._home.mkdir()
         self._before: dict[str, Any] = {}
+        self._log: list[Ended] = []
 
     def close(self) -> None:
         """Remove what was written."""
@@ -61,10 +67,16 @@ class Runner:
         """Run the commands of a try, and hold them to what must hold."""
         result, folder = Result(), self.place / "try"
         self._fresh(folder, attack.index)
+        self._log = []
         if attack.kill:
             materialise(attack, folder, port=0)
             result.findings += killed(self, attack, folder)
-            return result
+        else:
+            self._run(attack, folder, result)
+        result.commands, result.cpu = len(self._log), max((ended.cpu for ended in self._log), default=0.0)
+        return result
+
+    def _run(self, attack: Try, folder: Path, result: Result) -> None:
         with answering.serving(attack.answers) as port:
             materialise(attack, folder, port=port)
             for command in attack.commands:
@@ -72,15 +84,14 @@ class Runner:
                 result.ended.append(self.command(given, folder, attack))
         for ended in result.ended:
             result.findings += command_findings(ended)
-        result.cpu = max((ended.cpu for ended in result.ended), default=0.0)
         result.findings += self._left(attack, folder, result)
-        return result
 
     def command(self, command: tuple[str, ...], folder: Path, attack: Try | None = None) -> Ended:
         """Run one command to its end."""
         files = self.place / "streams"
         pid = self.start(command, folder, attack)
-        return wait(pid, command, files / "out", files / "err", seconds=self._wall)
+        self._log.append(wait(pid, command, files / "out", files / "err", seconds=self._wall))
+        return self._log[-1]
 
     def start(self, command: tuple[str, ...], folder: Path, attack: Try | None = None) -> int:
         """Start one command; return its process id."""
@@ -162,9 +173,18 @@ class Runner:
     def _noticed(self, result: Result) -> Iterator[Finding]:
         """Damage that changes the answer is said."""
         for ended in result.ended:
-            if ended.command == prepared.CONTROL and ended.code == 0 and not ended.err:
-                if answer_of(ended) != self._before["tools"]:
-                    yield Finding("silent damage", "an answer changed without a word", ended.command)
+            quiet = ended.command == prepared.CONTROL and ended.code == 0 and not ended.err
+            if quiet and answer_of(ended) != self._before["tools"]:
+                yield Finding("silent damage", "an answer changed without a word", ended.command)
+
+
+def _load_spacy() -> None:
+    """Load spaCy without torch, which it would load to find out that it is there: 200 MB for every fork to copy."""
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module("spacy")
+    finally:
+        del sys.modules["torch"]
 
 
 def remove(folder: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from hostile.tries import CHANGES, MAKES, Try
 
-MOST = 150
+MOST = 100
 """Attempts."""
-SECONDS = 90.0
+SECONDS = 30.0
 OPERATIONS = {*MAKES, *CHANGES, "forge", "raw", "drip", "stall", "endless", "fit"}
 _PIECES = 8
 """Into so many pieces a sequence is cut at the finest, again and again while that helps."""
@@ -34,31 +34,25 @@ def shrunk(attack: Try, shows: Callable[[Try], bool], *, most: int = MOST, secon
 
 
 def _smaller_tries(attack: Try) -> Iterator[Try]:
-    for commands in _without(attack.commands):
-        if commands:
-            yield replace(attack, commands=commands)
+    for commands in filter(None, _without(attack.commands)):
+        yield replace(attack, commands=commands)
     for files in _smaller(attack.files):
         yield replace(attack, files=files)
     for stdin in _smaller(attack.stdin):
         yield replace(attack, stdin=stdin)
-    for answers in _without(attack.answers):
-        if answers:
+    if attack.answers:
+        for answers in _smaller_items(attack.answers, _smaller):
             yield replace(attack, answers=answers)
-    for place, answer in enumerate(attack.answers):
-        for less in _smaller(answer):
-            yield replace(attack, answers=(*attack.answers[:place], less, *attack.answers[place + 1 :]))
-    for place, command in enumerate(attack.commands):
-        for words in _smaller_command(command):
-            yield replace(attack, commands=(*attack.commands[:place], words, *attack.commands[place + 1 :]))
+    for commands in _smaller_items(attack.commands, lambda command: _smaller_items(command, _smaller)):
+        yield replace(attack, commands=commands)
 
 
-def _smaller_command(command: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for words in _without(command):
-        if words:
-            yield words
-    for place, word in enumerate(command):
-        for less in _smaller(word):
-            yield (*command[:place], less, *command[place + 1 :])
+def _smaller_items(items: tuple[Any, ...], smaller: Callable[[Any], Iterator[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Yield the items with one, or some, left out, but not all; then with one of them smaller."""
+    yield from filter(None, _without(items))
+    for place, item in enumerate(items):
+        for less in smaller(item):
+            yield (*items[:place], less, *items[place + 1 :])
 
 
 def _smaller(value: Any) -> Iterator[Any]:
@@ -71,7 +65,7 @@ def _smaller(value: Any) -> Iterator[Any]:
         for key, part in value.items():
             yield from ({**value, key: less} for less in _smaller(part))
     elif isinstance(value, tuple | list):
-        operation = isinstance(value, tuple) and bool(value) and value[0] in OPERATIONS
+        operation = isinstance(value, tuple) and bool(value) and isinstance(value[0], str) and value[0] in OPERATIONS
         if not operation:
             yield from _without(value)
         for place in range(1 if operation else 0, len(value)):

@@ -72,7 +72,9 @@ def test_patterns_of_every_kind_are_found() -> None:
     found = {pattern.where: pattern for file in files() for pattern in of_file(file) if isinstance(pattern, Used)}
     assert len(found) > 50
     assert found["queries/tags.py: _TAG"].methods
-    assert {"match", "fullmatch", "search", "finditer", "sub"} <= {name for used in found.values() for name in used.methods}
+    assert {"match", "fullmatch", "search", "finditer", "sub"} <= {
+        name for used in found.values() for name in used.methods
+    }
     assert any("re.fullmatch(" in where for where in found), "inline patterns"
     assert sum(where.startswith("chunking/imrad.py: _FIRST") for where in found), "patterns in lists"
 

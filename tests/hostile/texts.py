@@ -1,24 +1,23 @@
-"""Attacks by text: catalog lines, documents, configuration, queries, and what regular expressions are slow at."""
+"""Attacks by text that is indexed, and by configuration."""
 
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from random import Random
 from typing import Any
 
 from hostile import odd, prepared
-from hostile.adversarial import attacks
-from hostile.patterns import Used, files, of_file
 from hostile.tries import Content, Try
 
 FORMATS = ("text", "json", "jsonl", "csv", "md", "trec")
 LENIENT = ("--max-fail", "1000")
-_KEYS = ("id", "_id", "identifier", "name", "title", "description", "text", "abstract", "url", "codeRepository", "license",
+KEYS = ("id", "_id", "identifier", "name", "title", "description", "text", "abstract", "url", "codeRepository",
+    "license",
          "keywords", "group", "tenant", "supportingData", "featureList", "applicationCategory", "runnableExample",
-         "requires_tool", "compatible_with", "part_of", "metadata", "domain", "bodySite", "@type", "language")  # fmt: skip
-_DATA_KEYS = ("imagingModality", "hasDimensionality", "datasetFormat", "bodySite", "demo_url")
+         "requires_tool", "compatible_with", "part_of", "metadata", "domain", "bodySite", "@type",
+         "language")  # fmt: skip
+DATA_KEYS = ("imagingModality", "hasDimensionality", "datasetFormat", "bodySite", "demo_url")
 
 
 def looks(dice: Random, count: int = 1) -> tuple[tuple[str, ...], ...]:
@@ -28,16 +27,24 @@ def looks(dice: Random, count: int = 1) -> tuple[tuple[str, ...], ...]:
         roll = dice.random()
         format_ = dice.choice(FORMATS)
         if roll < 0.55:
-            more = dice.choice(((), ("--chunks",), ("--explain",), ("--bundle",), ("--expand",), ("--context", "1"), ("-v",)))
+            more = dice.choice(
+                ((), ("--chunks",), ("--explain",), ("--bundle",), ("--expand",), ("--context", "1"), ("-v",))
+            )
             found.append(("query", dice.choice(("lungs", "odd", "segment x")), "-k", "50", "--format", format_, *more))
         elif roll < 0.7:
             found.append(("inspect", "records", "--limit", "0", "--format", dice.choice(FORMATS[:3])))
         elif roll < 0.8:
-            found.append(("inspect", "graph", *dice.choice(((), ("odd",), ("odd", "--dot"), ("tool1", "--dot"), ("--json",)))))
+            found.append(
+                ("inspect", "graph", *dice.choice(((), ("odd",), ("odd", "--dot"), ("tool1", "--dot"), ("--json",))))
+            )
         elif roll < 0.9:
-            found.append(("inspect", dice.choice(("record", "chunk")), dice.choice(("odd", "odd#0", "docs/odd.md", "tool1"))))
+            found.append(
+                ("inspect", dice.choice(("record", "chunk")), dice.choice(("odd", "odd#0", "docs/odd.md", "tool1")))
+            )
         else:
-            found.append(dice.choice((("inspect", "verify"), ("inspect", "status", "--json"), ("doctor",), ("query", "x", "-l"))))
+            found.append(
+                dice.choice((("inspect", "verify"), ("inspect", "status", "--json"), ("doctor",), ("query", "x", "-l")))
+            )
     return tuple(found)
 
 
@@ -56,9 +63,9 @@ def record(dice: Random) -> dict[str, Any]:
     """Return a record with odd values under known keys."""
     item = {"id": "odd", "name": "Odd tool", "description": "segments odd lungs"}
     for _ in range(dice.randint(1, 4)):
-        item[dice.choice(_KEYS)] = odd.value(dice)
+        item[dice.choice(KEYS)] = odd.value(dice)
     if dice.random() < 0.3:
-        item["supportingData"] = {dice.choice(_DATA_KEYS): odd.value(dice) for _ in range(3)}
+        item["supportingData"] = {dice.choice(DATA_KEYS): odd.value(dice) for _ in range(3)}
     if dice.random() < 0.1:
         item[odd.string(dice)] = odd.value(dice)
     return item
@@ -73,7 +80,19 @@ def _line(dice: Random) -> bytes:
         return odd.mutated(dice, text)
     if roll < 0.92:
         return b'{"id": "odd", "name": "x", "description": ' + odd.nested(dice).encode() + b"}"
-    return dice.choice((b"", b"null", b"[]", b'""', b"{}", b"\xef\xbb\xbf{}", b'{"id": "tool1", "name": "again"}', b'{"a": 1}' * 50, b"\0" * 5000))
+    return dice.choice(
+        (
+            b"",
+            b"null",
+            b"[]",
+            b'""',
+            b"{}",
+            b"\xef\xbb\xbf{}",
+            b'{"id": "tool1", "name": "again"}',
+            b'{"a": 1}' * 50,
+            b"\0" * 5000,
+        )
+    )
 
 
 # ----------------------------------------------------------------------------------------------------- documents
@@ -83,10 +102,32 @@ def documents(dice: Random) -> Try:
     """Return a folder of documents some of which are odd, or are no documents."""
     contents: dict[str, Content] = {}
     for _ in range(dice.randint(1, 3)):
-        name = dice.choice(("odd.md", "odd.txt", "sub/odd.markdown", "\x1b[31modd.md", "a\nb.md", "\u202eodd.md", "-rf.md", "o\u0308dd.md", " .md"))
+        name = dice.choice(
+            (
+                "odd.md",
+                "odd.txt",
+                "sub/odd.markdown",
+                "\x1b[31modd.md",
+                "a\nb.md",
+                "\u202eodd.md",
+                "-rf.md",
+                "o\u0308dd.md",
+                " .md",
+            )
+        )
         contents[f"docs/{name}"] = _document(dice)
     if dice.random() < 0.15:
-        special = dice.choice((("fifo",), ("link", "/dev/zero"), ("link", "/etc"), ("link", "."), ("sparse", 3 << 30), ("folder",), ("link", "gone")))
+        special = dice.choice(
+            (
+                ("fifo",),
+                ("link", "/dev/zero"),
+                ("link", "/etc"),
+                ("link", "."),
+                ("sparse", 3 << 30),
+                ("folder",),
+                ("link", "gone"),
+            )
+        )
         contents[dice.choice(("docs/special.md", "docs/sub/special.md"))] = special
     sync = dice.choice((("sync", *LENIENT), ("sync", "--json", *LENIENT), ("sync", "-v")))
     return Try("documents", (sync, *looks(dice)), contents, index="tools", control=True)
@@ -94,8 +135,10 @@ def documents(dice: Random) -> Try:
 
 def _document(dice: Random) -> Content:
     front = _front_matter(dice) if dice.random() < 0.7 else b""
-    parts = [dice.choice(("# Odd\n\n", "## odd lungs\n", "text ", "\n\n", "| a | b |\n|---|---|\n", "- item\n", "1. x\n", "> ", "```\n", "    code\n", "<b>",
-                          "[a](b)", "Methods: ", "**Results**\n", "Title\n=====\n", "\r\n", "\r", "  \n", "![x](y)", "{#anchor}"))
+    parts = [dice.choice(("# Odd\n\n", "## odd lungs\n", "text ", "\n\n", "| a | b |\n|---|---|\n", "- item\n",
+        "1. x\n", "> ", "```\n", "    code\n", "<b>",
+                          "[a](b)", "Methods: ", "**Results**\n", "Title\n=====\n", "\r\n", "\r", "  \n", "![x](y)",
+                          "{#anchor}"))
              if dice.random() < 0.6 else odd.utf8(dice) for _ in range(dice.choice((2, 8, 40)))]  # fmt: skip
     body = "".join(parts)[:300_000].encode("utf-8", "replace")
     roll = dice.random()
@@ -104,8 +147,11 @@ def _document(dice: Random) -> Content:
     return odd.mutated(dice, front + body) if roll < 0.3 else front + body
 
 
+_FRONT = ("title", "group", "license", "tenant", "requires_tool", "a", "keywords", "metadata")
+
+
 def _front_matter(dice: Random) -> bytes:
-    lines = [f"{dice.choice(('title', 'group', 'license', 'tenant', 'requires_tool', 'a', 'keywords', 'metadata'))}: {yaml_value(dice)}" for _ in range(dice.randint(1, 4))]
+    lines = [f"{dice.choice(_FRONT)}: {yaml_value(dice)}" for _ in range(dice.randint(1, 4))]
     text = "---\n" + "\n".join(lines) + dice.choice(("\n---\n", "\n---\n", "\n...\n", "\n", "\n--- \n"))
     content = text.encode("utf-8", "replace")
     return odd.mutated(dice, content, 2) if dice.random() < 0.3 else content
@@ -118,15 +164,19 @@ def yaml_value(dice: Random) -> str:
         return dice.choice(odd.NUMBERS + odd.DATES)
     if roll < 0.4:
         depth = dice.choice((10, 60, 200, 3000, 50_000))
-        return dice.choice(("[" * depth, "{a: " * depth, "[" * depth + "]" * depth, "\n" + "".join(" " * n + "a:\n" for n in range(min(depth, 400))),
+        return dice.choice(("[" * depth, "{a: " * depth, "[" * depth + "]" * depth,
+            "\n" + "".join(" " * n + "a:\n" for n in range(min(depth, 400))),
                             "- " * depth + "x", "!!seq " * min(depth, 999) + "[]", "? " * depth))  # fmt: skip
     if roll < 0.5:
         levels = dice.choice((3, 8, 30))
         return "\n" + "".join(f"  k{n}: &k{n} [{', '.join([f'*k{n - 1}' if n else 'x'] * 9)}]\n" for n in range(levels))
     if roll < 0.65:
-        return dice.choice(("!!python/object/apply:os.system ['touch canary']", "!!binary x", "!!set {a}", "&a *a", "&a [*a]", "*gone", "!<tag:x> y",
-                            "|\n  text", ">-\n  x", "'", '"', '"\\x1b[0m"', '"\\ud800"', "@x", "%x", "\t", "<<: {a: 1}", "? [a]\n: b", "!!float x",
-                            "{a: 1, a: 2}", "!!timestamp 2001-99-99", "~", "no", "!!int 0b", ".inf", ".nan", "- - - x", "{[a]: b}", "{{}: x}"))  # fmt: skip
+        return dice.choice(("!!python/object/apply:os.system ['touch canary']", "!!binary x", "!!set {a}", "&a *a",
+            "&a [*a]", "*gone", "!<tag:x> y",
+                            "|\n  text", ">-\n  x", "'", '"', '"\\x1b[0m"', '"\\ud800"', "@x", "%x", "\t",
+                            "<<: {a: 1}", "? [a]\n: b", "!!float x",
+                            "{a: 1, a: 2}", "!!timestamp 2001-99-99", "~", "no", "!!int 0b", ".inf", ".nan", "- - - x",
+                            "{[a]: b}", "{{}: x}"))  # fmt: skip
     return json.dumps(odd.value(dice), ensure_ascii=dice.random() < 0.5)
 
 
@@ -138,11 +188,28 @@ def config(dice: Random) -> Try:
     content = dice.choice((_settings, _settings, _mutated_settings, _raw_yaml))(dice)
     special: Content = content
     if dice.random() < 0.08:
-        special = dice.choice((("fifo",), ("link", "/dev/zero"), ("folder",), ("sparse", 2 << 30), ("link", "config.yaml"), ("link", "/dev/tty")))
-    first = dice.choice((("query", "lungs"), ("query", "lungs", "--json"), ("sync", "--dry-run"), ("doctor",), ("doctor", "--json"), ("models", "list", "--json"),
-                         ("inspect", "status"), ("sync", "--json"), ("eval", "--gold", "gold.jsonl"), ("build", "--catalog", "tools.jsonl")))  # fmt: skip
+        special = dice.choice(
+            (
+                ("fifo",),
+                ("link", "/dev/zero"),
+                ("folder",),
+                ("sparse", 2 << 30),
+                ("link", "config.yaml"),
+                ("link", "/dev/tty"),
+            )
+        )
+    first = dice.choice((("query", "lungs"), ("query", "lungs", "--json"), ("sync", "--dry-run"), ("doctor",),
+        ("doctor", "--json"), ("models", "list", "--json"),
+                         ("inspect", "status"), ("sync", "--json"), ("eval", "--gold", "gold.jsonl"), ("build",
+                         "--catalog", "tools.jsonl")))  # fmt: skip
     gold = b'{"query": "lungs", "relevant": ["tool0"]}\n'
-    return Try("config", (first, ("query", "cells", *dice.choice(((), ("-v",), ("--explain",))))), {"gold.jsonl": gold, "config.yaml": special}, index="tools", control=True)
+    return Try(
+        "config",
+        (first, ("query", "cells", *dice.choice(((), ("-v",), ("--explain",))))),
+        {"gold.jsonl": gold, "config.yaml": special},
+        index="tools",
+        control=True,
+    )
 
 
 @cache
@@ -161,107 +228,26 @@ def _settings(dice: Random) -> bytes:
     for _ in range(dice.randint(1, 4)):
         section, key = dice.choice(_known_keys())
         if (section, key) not in (("encoder", "kind"), ("models", "auto_download")):
-            value = dice.choice(("0", "1", "2", "3.5", "-1", "true", "null", "[]", "{}", "rrf", "x", "[a, b]", "1000000")) if dice.random() < 0.6 else yaml_value(dice)
+            value = (
+                dice.choice(("0", "1", "2", "3.5", "-1", "true", "null", "[]", "{}", "rrf", "x", "[a, b]", "1000000"))
+                if dice.random() < 0.6
+                else yaml_value(dice)
+            )
             chosen.setdefault(section, []).append(f"  {key}: {value}")
     text = "".join(f"{section}:\n" + "\n".join(lines) + "\n" for section, lines in chosen.items())
-    return (prepared.CONFIG if "sources" not in chosen and "graph" not in chosen else "").encode() + text.encode("utf-8", "replace")
+    return (prepared.CONFIG if "sources" not in chosen and "graph" not in chosen else "").encode() + text.encode(
+        "utf-8", "replace"
+    )
 
 
 def _mutated_settings(dice: Random) -> bytes:
-    return odd.mutated(dice, (prepared.CONFIG + "search: {k: 5, mode: hybrid}\nfusion: {weights: {bm25: 0.5}}\n").encode())
+    return odd.mutated(
+        dice, (prepared.CONFIG + "search: {k: 5, mode: hybrid}\nfusion: {weights: {bm25: 0.5}}\n").encode()
+    )
 
 
 def _raw_yaml(dice: Random) -> bytes:
     key = dice.choice(("a", "search", "sources", "graph", "fusion", "plugins", "catalog"))
-    return dice.choice(("", f"{key}: ", f"{key}:\n  list: ", "search:\n  k: ")).encode() + yaml_value(dice).encode("utf-8", "replace")
-
-
-# ------------------------------------------------------------------------------------------------------- queries
-
-
-def queries(dice: Random) -> Try:
-    """Return a query with odd text, tags, filters and flags; or a batch of odd lines."""
-    if dice.random() < 0.4:
-        lines = b"\n".join(_request(dice) for _ in range(dice.choice((1, 3, 8))))
-        command = ("query", "-", "--format", dice.choice(FORMATS), *(("--explain",) if dice.random() < 0.2 else ()))
-        return Try("queries", (command,), stdin=lines, index="tools", control=True)
-    words = [argument(dice) if dice.random() < 0.7 else dice.choice(odd.TAGS + odd.WORDS) for _ in range(dice.choice((1, 1, 2, 4)))]
-    command = ("query", "--format", dice.choice(FORMATS), *_flags(dice), "--", *words)
-    more = (("inspect", "why", argument(dice), dice.choice(("tool1", argument(dice))), "--format", dice.choice(("text", "json"))),)
-    return Try("queries", (command, *(more if dice.random() < 0.3 else ())), index="tools", control=True)
-
-
-def argument(dice: Random) -> str:
-    """Return odd text that a command line can hold."""
-    return odd.string(dice).replace("\0", "").encode("utf-8", "surrogateescape" if dice.random() < 0.1 else "replace").decode("utf-8", "replace")[:100_000]
-
-
-_FLAGS = ("--filter", "--filter", "--doc-id", "--tenant", "--file", "--also", "-k", "--mode", "--retrievers", "--context", "--max-chunks",
-          "--max-tokens", "--min-score", "--deadline-ms", "--min-confidence", "--engine", "--color", "--artifacts")  # fmt: skip
-_SWITCHES = ("--bundle", "--expand", "--gate", "--chunks", "-l", "--explain", "--explain-empty", "--timing", "--save-run", "--log-json",
-             "--strict-fresh", "--exit-status", "-v", "-q", "--no-rerank")  # fmt: skip
-
-
-def _flags(dice: Random) -> list[str]:
-    found: list[str] = []
-    for _ in range(dice.choice((0, 1, 2, 3))):
-        flag = dice.choice(_FLAGS)
-        plain = {"-k": "5", "--mode": "bm25", "--tenant": "acme", "--context": "2", "--file": "tools.jsonl", "--artifacts": "artifacts"}.get(flag, "3")
-        value = filter_(dice) if flag == "--filter" else plain if dice.random() < 0.4 else argument(dice)
-        found += [flag, value]
-    return [*found, *dice.sample(_SWITCHES, dice.choice((0, 1, 2)))]
-
-
-def filter_(dice: Random) -> str:
-    """Return an odd filter."""
-    field = dice.choice(("license", "dims", "path", "group", "keywords", "format", "modality", "tenant", "x.y", "!group", argument(dice)[:50]))
-    operator = dice.choice(("=", "=", "!=", ">=", "<=", ">", "<", "==", "", " = "))
-    value = dice.choice(("MIT", "3", "*", "**/*.md", '"a""b"', "a,b,,", "1e999", "3d", "\u0663", '"', "?" * 200, "*a" * 500, "a*" * 2000)) if dice.random() < 0.5 else argument(dice)
-    return f"{field}{operator}{value}"
-
-
-def _request(dice: Random) -> bytes:
-    if dice.random() < 0.2:
-        return odd.utf8(dice).encode()
-    item: dict[str, Any] = {"query": odd.value(dice) if dice.random() < 0.5 else "segment lungs"}
-    for _ in range(dice.choice((0, 1, 2, 3))):
-        key = dice.choice(("id", "_id", "text", "also", "files", "filters", "doc_ids", "tenant", "retrievers", "filter", "x", "k"))
-        item[key] = dice.choice((["tool1"], [filter_(dice)], ["bm25"], [odd.string(dice)], odd.value(dice)))
-    text = odd.json_text(dice, item).replace(b"\n", b" ")
-    return odd.mutated(dice, text, 2).replace(b"\n", b" ") if dice.random() < 0.15 else text
-
-
-# ------------------------------------------------------------------------------------------------------ patterns
-
-
-@cache
-def _patterns() -> tuple[Used, ...]:
-    return tuple(used for file in files() for used in of_file(file) if isinstance(used, Used))
-
-
-def patterns(dice: Random) -> Try:
-    """Return text that a regular expression of the package may be slow at, at a place where the package reads text."""
-    used = dice.choice(_patterns())
-    attack = dice.choice(attacks(used.pattern, used.flags))
-    size = dice.choice((20_000, 100_000, 300_000))
-    text = attack.text(size)
-    roll = dice.random()
-    if roll < 0.4:
-        key = dice.choice((*_KEYS, *_DATA_KEYS))
-        item: dict[str, Any] = {"id": "odd", "name": "odd", "description": "odd lungs"}
-        item |= {"supportingData": {key: text}} if key in _DATA_KEYS else {key: text}
-        content = prepared.catalog() + json.dumps(item).encode() + b"\n"
-        return Try("patterns", (("sync", *LENIENT), *looks(dice)), {"tools.jsonl": content}, index="tools", control=True)
-    if roll < 0.75:
-        start = dice.choice(("", "# ", "---\ntitle: ", "---\n", "## Methods\n", "```", "| ", "> "))
-        end = dice.choice(("", "\n\nend", "\n---\nbody", "\n# Next\n"))
-        name = dice.choice(("docs/odd.md", "docs/odd.txt"))
-        strategy = dice.choice(("auto", "section", "imrad", "window"))
-        settings = prepared.CONFIG + f"chunking: {{strategy: {strategy}}}\n"
-        document = (start + text + end).encode("utf-8", "replace")
-        return Try("patterns", (("sync", *LENIENT), *looks(dice)), {name: document, "config.yaml": settings.encode()}, index="tools", control=True)
-    line = re.sub("[\0\ud800-\udfff]", "", text[:120_000])
-    command = dice.choice((("query", "--", line), ("query", "x", "--filter", f"dims>={line}"), ("query", "x", "--filter", f"{line}=x"),
-                           ("query", "x", "--filter", f"path={line}"), ("query", "x", f"--also={line}"), ("query", "--", f"[FILTER:{line}]"),
-                           ("eval", "--gold", "gold.jsonl", "--gate", line), ("eval", "--gold", "gold.jsonl", "--metrics", line)))  # fmt: skip
-    return Try("patterns", (command,), {"gold.jsonl": b'{"query": "lungs", "relevant": ["tool0"]}\n'}, index="tools")
+    return dice.choice(("", f"{key}: ", f"{key}:\n  list: ", "search:\n  k: ")).encode() + yaml_value(dice).encode(
+        "utf-8", "replace"
+    )

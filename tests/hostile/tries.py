@@ -1,4 +1,4 @@
-"""One attack as a value: what lies in the folder, which commands run there. Its `repr` is Python that makes it again."""
+"""One attack as a value: what lies in the folder, which commands run there. Its `repr` is Python that makes it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,10 @@ def forge(artifacts: Path, edits: tuple[tuple[tuple[Any, ...], Any], ...]) -> No
         value = edited(value, path, new)
     if isinstance(value, dict):
         identity = {key: part for key, part in value.items() if key not in ("built", "generation")}
-        value["generation"] = sha1(identity)[:12]
+        with suppress(ValueError):  # an infinity has no canonical form
+            value["generation"] = sha1(identity)[:12]
+        if not isinstance(value.get("generation"), str):
+            value["generation"] = "0" * 12
         shutil.move(folder, folder.with_name(value["generation"]))
         folder = folder.with_name(value["generation"])
         (artifacts / "current").write_text(value["generation"] + "\n")
