@@ -32,6 +32,9 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
+csv.field_size_limit(OUTPUT)
+
+
 @dataclass(frozen=True)
 class Finding:
     """What does not hold."""
@@ -79,10 +82,10 @@ def _wrong(ended: Ended) -> Wrong:
         yield "memory", f"more memory than there is for {name_of(ended.command)}", f"{ended.memory >> 20} MB"
     if max(len(ended.out), len(ended.err)) > OUTPUT:
         yield "output", f"more than {OUTPUT >> 20} MB of output", ""
-    yield from _inside(err)
-    yield from _inside(ended.out.decode("utf-8", "replace"))
+    inside = [*_inside(err), *_inside(ended.out.decode("utf-8", "replace"))]
+    yield from inside
     yield from _terminal(ended)
-    yield from _spoken(ended, err)
+    yield from () if inside else _spoken(ended, err)
     if ended.out and not ended.out.startswith(b"Usage: "):
         yield from _formed(ended)
 
@@ -91,11 +94,15 @@ def _inside(text: str) -> Wrong:
     for word in _INSIDE:
         if word in text:
             lines = [line for line in text.splitlines() if line.strip() and word not in line]
-            shown = [line for line in lines if line.startswith("error")] or lines[-1:]
+            shown = [line for line in lines if line.startswith("error")] or _messages(text) or lines[-1:]
             yield "internal", f"{word}: {shown[0][:200] if shown else ''}", ""
             return
     if found := _WARNING.search(text):
         yield "warning", text[found.start() : found.end() + 120].splitlines()[0], ""
+
+
+def _messages(text: str) -> list[str]:
+    return re.findall(r'"kind": ?"internal", ?"message": ?"(.*?)", ?"hint"', text)
 
 
 def _terminal(ended: Ended) -> Wrong:
