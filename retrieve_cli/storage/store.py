@@ -318,9 +318,11 @@ class Store:
         return sums.fit(self.generations / manifest.id, manifest.files)
 
     def keep_sums(self, manifest: Manifest) -> None:
-        """Writes the sums of a generation that is sound to the last byte, where they are absent or damaged."""
+        """Writes the sums of a generation that is sound to the last byte, where they are absent or damaged, and its
+        manifest, which an earlier version wrote perhaps, with what guards the circumstances."""
         if not self.has_sums(manifest):
             sums.write(self.generations / manifest.id, manifest.files)
+            self.note(manifest)
 
     def roll_back(self, generation: str | None = None) -> str:
         """Makes an older generation live, the one published before the live one by default; returns its id.

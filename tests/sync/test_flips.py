@@ -1,5 +1,6 @@
 """No flipped bit changes an answer in silence, and what notices it is no part of the index."""
 
+import json
 import os
 import shutil
 from collections import Counter
@@ -12,6 +13,7 @@ from sync.flips import answers, flip, flips
 from sync.state import live
 
 from retrieve_cli.storage import sums
+from retrieve_cli.storage.manifest import BUILT_SHA1
 from retrieve_cli.storage.mapped import BLOCK
 from retrieve_cli.storage.store import Store
 
@@ -95,10 +97,14 @@ def test_a_sync_adds_sums_to_an_index_of_an_earlier_version_and_replaces_damaged
     path, before = folder_of(artifacts) / sums.FILE, answers(artifacts)
     whole = path.read_bytes()
     path.unlink()
+    manifest = json.loads((path.parent / "manifest.json").read_text())
+    guard = manifest.pop(BUILT_SHA1)
+    (path.parent / "manifest.json").write_text(json.dumps(manifest))
     assert answers(artifacts) == before
     assert "it has no sums of its blocks" in retrieve("doctor", "--artifacts", artifacts).out
     assert retrieve("sync", "--artifacts", artifacts).code == 0
     assert path.read_bytes() == whole
+    assert json.loads((path.parent / "manifest.json").read_text())[BUILT_SHA1] == guard
 
     flip(path, 8 * whole.index((sums.read(path.parent) or {})["dense.faiss"].tobytes()))
     assert retrieve("sync", "--artifacts", artifacts).code == 0
