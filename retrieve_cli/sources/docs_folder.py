@@ -15,7 +15,7 @@ from pathlib import Path
 from retrieve_cli.contracts import Field, Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.digests import file_digest
-from retrieve_cli.sources.fields import first, strings
+from retrieve_cli.sources.fields import LONGEST_NAME, first, strings
 from retrieve_cli.sources.places import absolute
 from retrieve_cli.untrusted import files
 
@@ -176,6 +176,7 @@ class FolderSource:
         if not text[body:].strip():
             body = 0  # nothing but front matter: its title and description are what can be found
         title = first(strings(matter.get("title"))) or _heading(text, body) or Path(path).stem
+        title = title[:LONGEST_NAME]
         folders = path.split("/")[:-1]
         return Record(
             id=self._id_prefix + path,

@@ -56,6 +56,12 @@ _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NI
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
+LONGEST_NAME = 1000
+"""Characters of a name: it is indexed with each chunk of its record."""
+LONGEST_ID = 4096
+"""Characters of an id, which each chunk repeats; no path is longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldMap:
     """Which keys of a catalog feed which field, and how much each field weighs."""
@@ -100,9 +106,13 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     text = compose(pieces)
     if not any(char.isalnum() for char in text):
         return "it has no text: none of " + ", ".join(fields.weights) + " holds a word"
+    name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
+    own_id = first(values["id"])
+    if len(own_id) > LONGEST_ID:
+        return f"its id has {len(own_id):,} characters, and at most {LONGEST_ID:,} are kept"
     return Record(
-        id=first(values["id"]) or _own_id(item),
-        name=first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80],
+        id=own_id or _own_id(item),
+        name=name[:LONGEST_NAME],
         text=text,
         kind="catalog",
         source=source,

@@ -33,7 +33,7 @@ from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Usage
 from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
 from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.untrusted.files import CONFIG, lines, open_regular, read_text
+from retrieve_cli.untrusted.files import CONFIG, JUDGMENTS, lines, open_regular, read_text
 
 MANIFEST = "manifest.json"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
@@ -360,7 +360,7 @@ class Store:
     def quarantined(self) -> int:
         """How many refused items are listed, by what was built or tried last."""
         try:
-            with open_regular(self.quarantine) as file:
+            with open_regular(self.quarantine, limit=JUDGMENTS) as file:
                 return sum(1 for _ in lines(file))
         except OSError:
             return 0

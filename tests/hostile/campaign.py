@@ -19,6 +19,8 @@ from hostile.generators import GENERATORS, WEIGHTS
 from hostile.worker import Worker
 
 FOLDER = Path("fuzz-findings")
+SLOW_S = 3.0
+"""A command that takes longer is named by its seed, for somebody to look at."""
 
 
 class Campaign:
@@ -34,7 +36,8 @@ class Campaign:
         self.tries: Counter[str] = Counter()
         self.commands: Counter[str] = Counter()
         self.found: Counter[str] = Counter()
-        self.cpu: dict[str, float] = {}
+        self.cpu: dict[str, tuple[float, str]] = {}
+        """By category, the seconds of the slowest command, and the seed of its try."""
         self.failed = 0
         """Tries that the harness itself could not run."""
 
@@ -71,7 +74,7 @@ class Campaign:
             self.tries[category] += 1
             self.commands[category] += answer["commands"]
             self.found[category] += len(answer["findings"])
-            self.cpu[category] = max(self.cpu.get(category, 0.0), answer["cpu"])
+            self.cpu[category] = max(self.cpu.get(category, (0.0, "")), (answer["cpu"], seed))
             new = {
                 one["signature"]: one for one in answer["findings"] if f"{category} {one['signature']}" not in self.seen
             }
@@ -88,10 +91,15 @@ class Campaign:
         ]
         for category in self.categories:
             counts = (self.tries[category], self.commands[category], self.found[category], distinct[category])
-            lines.append(f"| {category} | {' | '.join(map(str, counts))} | {self.cpu.get(category, 0):.1f} |")
+            lines.append(f"| {category} | {' | '.join(map(str, counts))} | {self._slowest(category)} |")
+        slowest = max(self.cpu.values(), default=(0.0, ""))[0]
         counts = (self.tries.total(), self.commands.total(), self.found.total(), len(self.seen))
-        lines.append(f"| all | {' | '.join(map(str, counts))} | {max(self.cpu.values(), default=0):.1f} |")
+        lines.append(f"| all | {' | '.join(map(str, counts))} | {slowest:.1f} |")
         return "\n".join(lines)
+
+    def _slowest(self, category: str) -> str:
+        seconds, seed = self.cpu.get(category, (0.0, ""))
+        return f"{seconds:.1f}" + (f" ({seed})" if seconds > SLOW_S else "")
 
 
 def write(folder: Path, drawn: tuple[str, str], finding: dict[str, Any], attack: str) -> Path:

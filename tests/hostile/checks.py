@@ -159,6 +159,8 @@ def _formed(ended: Ended) -> Wrong:
 
 def format_of(command: tuple[str, ...]) -> str:
     """Return the format that a command line asks for."""
+    if "-l" in command[: command.index("--") if "--" in command else None]:
+        return "text"  # ids, one a line, whatever else is asked for
     if "--json" in command:
         return "json"
     places = [number for number, word in enumerate(command[:-1]) if word == "--format"]

@@ -14,8 +14,8 @@ from hostile.texts import looks
 from hostile.tries import CURRENT, DROP, Content, Try
 
 TABLES = ("records.jsonl", "chunks.jsonl")
-PICKLES = ("offsets.pkl", "bm25.pkl", "columns.pkl", "graph.pkl")
-FILES = (*TABLES, *PICKLES, "dense.faiss")
+PICKLES = ("offsets.pkl", "bm25.pkl", "columns.pkl", "graph.pkl", "sums.pkl")
+FILES = (*TABLES, *PICKLES, "dense.faiss", "sums.pkl")
 FORGE: Content = ("forge", ())
 
 

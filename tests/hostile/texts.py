@@ -113,6 +113,7 @@ def documents(dice: Random) -> Try:
                 "-rf.md",
                 "o\u0308dd.md",
                 " .md",
+                "a/" * 300 + "odd.md",
             )
         )
         contents[f"docs/{name}"] = _document(dice)

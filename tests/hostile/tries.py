@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retrieve_cli.storage.manifest import sha1, sha1_file
+from retrieve_cli.storage.manifest import BUILT_SHA1, sha1, sha1_file
 
 Content = bytes | tuple[Any, ...]
 """Bytes, or what to do to a path: an operation of OPERATIONS and its arguments."""
@@ -137,17 +137,20 @@ DROP = "<drop>"
 
 def forge(artifacts: Path, edits: tuple[tuple[tuple[Any, ...], Any], ...]) -> None:
     """Give the current generation an altered manifest that agrees with its files and carries its own id."""
-    folder = artifacts / "generations" / (artifacts / "current").read_text().strip()
-    value = json.loads((folder / "manifest.json").read_text())
-    for name, entry in value["files"].items():
-        if (folder / name).is_file():
-            entry.update(sha1=sha1_file(folder / name), bytes=(folder / name).stat().st_size)
+    try:
+        folder = artifacts / "generations" / (artifacts / "current").read_text().strip()
+        value = json.loads((folder / "manifest.json").read_text())
+        for name, entry in value["files"].items():
+            if (folder / name).is_file():
+                entry.update(sha1=sha1_file(folder / name), bytes=(folder / name).stat().st_size)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return  # it is damaged already
     for path, new in edits:
         value = edited(value, path, new)
     if isinstance(value, dict):
-        identity = {key: part for key, part in value.items() if key not in ("built", "generation")}
+        identity = {key: value[key] for key in ("recipe", "sources", "files", "schema_version") if key in value}
         with suppress(ValueError):  # an infinity has no canonical form
-            value["generation"] = sha1(identity)[:12]
+            value |= {"generation": sha1(identity)[:12], BUILT_SHA1: sha1(value.get("built"))}
         if not isinstance(value.get("generation"), str):
             value["generation"] = "0" * 12
         shutil.move(folder, folder.with_name(value["generation"]))

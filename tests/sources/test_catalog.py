@@ -77,6 +77,11 @@ def test_a_record_without_an_id_gets_one_from_its_content() -> None:
     assert record(one).id == record(same).id != record(other).id
 
 
+def test_names_and_ids_that_each_chunk_would_repeat_have_a_longest_length() -> None:
+    assert len(record({"name": "n" * 300_000, "description": "d"}).name) == 1000
+    assert "4,096 are kept" in record_from({"id": "i" * 5000, "name": "n"}, KNOWN, source="x.jsonl", line=1)
+
+
 def test_the_messy_record_as_it_is_published_is_understood() -> None:
     path = DATA / "imaging_record_as_published.jsonl"
     if not path.is_file():

@@ -44,6 +44,14 @@ def test_a_document_is_called_by_its_first_heading_or_its_file(tmp_path: Path, t
     assert made.name == name
 
 
+@pytest.mark.parametrize("text", ["# " + "d0 - " * 60_000 + "\n\ntext", "---\ntitle: " + "x" * 300_000 + "\n---\ntext"])
+def test_a_title_that_each_chunk_would_repeat_is_cut(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.md").write_text(text)
+    [made] = records(tmp_path).values()
+    assert len(made.name) == 1000
+    assert made.text == text
+
+
 def test_front_matter_that_is_no_yaml_is_indexed_as_text_and_said(tmp_path: Path) -> None:
     (tmp_path / "x.md").write_text("---\na: [unclosed\n---\nbody")
     notice, made = read(tmp_path)
