@@ -8,19 +8,41 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 # One product of a query is memory bound; OpenBLAS's second thread only spins, and costs most where cores are busy.
 # It must be said before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
-from typer.main import get_command
+from typer.core import TyperCommand
+from typer.main import get_command, get_group
 
-from retrieve_cli.cli import build, doctor, eval as eval_, inspect, models, query, serve, sync
 from retrieve_cli.cli.options import Talk, nearest
 from retrieve_cli.errors import Exit, RetrieveError
+
+if TYPE_CHECKING:
+    from typer._click import Context
+
+
+class OnDemand(TyperCommand):
+    """A command of which only the name and the short help are known until it is called: then its file is imported."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
+    ) -> Context:
+        """Return the context of the command itself, as its file defines it."""
+        name = str(self.name)
+        module = import_module(f"{__package__}.{name}")
+        holder = typer.Typer(rich_markup_mode=None)
+        if hasattr(module, "app"):
+            holder.add_typer(module.app, name=name)
+        else:
+            holder.command()(getattr(module, name))
+        return get_group(holder).commands[name].make_context(info_name, args, parent, **extra)
+
 
 app = typer.Typer(
     name="retrieve",
@@ -30,14 +52,20 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help appears in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(short_help="Build an index and make it the live one.")(build.build)
-app.command(short_help="Bring the live index up to its sources.")(sync.sync)
-app.command(short_help="Answer a question from the live index.")(query.query)
-app.add_typer(eval_.app, name="eval", short_help="Measure the answers to judged queries.")
-app.command(short_help="Check all that can keep it from answering well.")(doctor.doctor)
-app.command(short_help="Serve the configured models to other machines.")(serve.serve)
-app.add_typer(models.app, name="models", short_help="See to the models: list, pull, verify, export.")
-app.add_typer(inspect.app, name="inspect", short_help="Look into the live index.")
+_COMMANDS = {
+    "build": "Build an index and make it the live one.",
+    "sync": "Bring the live index up to its sources.",
+    "query": "Answer a question from the live index.",
+    "doctor": "Check all that can keep it from answering well.",
+    "serve": "Serve the configured models to other machines.",
+    "eval": "Measure the answers to judged queries.",
+    "models": "See to the models: list, pull, verify, export.",
+    "inspect": "Look into the live index.",
+}
+"""Each command and what `retrieve --help` says of it; the file beside this one that is called like it defines it."""
+
+for _name, _help in _COMMANDS.items():
+    app.command(_name, cls=OnDemand, short_help=_help)(lambda: None)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from retrieve_cli.cli.options import MODES, Shared, shared
-from retrieve_cli.cli.sync import sync_first
 from retrieve_cli.errors import Exit, printable
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def query(
     shared: Shared,
 ) -> None:
     """Answer a question from the live index, with a reason for every hit."""
-    from retrieve_cli.cli import logs, requests
+    from retrieve_cli.cli import requests
     from retrieve_cli.contracts import Request
     from retrieve_cli.search.searcher import Searcher
 
@@ -146,6 +145,8 @@ def query(
     found = requests.from_stdin(asked) if batch else [requests.from_words(text or (), asked)]
     all_records = all(request.tenant is None for request in found)
     if settings.sources.auto_sync:
+        from retrieve_cli.cli.sync import sync_first
+
         sync_first(shared, settings, told=all_records)
     searcher = Searcher(shared.store, settings)
     options = searcher.options(
@@ -165,6 +166,8 @@ def query(
     if explain_empty:
         _explain_empty(searcher, answers, sys.stdout if shared.format == "text" and not ids else sys.stderr)
     if (shared.talk.verbose or log_json) and not shared.talk.quiet:
+        from retrieve_cli.cli import logs
+
         logs.log_answers(answers, as_json=log_json)
     if settings.log.queries:
         _log(answers, shared)

@@ -182,6 +182,22 @@ def test_help_loads_neither_the_configuration_nor_the_store() -> None:
     assert loaded_by("--help", among=lazy) == set()
 
 
+def commands(*but: str) -> list[str]:
+    """The modules of the commands, without those of `but`."""
+    names = {path.stem for path in (PACKAGE / "cli").glob("*.py")} - {"__init__", "main", "options", *but}
+    return [f"retrieve_cli.cli.{name}" for name in sorted(names)]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_help_loads_no_command(arguments: list[str]) -> None:
+    assert loaded_by(*arguments, among=commands()) == set()
+
+
+def test_a_command_loads_no_other_one(catalog: Path, retrieve: Program) -> None:
+    retrieve("build", "--catalog", catalog)
+    assert loaded_by("query", "brain", "--json", among=commands("query", "requests")) == set()
+
+
 @pytest.mark.parametrize("mode", ["bm25", "hybrid"])
 def test_a_query_loads_no_heavy_package(catalog: Path, retrieve: Program, monkeypatch, mode: str) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
