@@ -22,6 +22,7 @@ list and holds every import to it.
     untrusted       files and YAML from outside, read within bounds of kind, size and depth
     contracts       what flows and what is promised
     numerics        arithmetic with the same bits whatever stands beside a row
+    frozen          dataclasses that are quick to define
     errors          every failure a user can act on
 """
 

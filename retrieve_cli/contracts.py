@@ -1,6 +1,7 @@
 """What flows through the program, and what every part promises. Read this first.
 
-The nouns are frozen and hold plain values; the promises are protocols. Only the standard library is imported here.
+The nouns are frozen and hold plain values; the promises are protocols. Only the standard library and
+`frozen` are imported here.
 
     in :  Source -> Record -> Chunker -> Chunk -> Encoder -> vectors -> Index -> store
     out:  Query -> Stage ... Stage -> Ranking of Hits, each with its Evidence
@@ -9,8 +10,10 @@ The nouns are frozen and hold plain values; the promises are protocols. Only the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -17,6 +16,7 @@ import typer
 
 from retrieve_cli.config.plugins import modes
 from retrieve_cli.errors import printable
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,19 +1,19 @@
 """All that can be configured, as frozen Settings at their defaults; loading.py reads them.
 
-Plain dataclasses without slots: this is loaded on the way to every answer, slots would double what making the classes
-costs, and a validation library would cost half a query. A key's bounds stand beside its default, its comment in the
-repository's config.yaml.
+Plain dataclasses: this is loaded on the way to every answer, and a validation library would cost half a query.
+A key's bounds stand beside its default, its comment in the repository's config.yaml.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from retrieve_cli.config import plugins
 from retrieve_cli.contracts import Json
+from retrieve_cli.frozen import dataclass
 
 LARGEST = 1_000_000.0
 """No key takes a larger number: beyond it lies a typing error, not a wish."""
@@ -62,28 +62,38 @@ class SourceSetting:
 
 @dataclass(frozen=True)
 class SourcesSettings:
+    """Origins of the records, and whether a query syncs first."""
+
     auto_sync: bool = False
     list: Sequence[SourceSetting] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class SyncSettings:
+    """Limits of a sync: the share that a source may lose, the wait for another writer."""
+
     max_shrink: float = _bounded(0.5, 0, 1)
     wait: float = _bounded(30.0, 0)
 
 
 @dataclass(frozen=True)
 class StoreSettings:
+    """Number of generations that are kept."""
+
     keep: int = _bounded(3, 1, 10_000)
 
 
 @dataclass(frozen=True)
 class CatalogSettings:
+    """Keys of a catalog that become text, and their weights."""
+
     fields: Mapping[str, FieldSetting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class DocsSettings:
+    """Reading of a folder of documents."""
+
     name_weight: float = _bounded(2.0, 0)
     max_mb: float = _bounded(64.0, 0.001, 4096)
     follow_links: bool = False
@@ -91,11 +101,15 @@ class DocsSettings:
 
 @dataclass(frozen=True)
 class BuildSettings:
+    """Limit of rejected records, as a share or a number."""
+
     max_fail: float = _bounded(0.05, 0)
 
 
 @dataclass(frozen=True)
 class ChunkingSettings:
+    """Division of records into chunks."""
+
     strategy: str = _named("auto", "auto", "section", "imrad", "window")
     size: int | None = _bounded(None, 8)
     overlap: int = _bounded(0, 0)
@@ -105,6 +119,8 @@ class ChunkingSettings:
 
 @dataclass(frozen=True)
 class ModelsSettings:
+    """Folders of models, and whether missing ones are downloaded."""
+
     auto_download: bool = False
     dir: Path | None = None
     cache_dir: Path | None = None
@@ -112,6 +128,8 @@ class ModelsSettings:
 
 @dataclass(frozen=True)
 class EncoderSettings:
+    """Model that turns texts into vectors, and its execution."""
+
     kind: str = _named("auto", "auto", "onnx", "torch", "hashed", "remote")
     model: str = "all-MiniLM-L6-v2"
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -132,6 +150,8 @@ class EncoderSettings:
 
 @dataclass(frozen=True)
 class Bm25Settings:
+    """Weighting and analysis of terms."""
+
     backend: Literal["impacts", "rank_bm25"] = "impacts"
     variant: Literal["lucene", "robertson", "atire", "okapi"] = "lucene"
     unit: Literal["auto", "record", "chunk"] = "auto"
@@ -143,6 +163,8 @@ class Bm25Settings:
 
 @dataclass(frozen=True)
 class DenseSettings:
+    """Index of the vectors."""
+
     enabled: bool = True
     index: Literal["flat", "hnsw"] = "flat"
     hnsw_m: int = _bounded(32, 2, 512)
@@ -152,6 +174,8 @@ class DenseSettings:
 
 @dataclass(frozen=True)
 class SearchSettings:
+    """Defaults of a query."""
+
     engine: Literal["advanced", "naive"] = "advanced"
     mode: str = field(default=plugins.HYBRID, metadata={"choices": plugins.modes})
     retrievers: Sequence[str] = field(default_factory=list, metadata={"choices": plugins.retriever_names})
@@ -170,12 +194,16 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class RelaxationSettings:
+    """Retries with fewer terms when a query has few results."""
+
     min_results: int = _bounded(5, 0)
     max_retries: int = _bounded(2, 0, 2)
 
 
 @dataclass(frozen=True)
 class GraphSettings:
+    """Origins of the edges between records."""
+
     relations: Mapping[str, str] = field(
         default_factory=lambda: {
             "requires_tool": "requires",
@@ -189,6 +217,8 @@ class GraphSettings:
 
 @dataclass(frozen=True)
 class ExpansionSettings:
+    """Addition of linked records to the results."""
+
     enabled: bool | None = None
     method: Literal["paths", "pagerank"] = "paths"
     depth: int = _bounded(2, 1, 10)
@@ -201,6 +231,8 @@ class ExpansionSettings:
 
 @dataclass(frozen=True)
 class GatingSettings:
+    """Restriction of a query to the groups that a first pass picks."""
+
     enabled: bool = False
     field: str = "group"
     global_candidates: int = _bounded(300, 1)
@@ -211,6 +243,8 @@ class GatingSettings:
 
 @dataclass(frozen=True)
 class DiversitySettings:
+    """Limits on results that resemble one another."""
+
     per_source: int | None = _bounded(None, 1)
     per_group: int | None = _bounded(None, 1)
     mmr: float | None = _bounded(None, 0.01, 1)
@@ -218,12 +252,16 @@ class DiversitySettings:
 
 @dataclass(frozen=True)
 class ContextSettings:
+    """Number of neighbouring chunks that a hit brings along."""
+
     window: int = _bounded(0, 0, 1000)
     table_window: int | None = _bounded(None, 0, 1000)
 
 
 @dataclass(frozen=True)
 class BudgetSettings:
+    """Limits on the size of an answer."""
+
     max_chunks: int | None = _bounded(None, 1)
     max_tokens: int | None = _bounded(None, 1)
     tokenizer: Path | None = field(default=None, metadata={"names": ("encoder", "words", "pieces")})
@@ -231,11 +269,15 @@ class BudgetSettings:
 
 @dataclass(frozen=True)
 class LogSettings:
+    """Log of queries."""
+
     queries: bool = False
 
 
 @dataclass(frozen=True)
 class FusionSettings:
+    """Combination of the rankings of the retrievers."""
+
     method: Literal["weighted", "rrf"] = "weighted"
     normalization: Literal["zscore", "zscore_candidates", "minmax"] = "zscore"
     rrf_k: float = _bounded(60, 0)
@@ -246,6 +288,8 @@ class FusionSettings:
 
 @dataclass(frozen=True)
 class SpladeSettings:
+    """Model that turns texts into term weights, and its execution."""
+
     model: str | None = None
     policy: Literal["optional", "required"] = "optional"
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -257,6 +301,8 @@ class SpladeSettings:
 
 @dataclass(frozen=True)
 class RerankSettings:
+    """Second scoring of the first results."""
+
     backend: str = _named("auto", "auto", "none", "maxsim", "cross_encoder", "remote", "llm")
     policy: Literal["optional", "required"] = "optional"
     depth: int = _bounded(50, 1, 10_000)

@@ -9,13 +9,13 @@ Devlin et al. 2019 (BERT), Liu et al. 2019 (RoBERTa: the positions start after t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from retrieve_cli.encoders.tensors import to_float32
 from retrieve_cli.errors import Unavailable, UsageError, quoted
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.model_folder import Precision

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from retrieve_cli.encoders.model_folder import is_model
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.untrusted import files
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"

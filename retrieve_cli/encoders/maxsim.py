@@ -10,11 +10,11 @@ seven collections either direction alone loses 0.05 nDCG@10 somewhere, both of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.numerics import one_blas_thread, products
 
 if TYPE_CHECKING:

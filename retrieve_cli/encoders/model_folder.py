@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
 

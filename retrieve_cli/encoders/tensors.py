@@ -9,13 +9,13 @@ import hashlib
 import json
 import mmap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

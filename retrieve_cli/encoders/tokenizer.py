@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from retrieve_cli.contracts import TokenVectors
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.threads import once
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,13 +12,14 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import durable
 from retrieve_cli.untrusted.files import MANIFEST, Unreadable, read_bytes
 

@@ -6,7 +6,6 @@ That order lets a search look at the first few edges of a hub without reading th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.graph.graph import Graph, Group
 from retrieve_cli.graph.view import View
 from retrieve_cli.graph.walks import Path, Step, Walk, damping, walk_of

@@ -7,7 +7,6 @@ reads no node and no edge.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.graph.adjacency import Adjacency, EdgeList
 from retrieve_cli.storage.vocabulary import Vocabulary
 from retrieve_cli.untrusted.nearest import nearest

@@ -7,10 +7,10 @@ Weights above 1 are counts: they are divided by the largest of their kind, so th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import log
 
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.untrusted.nearest import nearest
 
 _KEYS = {

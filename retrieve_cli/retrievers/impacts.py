@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +20,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Field, Json, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles

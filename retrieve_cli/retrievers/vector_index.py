@@ -13,7 +13,7 @@ import math
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Json, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.numerics import products
 from retrieve_cli.retrievers.scan import Scan, contenders, members
 from retrieve_cli.retrievers.selection import best, grouped, masks, rows_of, spread, total

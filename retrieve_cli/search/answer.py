@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from retrieve_cli.contracts import Freshness, Hit, Json, Question, Request, Unit
+from retrieve_cli.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.contracts import Json, Ranking
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.calibration import AGAIN, Calibration, read
+from retrieve_cli.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from retrieve_cli.config.plugins import HYBRID
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Unit
+from retrieve_cli.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import STEP_FAILURES, Unavailable, UsageError, quoted
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.deadline import Costs, Deadline
 from retrieve_cli.search.encoding import QueryForms, QueryModels
 from retrieve_cli.search.omissions import sacrifice

@@ -4,7 +4,7 @@ much of that a budget has room for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -15,6 +15,7 @@ from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Analyzer, Encoder, Hit, Json, Query, Ranking
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.answer import Result, Spent
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.options import SearchOptions

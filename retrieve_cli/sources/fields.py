@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from retrieve_cli.contracts import Field, Json, Record
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.manifest import sha1
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {

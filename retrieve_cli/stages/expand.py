@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.retrieve import Layout
 
 if TYPE_CHECKING:

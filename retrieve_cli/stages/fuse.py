@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Evidence, Kind, Ranking
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import Fusion, highest, weighted_sum
 from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.retrieve import Account, Retrieval, hits, masks, traced, visible_masks

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

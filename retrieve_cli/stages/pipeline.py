@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from retrieve_cli.contracts import Kind, Ranking, Stage
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.retrieve import Retrieve
 

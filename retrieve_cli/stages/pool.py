@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import Fusion, minmax, reciprocal_rank, zscore
 from retrieve_cli.stages.retrieve import Account
 

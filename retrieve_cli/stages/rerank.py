@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from retrieve_cli.contracts import Hit, Kind, Query, Ranking, Reranked
 from retrieve_cli.errors import ModelFailed
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import zscore
 
 if TYPE_CHECKING:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Kind, Ranking, Unit
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import highest
 
 if TYPE_CHECKING:

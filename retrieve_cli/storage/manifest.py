@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from retrieve_cli.contracts import Item, Json, Notice, Refused
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import shapes
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_text

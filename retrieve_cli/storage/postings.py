@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

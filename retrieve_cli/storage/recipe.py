@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from retrieve_cli.contracts import Card, Json, ModelCard
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import shapes
 
 _HINT = "build again: retrieve build"

@@ -25,11 +25,12 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, unwritable
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
 from retrieve_cli.storage.recipe import Recipe

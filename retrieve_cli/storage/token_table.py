@@ -8,7 +8,6 @@ reranking by whole numbers by 0.0003 nDCG@10; by signs alone, half the size, it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, TokenVectors
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unchecked
 

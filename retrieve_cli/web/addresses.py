@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from retrieve_cli.errors import UsageError, printable
+from retrieve_cli.frozen import dataclass
 
 _PORTS = {"http": 80, "https": 443}
 """The supported schemes, and the default port of each."""
