@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 from typer.core import TyperCommand
-from typer.main import get_command, get_group
+from typer.main import get_group
 
 from retrieve_cli.cli.options import Talk, nearest
 from retrieve_cli.errors import Exit, RetrieveError
@@ -63,9 +63,6 @@ _COMMANDS = {
     "inspect": "Look into the live index.",
 }
 """Each command and what `retrieve --help` says of it; the file beside this one that is called like it defines it."""
-
-for _name, _help in _COMMANDS.items():
-    app.command(_name, cls=OnDemand, short_help=_help)(lambda: None)
 
 
 @app.callback(invoke_without_command=True)
@@ -124,7 +121,9 @@ def _run(given: list[str], talk: Talk) -> int:
     """The command, its failures as sentences and exit codes."""
     try:
         # Not `.main()`: typer's own would turn a broken pipe and an interruption into exits without a word.
-        command = get_command(app)
+        command = get_group(app)
+        for name, short_help in _COMMANDS.items():
+            command.add_command(OnDemand(name, short_help=short_help))
         with command.make_context("retrieve", given) as context:
             command.invoke(context)
         sys.stdout.flush()
