@@ -49,6 +49,8 @@ _RECORD_KEYS = frozenset(
 CHUNK_KEYS = frozenset("id doc_id index text section header source start end start_line end_line tokens".split())
 _LONGEST_INDEX = 12
 """Digits of a chunk's number."""
+_FEW = 8
+"""Records that are looked up by comparing ids, before a dictionary of all of them is made."""
 
 
 DIGEST = 20
@@ -86,6 +88,7 @@ class Generation:
         self._made: dict[object, Any] = {}
         self._making = RLock()
         self._files: dict[str, MappedFile] = {}
+        self._looked_up = 0
         self._sums = sums.read(folder)
         offsets = pickles.load(self.file(OFFSETS))
         try:
@@ -195,9 +198,9 @@ class Generation:
         Raises:
             UsageError: no such record has that id; names the nearest one.
         """
-        row = self._rows.get(record_id)
+        row = self._row_of(record_id)
         if row is None or not (visible is None or visible[row]):
-            known = (name for name, place in self._rows.items() if visible is None or visible[place])
+            known = (self.record_id(place) for place in range(len(self.records)) if visible is None or visible[place])
             near = nearest(record_id, known, cutoff=0.4)
             hint = f"did you mean `{near}`?" if near else "list them: retrieve inspect records"
             raise UsageError(f"there is no record {record_id!r} in the index", hint=hint)
@@ -221,6 +224,18 @@ class Generation:
                 f"{record_id!r} has {end - first} chunks, from #0 on", hint=f"retrieve inspect record {record_id}"
             )
         return first + int(index)
+
+    def _row_of(self, record_id: str) -> int | None:
+        """The row of a record: the first few ids are compared with all, many are worth a dictionary."""
+        self._looked_up += 1
+        if self._looked_up > _FEW:
+            return self._rows.get(record_id)
+        wanted = record_id.encode("utf-8", "surrogatepass")
+        ids, ends = np.frombuffer(self._ids, np.uint8), self._id_ends
+        rows = np.flatnonzero(ends[1:] - ends[:-1] == len(wanted))
+        for place in range(len(wanted), 0, -1):  # ids differ at their ends more often than at their starts
+            rows = rows[ids[ends[rows] + (place - 1)] == wanted[place - 1]]
+        return int(rows[-1]) if len(rows) else None
 
     @cached_property
     def _rows(self) -> dict[str, int]:

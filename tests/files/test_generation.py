@@ -95,6 +95,17 @@ def test_an_empty_generation_has_no_rows(tmp_path: Path) -> None:
         generation.find_record("a")
 
 
+def test_a_few_records_are_found_without_a_dictionary_of_all(tmp_path: Path) -> None:
+    names = ["a", "ab", "b", "ba", "bb", "é"]
+    generation = write(tmp_path, dict.fromkeys(names, 1))
+
+    assert [generation.find_record(name) for name in names] == list(range(len(names)))
+    with pytest.raises(UsageError):
+        generation.find_record("\ud800")
+    assert "_rows" not in vars(generation)
+    assert [generation.find_record(name) for name in names * 3] == list(range(len(names))) * 3
+
+
 def test_the_nearest_record_is_suggested_for_one_that_is_not_there(tmp_path: Path) -> None:
     generation = write(tmp_path, {"TotalSegmentator": 1, "nnU-Net": 1})
 
