@@ -210,11 +210,13 @@ def _explain_empty(searcher: Searcher, answers: Sequence[Answer], file: TextIO) 
 
 
 def _print(answers: Sequence[Answer], shared: Shared, *, ids: bool, explain: bool, timing: bool, batch: bool) -> None:
-    from retrieve_cli.output import formats, terminal
+    from retrieve_cli.output import formats
 
     if ids:
         sys.stdout.write(formats.as_ids(answers))
     elif shared.format == "text":
+        from retrieve_cli.output import terminal
+
         terminal.print_answers(answers, shared.console(), explain=explain, timing=timing, batch=batch)
     else:
         written = formats.BATCH_FORMATS if batch else formats.FORMATS

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Ranking
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.calibration import AGAIN, Calibration, read
 from retrieve_cli.frozen import dataclass
+
+if TYPE_CHECKING:
+    from retrieve_cli.evaluation.calibration import Calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,10 @@ class Confidence:
         Raises:
             UsageError: there is none and a confidence is asked for, or it is none; the file is damaged.
         """
+        if least is None and not os.path.lexists(path):
+            return None
+        from retrieve_cli.evaluation.calibration import AGAIN, read  # most indexes are not calibrated
+
         try:
             known = read(path)
         except UsageError as error:

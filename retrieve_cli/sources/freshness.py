@@ -14,7 +14,6 @@ from pathlib import Path
 
 from retrieve_cli.contracts import Freshness, Item, Json
 from retrieve_cli.sources.digests import BOM, file_digest, file_stamp, line_digest
-from retrieve_cli.sources.fields import id_of
 from retrieve_cli.storage.manifest import trace
 from retrieve_cli.untrusted import files
 
@@ -97,7 +96,9 @@ class WatchedCatalog:
 
     @cached_property
     def _ids(self) -> set[str]:
-        import orjson
+        import orjson  # as `fields`: only a catalog that has changed is read
+
+        from retrieve_cli.sources.fields import id_of
 
         found = set()
         for line in self._content:

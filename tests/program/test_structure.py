@@ -198,6 +198,13 @@ def test_a_command_loads_no_other_one(catalog: Path, retrieve: Program) -> None:
     assert loaded_by("query", "brain", "--json", among=commands("query", "requests")) == set()
 
 
+def test_a_query_loads_nothing_that_it_does_not_use(catalog: Path, retrieve: Program) -> None:
+    retrieve("build", "--catalog", catalog)
+    unused = ("output.terminal", "evaluation.calibration", "sources.fields")
+    among = [*(f"retrieve_cli.{name}" for name in unused), "rich", "asyncio", "ssl"]
+    assert loaded_by("query", "brain", "--json", among=among) == set()
+
+
 @pytest.mark.parametrize("mode", ["bm25", "hybrid"])
 def test_a_query_loads_no_heavy_package(catalog: Path, retrieve: Program, monkeypatch, mode: str) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
