@@ -188,6 +188,13 @@ class Watched(Protocol):
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
         """Of a record as it is kept; `digest` is that of the item it was read from."""
 
+    def remember(self) -> None:
+        """Keep what makes a later look cheap, if the source is as it was built.
+
+        Raises:
+            OSError: it cannot be read, or that cannot be written.
+        """
+
 
 class Tokenizer(Protocol):
     """The encoder's own tokenizer, for counting and for finding places to cut."""

@@ -12,7 +12,7 @@ from retrieve_cli.config.loading import source_setting
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
-from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.untrusted import files
 from retrieve_cli.web.addresses import shown
 
@@ -64,9 +64,10 @@ def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
             yield f"note: {entry.name} ({shown(address)}) is asked without credentials: config.yaml does not list it"
 
 
-def watched_of(manifest: Manifest, *, fetched: Path, docs_max_mb: float) -> list[tuple[int, Watched]]:
+def watched_of(manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: float) -> list[tuple[int, Watched]]:
     """The sources of a generation as they look now, each behind its number of records; none where it names none."""
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
+    from retrieve_cli.sources.line_starts import FOLDER, LineStarts
 
     try:
         paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
@@ -83,11 +84,35 @@ def watched_of(manifest: Manifest, *, fetched: Path, docs_max_mb: float) -> list
             elif entry.kind not in _OF_LINES:
                 watched = Unwatched()
             else:
-                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], built["digest"], paths)
+                starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
+                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], paths, starts)
             found.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
     return found
+
+
+def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched: Path, cache: Path) -> None:
+    """Keep in the cache where the lines of the catalogs of the current generation start, so that a query finds those
+    of its hits; forget those that none of the `manifests` was built from.
+
+    Raises:
+        OSError: one cannot be read or written.
+    """
+    from retrieve_cli.sources.line_starts import FOLDER, prune
+
+    prune(cache / FOLDER, [name for manifest in manifests for name in _names_of_lines(manifest)])
+    for _, watched in watched_of(current, fetched=fetched, cache=cache, docs_max_mb=0):
+        watched.remember()
+
+
+def _names_of_lines(manifest: Manifest) -> list[str]:
+    """The files in the cache that hold where lines of a generation's sources start."""
+    try:
+        pairs = zip(manifest.sources, manifest.built["sources"], strict=True)
+        return [sha1([entry.name, built["digest"]]) for entry, built in pairs]
+    except (KeyError, TypeError, ValueError):
+        return []
 
 
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,18 +33,17 @@ from retrieve_cli.ingest.embedding import (
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.report import Limits, Progress, Report, Status
 from retrieve_cli.ingest.scanned import pieces_of, unforeseen
-from retrieve_cli.storage import content_cache, token_cache, token_table, vector_cache
-from retrieve_cli.storage.content_cache import ContentCache, as_keys
+from retrieve_cli.ingest.tidying import tidy
+from retrieve_cli.storage import token_table
+from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import GRAPH, TOKENS, open_generation
 from retrieve_cli.storage.manifest import Manifest, SourceEntry, trace
-from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.token_cache import TokenCache
 from retrieve_cli.storage.vector_cache import VectorCache
 
 if TYPE_CHECKING:
     from retrieve_cli.ingest.reuse import Reuse
-    from retrieve_cli.storage.content_cache import Keys
 
 
 def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
@@ -112,33 +111,6 @@ def apply(
         refused=refused,
         seconds=round(time.monotonic() - begun, 3),
     )
-
-
-def tidy(store: Store, keep: int, progress: Progress) -> None:
-    """Removes generations beyond the last `keep`, then vectors that none of those left needs; a failure is said."""
-    try:
-        removed = store.prune(keep)
-        for gone in removed:
-            progress.say(f"generation {gone} removed: the last {keep} are kept (store.keep)")
-        needed = []
-        for kept in store.kept():
-            with suppress(RetrieveError), open_generation(store, kept.manifest.id) as generation:
-                needed.append((kept.manifest.recipe, as_keys(generation.texts)))
-        _prune_caches(store.cache, needed, progress)
-    except OSError as error:
-        progress.say(f"what is old could not be removed: {error}")
-
-
-def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress: Progress) -> None:
-    """Remove what is cached for none of the generations; `needed` has the recipe and the texts of each."""
-    with_vectors = [(recipe.encoder, keys) for recipe, keys in needed if recipe.encoder is not None]
-    content_cache.prune(folder, vector_cache.LAYOUT, with_vectors, say=progress.say)
-    with_tokens = [
-        (token_cache.card_of(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
-    ]
-    content_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
-    with_terms = [(card, keys) for recipe, keys in needed for card in splade.term_cards(recipe).values()]
-    content_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
 
 
 def _vectors(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:

@@ -19,12 +19,13 @@ from retrieve_cli.assemble.sources import entries_of, notes_on
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Item, Notice, Record, Refused, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
-from retrieve_cli.ingest.build import Intake, apply, contents_before, tidy
+from retrieve_cli.ingest.build import Intake, apply, contents_before
 from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
 from retrieve_cli.ingest.scanned import Scanned, pieces_of
+from retrieve_cli.ingest.tidying import note_lines, tidy
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1, trace
@@ -108,6 +109,8 @@ class Sync:
             self._keep_sums(self._live.manifest)
             if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
                 tidy(self._store, self._limits.keep, self._progress)
+            else:
+                note_lines(self._store, self._progress)
             report = self._unchanged(self._live, plan)
         else:
             for sentence in plan.sentences():

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble import sources
 from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.settings import Settings
@@ -51,15 +49,17 @@ class ResultReader:
         settings: Settings,
         options: SearchOptions,
         *,
-        fetched: Path,
+        watched: Sequence[tuple[int, Watched]],
         encoder: Callable[[], Encoder],
     ) -> None:
-        """`fetched` is where copies of distant sources are kept; `encoder`, that of the index, counts tokens."""
+        """`watched` are the sources, each behind the number of its records; `encoder`, that of the index, counts
+        tokens."""
         self._generation = generation
         self._indexes = indexes
         self._settings = settings
         self._options = options
-        self._fetched = fetched
+        ends = accumulate(records for records, _ in watched)
+        self._watched = [(end, source) for end, (_, source) in zip(ends, watched, strict=True)]
         self._encoder = encoder
 
     def read(
@@ -71,17 +71,15 @@ class ResultReader:
             IndexCorrupt: a row that was found cannot be read.
             Unavailable: what is to count tokens is not on this machine.
         """
-        watched = self._watched()
-        return [self._shown(ranking, retrievers, watched, confidence) for ranking in rankings]
+        return [self._shown(ranking, retrievers, confidence) for ranking in rankings]
 
     def _shown(
         self,
         ranking: Ranking,
         retrievers: Sequence[str],
-        watched: Sequence[tuple[int, Watched]],
         confidence: Confidence | None,
     ) -> Shown:
-        found = self._bundled(self._results(ranking, retrievers, watched, confidence), ranking.query)
+        found = self._bundled(self._results(ranking, retrievers, confidence), ranking.query)
         results, spent = self._within_budget(self._in_context(found), found)
         left_out = len(ranking.hits) - len(found)
         return Shown(found, results, spent, confidence.source(left_out) if confidence else None)
@@ -90,7 +88,6 @@ class ResultReader:
         self,
         ranking: Ranking,
         retrievers: Sequence[str],
-        watched: Sequence[tuple[int, Watched]],
         confidence: Confidence | None,
     ) -> tuple[Result, ...]:
         ranking, confidences = confidence.filter(ranking) if confidence else (ranking, [None] * len(ranking.hits))
@@ -102,7 +99,7 @@ class ResultReader:
             Result(hit, records[hit.record], chunks[hit.row], confidence=own)
             for hit, own in zip(hits, confidences, strict=True)
         )
-        return tuple(self._looked_at(result, watched) for result in found)
+        return tuple(self._looked_at(result) for result in found)
 
     def _bundled(self, results: tuple[Result, ...], query: Query) -> tuple[Result, ...]:
         """The results with what they require, where that is asked for and there are edges."""
@@ -160,22 +157,14 @@ class ResultReader:
             named = "words"
         return counter(named, self._encoder)
 
-    def _looked_at(self, result: Result, watched: Sequence[tuple[int, Watched]]) -> Result:
+    def _looked_at(self, result: Result) -> Result:
         """The result with what a look at its source says."""
         row = result.hit.record
-        for end, source in watched:
+        for end, source in self._watched:
             if row < end:
                 origin = self._generation.origins[row].tobytes()
                 return replace(result, freshness=source.freshness(result.record, origin))
         return result
-
-    def _watched(self) -> list[tuple[int, Watched]]:
-        """The sources, each with the row behind its last record."""
-        watched = sources.watched_of(
-            self._generation.manifest, fetched=self._fetched, docs_max_mb=self._settings.docs.max_mb
-        )
-        ends = accumulate(records for records, _ in watched)
-        return [(end, source) for end, (_, source) in zip(ends, watched, strict=True)]
 
 
 def staleness(results: Sequence[Sequence[Result]]) -> str | None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.config.settings import RelaxationSettings, Settings
 from retrieve_cli.contracts import Analyzer, Index, Json, Query, Question, Ranking, Request
 from retrieve_cli.errors import UsageError, quoted
@@ -59,6 +60,8 @@ class Searcher:
             costs = partial(Costs, store.cache / "costs.json")
             opened = time.perf_counter() - begun
             self.ranker = Ranker(self.generation, settings, costs=costs, opened=opened)
+        places = {"fetched": store.fetched, "cache": store.cache}
+        self._watched = watched_of(self.generation.manifest, **places, docs_max_mb=settings.docs.max_mb)
 
     @property
     def settings(self) -> Settings:
@@ -154,7 +157,7 @@ class Searcher:
             self.indexes,
             self.settings,
             options,
-            fetched=self.store.fetched,
+            watched=self._watched,
             encoder=lambda: self.ranker.models.encoder,
         )
 

@@ -1,21 +1,64 @@
 """Whether a hit still says what its source says: a look at the files, at almost no cost while nothing has changed.
 
-A hit from a folder is held to the digest of its own file. A catalog is held to its size and times; only where those
-differ is it read, and only where a line of it differs do its hits count as changed.
+A hit from a folder is held to the digest of its own file. A catalog is held to its size and times; only if those differ
+are the lines of the hits read, each on its own: what a look costs does not grow with the catalog. What was learned of a
+file is held as long as its marks stay; threads may share a source.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
+from threading import RLock
 
-from retrieve_cli.contracts import Freshness, Item, Json
-from retrieve_cli.sources.digests import BOM, file_digest, file_stamp, line_digest
-from retrieve_cli.storage.manifest import trace
+from retrieve_cli.contracts import Freshness, Json
+from retrieve_cli.sources.digests import BOM, file_digest, line_digest
+from retrieve_cli.sources.line_starts import LineStarts, marks_of
 from retrieve_cli.untrusted import files
+
+_SMALL = 256 * 1024
+"""Bytes of a catalog that is read whole where its marks differ: that takes less than 5 ms."""
+_AROUND = 32 * 1024
+"""Bytes before and after the place of a line within which it is looked for in a larger catalog."""
+_SETTLED_NS = 2_000_000_000
+"""Age from which a file that is written once more has other times: clocks of file systems are coarse."""
+_UNSETTLED_S = 0.1
+"""How long that is held which was learned of a younger file."""
+_MOST = 10_000
+"""Files of a folder, or lines of a catalog, of which is remembered what they held."""
+
+
+@dataclass(slots=True)
+class _Learned:
+    """What a look at one state of a file told."""
+
+    marks: tuple[int, ...]
+    until: float
+    """By the monotonic clock."""
+    digest: bytes = b""
+    """That of a document."""
+    scanned: bool = False
+    """Whether its lines were counted."""
+    lines: set[bytes] | None = None
+    """Digests of the lines of a small catalog."""
+    content: Sequence[bytes] = ()
+    ids: set[str] | None = None
+    verdicts: dict[bytes, Freshness] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> _Learned:
+        """Nothing yet."""
+        settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
+        return cls(marks_of(status), float("inf") if settled else time.monotonic() + _UNSETTLED_S)
+
+    def holds(self, status: os.stat_result) -> bool:
+        """Return True if it is still that state."""
+        return self.marks == marks_of(status) and time.monotonic() < self.until
 
 
 class Unwatched:
@@ -24,6 +67,9 @@ class Unwatched:
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:  # noqa: ARG002  as promised
         """As it was when it was built."""
         return "fresh"
+
+    def remember(self) -> None:
+        """Nothing: there is no look."""
 
 
 @dataclass(slots=True)
@@ -34,86 +80,172 @@ class WatchedFolder:
     id_prefix: str
     max_mb: float
     """A larger file is not what was read."""
-    _seen: dict[str, bytes | None] = field(default_factory=dict)
+    _seen: dict[str, _Learned] = field(default_factory=dict)
+    _lock: RLock = field(default_factory=RLock)
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
-        """By the record's own file, which is read once."""
-        source = str(record["source"])
-        if source not in self._seen:
-            self._seen[source] = self._digest(source)
-        now = self._seen[source]
-        return "deleted" if now is None else "fresh" if now == digest else "changed"
+        """By the record's own file, which is read once as long as its marks stay."""
+        with self._lock:
+            try:
+                now = self._digest(str(record["source"]))
+            except (FileNotFoundError, NotADirectoryError):
+                return "deleted"
+            except OSError:  # it is there and cannot be read: not what was read then
+                return "changed"
+        return "fresh" if now == digest else "changed"
 
-    def _digest(self, source: str) -> bytes | None:
-        try:
+    def remember(self) -> None:
+        """Nothing: a look at a document is cheap."""
+
+    def _digest(self, source: str) -> bytes:
+        status = (self.path / source).stat()
+        known = self._seen.get(source)
+        if known is None or not known.holds(status):
+            known = _Learned.of(status)
             content = files.read_bytes(self.path / source, limit=int(self.max_mb * files.MB))
-            return file_digest(source, self.id_prefix, content)
-        except FileNotFoundError:
-            return None
-        except OSError:
-            return b""  # it is there and cannot be read: not what was read then
+            known.digest = file_digest(source, self.id_prefix, content)
+            if len(self._seen) >= _MOST:
+                self._seen.clear()
+            self._seen[source] = known
+        return known.digest
 
 
 @dataclass
 class WatchedCatalog:
-    """`contracts.Watched` of a file of JSON Lines, or of the last answer of an endpoint."""
+    """`contracts.Watched` of a file of JSON Lines, or of the last answer of an endpoint.
+
+    A file with the marks it was built with is fresh. Of any other, a hit is held to its own line, by the SHA-1:
+
+    - up to 256 KB, wherever that line stands now: `fresh` if it is there, `changed` if another line has the hit's id,
+      `deleted` if none has;
+    - of a larger file, where that line stood, the same moved by as many bytes as the file has grown, and 32 KB around
+      either: `fresh` if it is there, else `changed`, because nobody looks whether it is elsewhere, or nowhere.
+
+    `deleted` without a look if there is no such file, `changed` if there is one that cannot be read.
+    """
 
     path: Path
     name: str
     id_prefix: str
     stamp: Json
     """Marks of the file when it was built."""
-    digest: str
-    """SHA-1 of the traces of its items when it was built."""
     id_paths: Sequence[str]
     """Where an id may stand in a line, as the fields of the catalog were configured."""
+    starts: LineStarts
+    """Where its lines started."""
+    _learned: _Learned | None = None
+    _lock: RLock = field(default_factory=RLock)
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
-        """`changed` for every record once the catalog says anything else, `deleted` for those it no longer has."""
-        if self._as_built:
+        """Return how the record's line looks now."""
+        try:
+            status = self.path.stat()
+            if self.stamp == _stamp(status):
+                return "fresh"
+            with self._lock:
+                if self._learned is None or not self._learned.holds(status):
+                    self._learned = _Learned.of(status)
+                verdicts = self._learned.verdicts
+                if digest not in verdicts:
+                    if len(verdicts) >= _MOST:
+                        verdicts.clear()
+                    verdicts[digest] = self._compared(record, digest, self._learned)
+                return verdicts[digest]
+        except (FileNotFoundError, NotADirectoryError):
+            return "deleted"
+        except OSError:
+            return "changed"
+
+    def remember(self) -> None:
+        """Keep where the lines of a larger catalog start, if it is as it was built and that is not known yet.
+
+        Raises:
+            OSError: it cannot be read, or that cannot be written.
+        """
+        status = self.path.stat()
+        if status.st_size > _SMALL and self.stamp == _stamp(status) and self.starts.marks() != marks_of(status):
+            self.starts.keep(self.path)
+
+    def _compared(self, record: Mapping[str, Json], digest: bytes, learned: _Learned) -> Freshness:
+        with files.open_regular(self.path) as file:
+            if os.fstat(file.fileno()).st_size > _SMALL:
+                return "fresh" if self._stands(file, record["line"], digest, learned) else "changed"
+            if learned.lines is None:
+                learned.content = file.read(_SMALL + 1).removeprefix(BOM).split(b"\n")
+                learned.lines = set(map(line_digest(self.name, self.id_prefix), learned.content))
+        if digest in learned.lines:
             return "fresh"
-        name = str(record["id"]).removeprefix(self.id_prefix)
-        still = digest in self._lines.values() or name in self._ids
-        return "changed" if still else "deleted"
+        if learned.ids is None:
+            learned.ids = _ids(learned.content, self.id_paths)
+        return "changed" if str(record["id"]).removeprefix(self.id_prefix) in learned.ids else "deleted"
 
-    @cached_property
-    def _as_built(self) -> bool:
-        try:
-            if self.stamp == file_stamp(self.path):
-                return True
-        except OSError:
+    def _stands(self, file: BufferedReader, line: Json, digest: bytes, learned: _Learned) -> bool:
+        """Whether a line of that digest stands where line number `line` stood, or near."""
+        span = self._span(line, learned) if isinstance(line, int) else None
+        if span is None:
             return False
-        read = hashlib.sha1(usedforsecurity=False)
-        for number, digest in self._lines.items():
-            read.update(trace(Item(digest, self.name, number, read=list)))
-        return read.hexdigest() == self.digest
+        start, end = span
+        size = os.fstat(file.fileno()).st_size
+        grown = size - self.stamp[0] if isinstance(self.stamp, list) and self.stamp else 0
+        of = line_digest(self.name, self.id_prefix)
+        places = dict.fromkeys((start, max(start + grown, 0)))
+        windows = [_Window(file, place, length=end - start, size=size) for place in places]
+        if any(of(window.line) == digest for window in windows if window.line is not None):
+            return True
+        return any(of(each) == digest for window in windows for each in window.lines())
 
-    @cached_property
-    def _lines(self) -> dict[int, bytes]:
-        """Digests of the lines by their number."""
-        digest = line_digest(self.name, self.id_prefix)
-        return {number: digest(line) for number, line in enumerate(self._content, 1) if line.strip()}
+    def _span(self, line: int, learned: _Learned) -> tuple[int, int] | None:
+        """Where a line stood when the catalog was built; if that was never noted, where it stands now."""
+        noted, span = self.starts.marks(), self.starts.span(line)
+        right = noted is not None and (list(noted[2:]) == self.stamp or noted == learned.marks)
+        if (right and span is not None) or learned.scanned:
+            return span
+        learned.scanned = True
+        with suppress(OSError):
+            self.starts.keep(self.path)
+        return self.starts.span(line)
 
-    @cached_property
-    def _ids(self) -> set[str]:
-        import orjson  # as `fields`: only a catalog that has changed is read
 
-        from retrieve_cli.sources.fields import id_of
+class _Window:
+    """What stands in a file around the place of a line."""
 
-        found = set()
-        for line in self._content:
-            try:
-                item = orjson.loads(line)
-            except ValueError:
-                continue
+    def __init__(self, file: BufferedReader, start: int, *, length: int, size: int) -> None:
+        first = min(max(start - _AROUND, 0), size)
+        read = os.pread(file.fileno(), start + length + _AROUND - first, first)
+        mark = len(BOM) if first == 0 and read.startswith(BOM) else 0
+        self._ends = first + len(read) >= size
+        self._read, self._begins = read[mark:], first == 0
+        self._place, self._length = max(start - first - mark, 0), length
+
+    @property
+    def line(self) -> bytes | None:
+        """The line that starts at the place itself; None if none does."""
+        before = self._read[self._place - 1 : self._place] if self._place else b"\n" if self._begins else b""
+        end = self._read.find(b"\n", self._place)
+        if before != b"\n" or (end < 0 and not self._ends):
+            return None
+        return self._read[self._place : end if end >= 0 else None]
+
+    def lines(self) -> Iterable[bytes]:
+        """Lines of about the same length around it: a byte order mark or an end of line may have come or gone."""
+        lines = self._read.split(b"\n")
+        whole = lines[0 if self._begins else 1 : None if self._ends else -1]
+        return (line for line in whole if abs(len(line) + 1 - self._length) <= len(BOM) + 1)
+
+
+def _ids(lines: Iterable[bytes], id_paths: Sequence[str]) -> set[str]:
+    import orjson  # as `fields`: only a catalog that has changed is read
+
+    from retrieve_cli.sources.fields import id_of
+
+    found = set()
+    for line in lines:
+        with suppress(ValueError):
+            item = orjson.loads(line)
             if isinstance(item, Mapping):
-                found.add(id_of(item, self.id_paths))
-        return found
+                found.add(id_of(item, id_paths))
+    return found
 
-    @cached_property
-    def _content(self) -> list[bytes]:
-        try:
-            with files.open_regular(self.path) as file:
-                return file.read().removeprefix(BOM).split(b"\n")
-        except OSError:
-            return []
+
+def _stamp(status: os.stat_result) -> list[int]:
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]

@@ -4,6 +4,7 @@
     artifacts/generations/<id>/           immutable once named; manifest.json is written last
     artifacts/generations/.scratch-*/     a build under way, or what a killed one left behind
     artifacts/cache/                      vectors by the SHA-1 of their text, see vector_cache.py
+    artifacts/cache/lines/                where the lines of catalogs start, see sources/line_starts.py
     artifacts/sources/                    what was fetched from sources elsewhere
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/calibration.json            what scores are worth, see evaluation/calibration.py

@@ -3,10 +3,17 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.config.loading import load
+from retrieve_cli.contracts import Request
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.sources import line_starts
+from retrieve_cli.storage.store import Store
 
 
 @pytest.fixture
@@ -64,7 +71,7 @@ def test_a_file_replaced_by_a_folder_and_a_folder_that_is_gone(docs: Path, retri
     assert set(freshness(retrieve).values()) == {"deleted"}
 
 
-def test_a_catalog_that_says_anything_else_makes_its_hits_changed_and_what_it_lost_deleted(
+def test_a_hit_of_a_catalog_is_changed_if_its_own_line_is_and_deleted_if_its_id_is_gone(
     index: Path, catalog: Path, retrieve: Program
 ) -> None:
     assert set(freshness(retrieve).values()) == {"fresh"}
@@ -73,9 +80,9 @@ def test_a_catalog_that_says_anything_else_makes_its_hits_changed_and_what_it_lo
     assert states == {
         "lungs": "changed",
         "cells": "deleted",
-        "brain": "changed",
-        "stitch": "changed",
-        "align": "changed",
+        "brain": "fresh",
+        "stitch": "fresh",
+        "align": "fresh",
     }
     catalog.unlink()
     assert set(freshness(retrieve).values()) == {"deleted"}
@@ -94,7 +101,96 @@ def test_records_without_an_id_of_their_own_are_found_again(tmp_path: Path, retr
     path = write_catalog(tmp_path / "c.jsonl", [{"name": "zebras one"}, {"name": "zebras two"}])
     assert retrieve("build", "--catalog", path).code == 0
     write_catalog(path, [{"name": "zebras two"}, {"name": "zebras three"}])
-    assert sorted(freshness(retrieve).values()) == ["changed", "deleted"]
+    assert sorted(freshness(retrieve).values()) == ["deleted", "fresh"]
+
+
+def large(path: Path, edit: Callable[[list[bytes]], list[bytes]] = list) -> Path:
+    """A catalog of 3,000 records, more than is read whole; those of numbers 0, 500, … are about zebras."""
+    about = ["zebras" if number % 500 == 0 else "horses" for number in range(3000)]
+    tools = [{"id": f"t{number}", "name": f"{word} {'x' * 250}"} for number, word in enumerate(about)]
+    path.write_bytes(b"".join(edit([json.dumps(tool).encode() + b"\n" for tool in tools])))
+    return path
+
+
+@pytest.fixture
+def large_index(tmp_path: Path, retrieve: Program) -> Path:
+    """A large catalog, indexed for BM25 alone."""
+    path = large(tmp_path / "large.jsonl")
+    Path("config.yaml").write_text("dense: {enabled: false}\nstore: {keep: 1}")
+    assert retrieve("build", "--catalog", path).code == 0
+    return path
+
+
+def edited(lines: list[bytes]) -> list[bytes]:
+    """Other lines before the second hit; the third hit edited."""
+    lines[1000] = lines[1000].replace(b"zebras", b"Zebras")
+    return [*lines[:400], *(b'{"id": "new%d", "name": "donkeys"}\n' % number for number in range(2000)), *lines[400:]]
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "built by an earlier version"])
+def test_a_hit_of_a_large_catalog_is_held_to_its_own_line(large_index: Path, retrieve: Program, noted: bool) -> None:
+    lines = Path("artifacts") / "cache" / "lines"
+    if not noted:
+        shutil.rmtree(lines)
+    os.utime(large_index, ns=(1, 1))
+    assert set(freshness(retrieve).values()) == {"fresh"}
+    assert len(freshness(retrieve)) == 6
+    large(
+        large_index, lambda lines: [line.replace(b"zebras", b"Zebras") if b"t500" in line else line for line in lines]
+    )
+    assert [name for name, state in freshness(retrieve).items() if state != "fresh"] == ["t500"]
+    if noted:
+        large(large_index, edited)
+        assert [name for name, state in freshness(retrieve).items() if state != "fresh"] == ["t1000"]
+    large_index.unlink()
+    assert set(freshness(retrieve).values()) == {"deleted"}
+
+
+def test_a_large_catalog_that_was_only_touched_is_not_read_whole(
+    large_index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.utime(large_index, ns=(1, 1))
+    taken, pread = [], os.pread
+    monkeypatch.setattr(os, "pread", lambda *args: taken.append(len(found := pread(*args))) or found)
+    monkeypatch.setattr(line_starts, "_starts", lambda _: pytest.fail("it was read from its start to its end"))
+    assert set(freshness(retrieve).values()) == {"fresh"}
+    assert 0 < sum(taken) < large_index.stat().st_size
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 4096, b"x" * 9000])
+def test_where_the_notes_on_lines_are_damaged_the_lines_are_found_again(
+    large_index: Path, retrieve: Program, damage: bytes
+) -> None:
+    (notes,) = (Path("artifacts") / "cache" / "lines").iterdir()
+    whole = notes.read_bytes()
+    os.utime(large_index, ns=(1, 1))
+    for content in (damage, whole[:4096] + damage, damage + whole[4096:]):
+        notes.write_bytes(content)
+        assert set(freshness(retrieve).values()) == {"fresh"}
+    notes.write_bytes(damage)
+    assert retrieve("sync").code == 0
+    assert notes.read_bytes()[4096:] == whole[4096:]
+
+
+def test_notes_on_the_lines_of_generations_that_are_gone_go_with_them(large_index: Path, retrieve: Program) -> None:
+    for number in range(4):
+        large(large_index, lambda lines, number=number: lines[: 2900 + number])
+        assert retrieve("sync").code == 0
+    assert len(list((Path("artifacts") / "cache" / "lines").iterdir())) == 1
+
+
+def test_an_open_searcher_sees_each_change_of_a_catalog(large_index: Path) -> None:
+    searcher = Searcher(Store(Path("artifacts")), load(Path("config.yaml")))
+
+    def states() -> set[str]:
+        (answer,) = searcher.answer([Request("zebras")])
+        return {result.freshness for result in answer.results}
+
+    assert states() == {"fresh"}
+    large(large_index, lambda lines: [line.replace(b"zebras", b"Zebras") for line in lines])
+    assert states() == {"changed"}
+    large(large_index)
+    assert states() == {"fresh"}
 
 
 def test_strict_fresh_answers_and_ends_with_10(index: Path, catalog: Path, retrieve: Program) -> None:
@@ -108,7 +204,7 @@ def test_strict_fresh_answers_and_ends_with_10(index: Path, catalog: Path, retri
 
 
 def test_a_batch_is_told_once(index: Path, catalog: Path, retrieve: Program, stdin) -> None:
-    write_catalog(catalog, TOOLS[:4])
+    write_catalog(catalog, [{**tool, "url": "https://elsewhere.example"} for tool in TOOLS])
     stdin("lungs\nbrain\n")
     done = retrieve("query", "-", "-k", 2, "--format", "csv")
     assert done.err.count("note:") == 1

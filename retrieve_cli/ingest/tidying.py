@@ -1,0 +1,63 @@
+"""After a publication: what is old is removed, and what makes queries cheap is noted. A failure is said, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrieve_cli.assemble import splade
+from retrieve_cli.assemble.sources import remember_lines
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.ingest.embedding import TERM_LAYOUT
+from retrieve_cli.ingest.report import Progress
+from retrieve_cli.storage import content_cache, token_cache, vector_cache
+from retrieve_cli.storage.content_cache import as_keys
+from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.storage.store import Store
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.content_cache import Keys
+
+
+def tidy(store: Store, keep: int, progress: Progress) -> None:
+    """Removes generations beyond the last `keep`, then what none of those left needs of the cache, and adds to it what
+    makes the live one's sources cheap to look at; a failure is said."""
+    try:
+        removed = store.prune(keep)
+        for gone in removed:
+            progress.say(f"generation {gone} removed: the last {keep} are kept (store.keep)")
+        needed = []
+        for kept in store.kept():
+            with suppress(RetrieveError), open_generation(store, kept.manifest.id) as generation:
+                needed.append((kept.manifest.recipe, as_keys(generation.texts)))
+        _prune_caches(store.cache, needed, progress)
+    except OSError as error:
+        progress.say(f"what is old could not be removed: {error}")
+    note_lines(store, progress)
+
+
+def note_lines(store: Store, progress: Progress) -> None:
+    """Notes where the lines of the live generation's catalogs start; a failure is said."""
+    kept = store.kept()
+    try:
+        for each in kept:
+            if each.live:
+                manifests = [other.manifest for other in kept]
+                remember_lines(manifests, each.manifest, fetched=store.fetched, cache=store.cache)
+    except OSError as error:
+        progress.say(f"where the lines of the catalogs start could not be noted: {error}")
+
+
+def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress: Progress) -> None:
+    """Remove what is cached for none of the generations; `needed` has the recipe and the texts of each."""
+    with_vectors = [(recipe.encoder, keys) for recipe, keys in needed if recipe.encoder is not None]
+    content_cache.prune(folder, vector_cache.LAYOUT, with_vectors, say=progress.say)
+    with_tokens = [
+        (token_cache.card_of(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
+    ]
+    content_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
+    with_terms = [(card, keys) for recipe, keys in needed for card in splade.term_cards(recipe).values()]
+    content_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
