@@ -85,7 +85,7 @@ def _run_and_verify(shared: Shared, settings: Settings) -> RetrieveError | None:
     """Syncs, compares, prints both; what the comparison found is returned, for the sync itself has succeeded."""
     trouble: RetrieveError | None = None
     with _writing(shared, settings) as progress:
-        sync = prepare(shared, settings, progress)
+        sync = prepare(shared, settings, progress, read_all=True)
         report = sync.run()
         if report.status == "failed":
             finish(report, shared)
@@ -151,17 +151,21 @@ def _roll_back(shared: Shared, settings: Settings, generation: str | None) -> No
     shared.talk.say("the next sync follows the sources again")
 
 
-def prepare(shared: Shared, settings: Settings, progress: Progress, *, fetched: Path | None = None) -> Sync:
+def prepare(
+    shared: Shared, settings: Settings, progress: Progress, *, fetched: Path | None = None, read_all: bool = False
+) -> Sync:
     """A sync of the sources that the configuration or the live generation names."""
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
     from retrieve_cli.ingest.report import Limits
     from retrieve_cli.ingest.sync import Sync, entries
+    from retrieve_cli.ingest.unread import Unread
 
     store = shared.store
     sources = sources_of(entries(settings, store, progress.say), settings, fetched=fetched or store.fetched)
     limits = Limits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
-    return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress)
+    unread = None if read_all else Unread(store)
+    return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, unread=unread)
 
 
 def sync_first(shared: Shared, settings: Settings, *, told: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
 from retrieve_cli.ingest.scanned import Scanned, pieces_of
 from retrieve_cli.ingest.tidying import note_lines, tidy
+from retrieve_cli.ingest.unread import Unread
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1, trace
@@ -60,16 +61,27 @@ class Sync:
     """One run over the given sources, with the parts that today's configuration gives."""
 
     def __init__(
-        self, sources: Sequence[Source], parts: Callable[[], Parts], store: Store, *, limits: Limits, progress: Progress
+        self,
+        sources: Sequence[Source],
+        parts: Callable[[], Parts],
+        store: Store,
+        *,
+        limits: Limits,
+        progress: Progress,
+        unread: Unread | None,
     ) -> None:
-        """`parts` gives a set of parts that nothing was put into yet, each time it is called."""
+        """`parts` gives a set of parts that nothing was put into yet, each time it is called; `unread` knows what need
+        not be read again, None if everything is to be."""
         self._sources = sources
         self._new_parts = parts
         self._store = store
         self._limits = limits
         self._progress = progress
+        self._unread = unread
         self._parts = parts()
         self._stamps: list[list[int] | None] = []
+        self._seen = False
+        """Whether the live generation was not read again."""
         self._scanned: list[Source] = []
         """The sources as the plan saw them, those whose items can be kept without another look at them."""
 
@@ -86,7 +98,7 @@ class Sync:
         same = live is not None and self._same_recipe(live.manifest) and self._store.quarantined() == refused
         self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
         untouched = live is not None and same and self._looks_untouched(live.manifest)
-        if live and untouched and _digests(live.manifest) == [_digest(source) for source in self._sources]:
+        if live and untouched and self._digests_are(_digests(live.manifest)):
             return self._nothing_to_do(live, refused)
         after, records, refused_now, digests = self._read(live)
         if live and same and digests == _digests(live.manifest):
@@ -159,7 +171,9 @@ class Sync:
     def _live(self) -> Generation | None:
         """The live generation, None where there is none that is sound to the last byte."""
         try:
-            _, found = self._store.verify()
+            seen = self._unread is not None and self._unread.generation()
+            found = {} if seen else self._store.verify()[1]
+            self._seen = seen
             if not found:
                 with open_generation(self._store) as generation:
                     generation.let_go()  # nobody but this writer could remove it
@@ -247,11 +261,25 @@ class Sync:
                 self._progress.say(f"where the sources are now could not be noted: {error}")
 
     def _keep_sums(self, manifest: Manifest) -> None:
-        """Adds what tells a query that a file was damaged, to a generation of an earlier version."""
+        """Adds what tells a query that a file was damaged, to a generation of an earlier version; notes then what need
+        not be read again."""
         try:
-            self._store.keep_sums(manifest)
+            if not self._seen:
+                self._store.keep_sums(manifest)
         except OSError as error:
             self._progress.say(f"the sums of its files could not be written: {error}")
+            return
+        with suppress(OSError):  # the next sync reads it again then
+            if self._unread:
+                self._unread.save(manifest, list(zip(self._sources, _digests(manifest), strict=True)))
+
+    def _digests_are(self, noted: Sequence[str]) -> bool:
+        """Whether every source has the digest that was noted."""
+        for source, digest, stamp in zip(self._sources, noted, self._stamps, strict=True):
+            seen = self._unread is not None and self._unread.source(source, digest, stamp)
+            if not seen and _digest(source) != digest:
+                return False
+        return True
 
     @staticmethod
     def _unchanged(live: Generation, plan: Plan) -> Report:

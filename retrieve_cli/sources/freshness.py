@@ -18,17 +18,16 @@ from threading import RLock
 
 from retrieve_cli.contracts import Freshness, Json
 from retrieve_cli.sources.digests import BOM, file_digest, line_digest
-from retrieve_cli.sources.line_starts import LineStarts, marks_of
+from retrieve_cli.sources.line_starts import LineStarts
+from retrieve_cli.storage.marks import marks_of, settled
 from retrieve_cli.untrusted import files
 
 _SMALL = 256 * 1024
 """Bytes of a catalog that is read whole where its marks differ: that takes less than 5 ms."""
 _AROUND = 32 * 1024
 """Bytes before and after the place of a line within which it is looked for in a larger catalog."""
-_SETTLED_NS = 2_000_000_000
-"""Age from which a file that is written once more has other times: clocks of file systems are coarse."""
 _UNSETTLED_S = 0.1
-"""How long that is held which was learned of a younger file."""
+"""How long that is held which was learned of a file that was written a moment ago."""
 _MOST = 10_000
 """Files of a folder, or lines of a catalog, of which is remembered what they held."""
 
@@ -53,8 +52,8 @@ class _Learned:
     @classmethod
     def of(cls, status: os.stat_result) -> _Learned:
         """Nothing yet."""
-        settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
-        return cls(marks_of(status), float("inf") if settled else time.monotonic() + _UNSETTLED_S)
+        for_good = settled(status.st_mtime_ns, status.st_ctime_ns)
+        return cls(marks_of(status), float("inf") if for_good else time.monotonic() + _UNSETTLED_S)
 
     def holds(self, status: os.stat_result) -> bool:
         """Return True if it is still that state."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.storage import durable
+from retrieve_cli.storage.marks import marks_of
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -30,12 +31,6 @@ _MAGIC = 0x315354524154534C
 _WORDS = 511
 _BLOCK = 8 * (_WORDS + 1)
 _AT_ONCE = 8 * files.MB
-
-
-def marks_of(status: os.stat_result) -> tuple[int, int, int, int, int]:
-    """Return device, inode, size and times of a file: all equal, and nobody wrote to it."""
-    device, inode = _signed(status.st_dev), _signed(status.st_ino)
-    return device, inode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class LineStarts:
@@ -133,8 +128,3 @@ def _starts(file: BufferedReader) -> NDArray[np.int64]:
 def _sealed(words: bytes) -> bytes:
     """Words with their CRC-32 behind them."""
     return words + zlib.crc32(words).to_bytes(8, "little")
-
-
-def _signed(number: int) -> int:
-    """The number that the same 64 bits are with a sign."""
-    return (number + 2**63) % 2**64 - 2**63

@@ -316,7 +316,7 @@ def test_a_name_that_leads_elsewhere_is_refused(site: Site, retrieve: Program, n
     configure(tools(site, name=name))
     done = retrieve("sync")
     assert done.code == 2
-    assert "cannot be called" in done.err
+    assert "cannot be called" in done.err or "holds a NUL" in done.err
     assert {path.name for path in Path().rglob("*.jsonl")} == set()
 
 
@@ -447,6 +447,7 @@ def test_a_manifest_cannot_name_a_variable_that_is_sent(
     Path("config.yaml").unlink()
     place = ARTIFACTS / "generations" / both.json["generation"] / "manifest.json"
     manifest = json.loads(place.read_text())
+    del manifest["built_sha1"]
     first, second = (source["origin"] for source in manifest["built"]["sources"])
     first["token_env"] = "AWS_SECRET"
     second |= {"user_env": "ME", "password_env": "AWS_SECRET"}

@@ -13,6 +13,8 @@ import yaml
 from samples import TOOLS, Program, write_catalog
 from sync.state import Start, live, records
 
+from retrieve_cli.sources.catalog import CatalogSource
+from retrieve_cli.storage import manifest, marks
 from retrieve_cli.storage.store import Store
 
 
@@ -610,3 +612,66 @@ def test_a_query_syncs_first_where_that_is_wished(
     assert "not synced first" in done.err
     with Store(artifacts).writer():
         assert retrieve("query", "zebra", "-l").code == 0
+
+
+# ------------------------------------------------------------------------------------- what is not read again
+
+
+@pytest.fixture
+def settled_index(index: Path, catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that a sync reads to their end, of an index that an earlier sync, of two, has verified."""
+    monkeypatch.setattr(marks, "SETTLED_NS", -(10**18))
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    taken: list[Path] = []
+    read, scan = manifest.sha1_file, CatalogSource.scan
+    monkeypatch.setattr(manifest, "sha1_file", lambda path: taken.append(path) or read(path))
+    monkeypatch.setattr(CatalogSource, "scan", lambda source: taken.append(source.path) or scan(source))
+    return taken
+
+
+def test_a_sync_reads_nothing_again_that_has_the_marks_it_was_verified_with(
+    settled_index: list[Path], catalog: Path, retrieve: Program
+) -> None:
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    assert settled_index == []
+    assert retrieve("sync", "--verify", "--json").json["verified"]
+    assert catalog in settled_index
+    assert any(path.name == "records.jsonl" for path in settled_index)
+
+
+def test_a_change_of_the_same_size_and_mtime_is_read(
+    settled_index: list[Path], catalog: Path, retrieve: Program
+) -> None:
+    status = catalog.stat()
+    catalog.write_bytes(catalog.read_bytes().replace(b"a", b"e", 1))
+    os.utime(catalog, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert catalog.stat().st_size == status.st_size
+    assert retrieve("sync", "--json").json["status"] != "unchanged"
+    assert catalog in settled_index
+
+
+def test_damage_of_the_same_size_and_mtime_is_set_right(
+    settled_index: list[Path], index: Path, retrieve: Program
+) -> None:
+    path = next((index / "generations").glob("*/records.jsonl"))
+    status, content = path.stat(), path.read_bytes()
+    path.write_bytes(content[:-3] + b"x" + content[-2:])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert retrieve("sync").code == 0
+    assert path.read_bytes() == content
+
+
+def test_marks_of_a_moment_ago_are_not_relied_on(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "SETTLED_NS", 10**18)
+    for _ in range(2):
+        assert retrieve("sync", "--json").json["status"] == "unchanged"
+    notes = index / "cache" / "verified.json"
+    assert not notes.exists() or json.loads(notes.read_text()) == {}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": 1}', "[" * 100_000, "\0"])
+def test_notes_on_what_was_verified_that_are_none_change_nothing(index: Path, retrieve: Program, content: str) -> None:
+    (index / "cache" / "verified.json").write_text(content)
+    assert retrieve("sync", "--json").json["status"] == "unchanged"

@@ -1,0 +1,101 @@
+"""What a sync need not read again: files that it read to their last byte and found right, by the marks they had.
+
+`cache/verified.json`, which may be lost. Only marks that were settled before the reading began are kept (a file may be
+written twice within one tick of a clock), and only if they are the same after it. What was verified is part of the key,
+so that another configuration or another version of the program reads again.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from retrieve_cli import __version__
+from retrieve_cli.contracts import Json, Source
+from retrieve_cli.errors import IndexCorrupt, IndexMissing
+from retrieve_cli.storage import durable, sums
+from retrieve_cli.storage.manifest import Manifest, sha1
+from retrieve_cli.storage.marks import marks_of, settled
+from retrieve_cli.storage.store import Store
+from retrieve_cli.untrusted import files
+
+Marks = list[list[int]] | None
+"""None if they cannot be relied on."""
+_SAME_MARKS = ("catalog",)
+"""Kinds of sources whose stamp changes with every change of what they read."""
+
+
+class Unread:
+    """The marks under which the live generation and its sources were verified last, and their marks now."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._path = store.cache / "verified.json"
+        self._known = _read(self._path)
+        self._begun: dict[str, Marks] = {}
+
+    def generation(self) -> bool:
+        """Return True if every file of the live generation is as it was when all of it was read."""
+        try:
+            folder, manifest, _ = self._store.open()
+        except (IndexCorrupt, IndexMissing):
+            return False
+        return self._same(_key(manifest), self._marks(folder, manifest))
+
+    def source(self, source: Source, digest: str, stamp: Sequence[int] | None) -> bool:
+        """Return True if a source of that stamp was read to its end under it, and had that digest."""
+        return self._same(_key_of(source, digest), _of_stamp(source, stamp))
+
+    def save(self, manifest: Manifest, sources: Sequence[tuple[Source, str]]) -> None:
+        """Keep that the live generation and its sources, by their digests, are as they should be.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        now = {_key(manifest): self._marks(self._store.generations / manifest.id, manifest)}
+        now |= {_key_of(source, digest): _of_stamp(source, source.stamp()) for source, digest in sources}
+        found = {key: marks for key, marks in now.items() if marks is not None and self._begun.get(key) == marks}
+        if found != self._known:
+            self._store.cache.mkdir(exist_ok=True)
+            durable.replace(self._path, json.dumps(found))
+
+    def _same(self, key: str, marks: Marks) -> bool:
+        self._begun[key] = marks
+        return marks is not None and self._known.get(key) == marks
+
+    @staticmethod
+    def _marks(folder: Path, manifest: Manifest) -> Marks:
+        """Marks of a generation's files, of the sums of their blocks too."""
+        try:
+            found = [(folder / name).stat() for name in (*sorted(manifest.files), sums.FILE)]
+        except OSError:
+            return None
+        regular = all(
+            stat.S_ISREG(status.st_mode) and settled(status.st_mtime_ns, status.st_ctime_ns) for status in found
+        )
+        return [list(marks_of(status)) for status in found] if regular else None
+
+
+def _of_stamp(source: Source, stamp: Sequence[int] | None) -> Marks:
+    if source.kind not in _SAME_MARKS or stamp is None or len(stamp) != 3:
+        return None
+    return [list(stamp)] if settled(*stamp[1:]) else None
+
+
+def _key(manifest: Manifest) -> str:
+    return sha1([__version__, "generation", manifest.id])
+
+
+def _key_of(source: Source, digest: str) -> str:
+    return sha1([__version__, "source", dict(source.origin), digest])
+
+
+def _read(path: Path) -> Mapping[str, Json]:
+    """What the file says; nothing if it is not one of these. Marks in it are only ever compared."""
+    try:
+        value = json.loads(files.read_text(path, limit=files.CONFIG))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
