@@ -253,13 +253,16 @@ class Bm25Index(TermIndex):
 
     def _scores(self, query: str) -> Vectors:
         scores = np.zeros(self._length, np.float32)
-        for term, count in Counter(self.analyzer.terms(query)).items():
-            column = self._column(term)
-            if column is not None:
-                rows, parts = self._rows[column], self._impacts[column]
-                self._check(rows, parts)
-                # A row occurs once in a column, so that this addition never meets a row twice.
-                scores[rows] += parts * np.float32(count)
+        try:
+            for term, count in Counter(self.analyzer.terms(query)).items():
+                column = self._column(term)
+                if column is not None:
+                    rows, parts = self._rows[column], self._impacts[column]
+                    self._check(rows, parts)
+                    # A row occurs once in a column, so that this addition never meets a row twice.
+                    scores[rows] += parts * np.float32(count)
+        except IndexError as error:
+            raise IndexCorrupt(f"bm25.pkl names a row that is not there ({error})", hint="retrieve build") from error
         return scores
 
     def _column(self, term: str) -> slice | None:

@@ -143,6 +143,19 @@ def test_a_bit_flipped_anywhere_never_shows_the_inside(index: Path, retrieve: Pr
             assert retrieve("inspect", "verify").code == 5
 
 
+def test_postings_that_point_anywhere_are_an_error_of_the_index(index: Path, retrieve: Program) -> None:
+    from retrieve_cli.storage import pickles
+
+    def point_anywhere(folder: Path, _: dict) -> None:
+        stored = pickles.load(folder / "bm25.pkl")
+        stored["rows"] = stored["rows"] + 10**9
+        pickles.dump(stored, folder / "new")
+        (folder / "new").replace(folder / "bm25.pkl")
+
+    signed(index, point_anywhere)
+    assert "bm25.pkl names a row that is not there" in said(retrieve("query", "lungs"), 5)
+
+
 @pytest.mark.parametrize("column", ["records", "chunks", "starts", "id_ends"])
 def test_offsets_that_point_anywhere_are_refused(index: Path, retrieve: Program, column: str) -> None:
     import numpy as np
