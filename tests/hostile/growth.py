@@ -77,13 +77,16 @@ def looks_quick(method: Method, pattern: re.Pattern[str], small: str, large: str
         return time.perf_counter() - start
 
     with suppress(TooLongError):
-        short, long = float("inf"), glance(large)
+        long = glance(large)
+        if long <= QUICK_S:
+            return True
+        short = glance(small)
         for _ in range(4):
-            short, long = min(short, glance(small)), min(long, glance(large)) if long > QUICK_S else long
             if long <= QUICK_S or long < SURE * short:
                 return True
             if long > LONG_S / 10:
                 break
+            short, long = min(short, glance(small)), min(long, glance(large))
     return False
 
 

@@ -131,8 +131,10 @@ def _methods(file: str, name: str) -> set[str]:
 
 @cache
 def _uses(path: Path) -> dict[str, set[str]]:
-    """Return by which methods each name of a file is used: `NAME.method`, or `anything.method(NAME, …)`."""
+    """Return by which methods each name of a file is used: `NAME.method`, `anything.method(NAME, …)`, or as either of
+    these by the name that a loop over it gives."""
     found: dict[str, set[str]] = {}
+    loops = []
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Attribute) and node.attr in METHODS and isinstance(node.value, ast.Name):
             found.setdefault(node.value.id, set()).add(node.attr)
@@ -140,6 +142,10 @@ def _uses(path: Path) -> dict[str, set[str]]:
             for given in node.args:
                 if isinstance(given, ast.Name):
                     found.setdefault(given.id, set()).add(node.func.attr)
+        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Name):
+            loops.append((node.iter.id, [name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)]))
+    for whole, parts in loops:
+        found.setdefault(whole, set()).update(*(found.get(part, set()) for part in parts))
     return found
 
 

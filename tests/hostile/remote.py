@@ -10,7 +10,7 @@ from hostile import odd
 from hostile.tries import DROP, PORT, Try
 
 BASE = f"http://127.0.0.1:{PORT}/v1"
-CLIENT = "timeout_s: 2, retries: 1"
+CLIENT = "timeout_s: 1, retries: 1"
 _HEADERS = ("Retry-After: 1e999", "Retry-After: -5", "Retry-After: " + "9" * 400,
     "Retry-After: Thu, 99 Foo 2020 00:00:00 GMT", "Content-Encoding: gzip", "Content-Encoding: br",
             "Content-Length: 5", "Content-Length: -1", "Transfer-Encoding: chunked", "Location: file:///etc/passwd",

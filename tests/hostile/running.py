@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pkgutil
 import shutil
 import signal
 import sys
@@ -22,10 +23,14 @@ from hostile.limits import WALL_S, Ended, wait
 from hostile.tries import PORT, Try, materialise
 from sync import nursery
 
-LOADED = ("rich.table", "yaml", "pydicom", "nibabel", "tifffile", "nrrd", "PIL.Image", "pyoxigraph", "obonet",
-    "ir_measures",
-          "scipy.stats", "jinja2", "matplotlib.figure")  # fmt: skip
+import retrieve_cli
+
+LOADED = ("Stemmer", "rich.table", "yaml", "pydicom", "nibabel", "tifffile", "nrrd", "PIL.Image", "pyoxigraph",
+          "obonet", "ir_measures", "scipy.stats", "jinja2", "matplotlib.figure")  # fmt: skip
 """What children would otherwise import again and again, beside what the nursery loads."""
+ROOMS = ("chunking", "cli", "doctor", "evaluation", "experiments", "graph", "ingest", "inspect", "output", "queries",
+         "records", "retrievers", "search", "sources", "stages", "storage", "untrusted", "web")  # fmt: skip
+"""Rooms of the package whose modules are loaded, too: half of what a command takes is their import."""
 CALL = "hostile.limits:limited"
 
 
@@ -46,7 +51,7 @@ class Runner:
 
     def __init__(self, *, call: str = CALL, wall: float | None = None) -> None:
         """`call` is what a child runs, `module:function`; `wall` are the seconds that it may take."""
-        for name in (*nursery.LOADED, *LOADED):
+        for name in (*nursery.LOADED, *LOADED, *_modules()):
             importlib.import_module(name)
         _load_spacy()
         threads = len(list(Path("/proc/self/task").iterdir()))
@@ -176,6 +181,12 @@ class Runner:
             quiet = ended.command == prepared.CONTROL and ended.code == 0 and not ended.err
             if quiet and answer_of(ended) != self._before["tools"]:
                 yield Finding("silent damage", "an answer changed without a word", ended.command)
+
+
+def _modules() -> Iterator[str]:
+    for room in ROOMS:
+        folder = Path(retrieve_cli.__file__).with_name(room)
+        yield from (info.name for info in pkgutil.walk_packages([str(folder)], f"retrieve_cli.{room}."))
 
 
 def _load_spacy() -> None:

@@ -28,7 +28,7 @@ def worker() -> Iterator[Worker]:
 @pytest.fixture(scope="session")
 def planted() -> Iterator[Worker]:
     """A process that runs a program with every fault."""
-    place = Worker("--call", "hostile.planted:run", "--wall", "10")
+    place = Worker("--call", "hostile.planted:run", "--wall", "6")
     yield place
     place.close()
 
