@@ -142,6 +142,8 @@ def _spoken(ended: Ended, err: str) -> Wrong:
 def _formed(ended: Ended) -> Wrong:
     """What is printed can be read in the format that was asked for."""
     text, format_ = ended.out.decode("utf-8", "replace"), format_of(ended.command)
+    if "-l" in ended.command[: ended.command.index("--") if "--" in ended.command else None]:
+        return  # ids, one a line, whatever else is asked for
     try:
         if format_ == "json" and ended.command[0] != "query":
             for line in text.splitlines() if ended.command[0] in ("sync", "build") else [text]:
@@ -159,8 +161,6 @@ def _formed(ended: Ended) -> Wrong:
 
 def format_of(command: tuple[str, ...]) -> str:
     """Return the format that a command line asks for."""
-    if "-l" in command[: command.index("--") if "--" in command else None]:
-        return "text"  # ids, one a line, whatever else is asked for
     if "--json" in command:
         return "json"
     places = [number for number, word in enumerate(command[:-1]) if word == "--format"]
