@@ -149,7 +149,8 @@ def _formed(ended: Ended) -> Wrong:
             for line in text.splitlines() if ended.command[0] in ("sync", "build") else [text]:
                 _strict(line)
         elif format_ in ("json", "jsonl"):
-            for line in [text] if "-" not in ended.command and format_ == "json" else text.splitlines():
+            batch = format_ == "jsonl" or not text.startswith("{\n")  # one indented object is the answer to one query
+            for line in text.splitlines() if batch else [text]:
                 _strict(line)
         elif format_ == "csv":
             cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
