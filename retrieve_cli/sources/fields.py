@@ -59,7 +59,7 @@ _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 LONGEST_NAME = 1000
 """Characters of a name: it is indexed with each chunk of its record."""
 LONGEST_ID = 4096
-"""Characters of an id, which each chunk repeats; no path is longer."""
+"""Characters of an id, which each chunk repeats: a catalog's line of 64 MB may have 200,000 chunks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def test_a_name_nested_beyond_reason_costs_one_record_and_never_the_build(tmp_pa
         '{"id": "x", "name": "[bold]lungs[/nothing]", "description": "[/] [link=x] markup"}',
         '{"id": "x", "name": "X", "description": "y", "supportingData": [1, null, "s"], "runnableExample": 5}',
         '{"id": "x", "name": "X", "description": "y", "metadata": {"source": "other", "chunk_index": "z"}}',
-        '{"id": "' + "i" * 1_000_000 + '", "name": "X", "description": "long id"}',
+        '{"id": "' + "i" * 4096 + '", "name": "X", "description": "long id"}',
     ],
     ids=lambda line: line[:40],
 )
@@ -112,6 +112,12 @@ def test_an_odd_id_is_found_again(tmp_path: Path, retrieve: Program, id_: str) -
     assert retrieve("build", "--catalog", catalog).code == 0
     assert retrieve("inspect", "record", "--json", "--", id_).json["name"] == "Odd"
     assert retrieve("inspect", "chunk", "--json", "--", f"{id_}#0").json["doc_id"] == id_
+
+
+def test_an_id_that_each_chunk_would_repeat_at_length_is_refused(tmp_path: Path, retrieve: Program) -> None:
+    line = json.dumps({"id": "i" * 1_000_000, "name": "n", "description": "x"}).encode()
+    (piece,) = refused(retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", line)))
+    assert "its id has 1,000,000 characters, and at most 4,096 are kept" in piece["reason"]
 
 
 def test_ids_that_are_equal_as_text_are_one_id_taken_twice(tmp_path: Path, retrieve: Program) -> None:
