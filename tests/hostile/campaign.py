@@ -15,8 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hostile.generators import GENERATORS, WEIGHTS
-from hostile.worker import Worker
+from hostile.generators import GENERATORS, WEIGHTS, attack
+from hostile.worker import HarnessError, Worker
 
 FOLDER = Path("fuzz-findings")
 SLOW_S = 3.0
@@ -59,14 +59,21 @@ class Campaign:
                 return
             try:
                 answer = worker.ask(category=drawn[0], seed=drawn[1])
-            except AssertionError as error:
+            except HarnessError as error:
                 print(f"the harness failed at {drawn}: {error}", flush=True)
                 self.failed += 1
                 continue
             for finding in self._note(*drawn, answer):
-                small = worker.ask(category=drawn[0], seed=drawn[1], shrink=finding["signature"])["attack"]
+                small = self._shrunk(worker, drawn, finding["signature"])
                 path = write(folder, drawn, finding, small)
                 print(f"found: {finding['signature']}: {path}", flush=True)
+
+    @staticmethod
+    def _shrunk(worker: Worker, drawn: tuple[str, str], signature: str) -> str:
+        try:
+            return str(worker.ask(category=drawn[0], seed=drawn[1], shrink=signature)["attack"])
+        except HarnessError:
+            return repr(attack(*drawn))
 
     def _note(self, category: str, seed: str, answer: Any) -> list[dict[str, Any]]:
         """Count a try; return those of its findings that were not seen before."""
@@ -102,7 +109,7 @@ class Campaign:
         return f"{seconds:.1f}" + (f" ({seed})" if seconds > SLOW_S else "")
 
 
-def write(folder: Path, drawn: tuple[str, str], finding: dict[str, Any], attack: str) -> Path:
+def write(folder: Path, drawn: tuple[str, str], finding: dict[str, Any], small: str) -> Path:
     """Write a finding as Python that `--repeat` runs again."""
     folder.mkdir(exist_ok=True)
     category, seed = drawn
@@ -117,7 +124,7 @@ def write(folder: Path, drawn: tuple[str, str], finding: dict[str, Any], attack:
     ]
     lines = [f"# {ascii(line)[1:-1][:500]}" for line in comment]
     path.write_text(
-        "\n".join([*lines, f"# again: python -m tests.hostile --repeat {path}", f"ATTACK = {attack}", ""]),
+        "\n".join([*lines, f"# again: python -m tests.hostile --repeat {path}", f"ATTACK = {small}", ""]),
         "utf-8",
         "backslashreplace",
     )
@@ -127,8 +134,8 @@ def write(folder: Path, drawn: tuple[str, str], finding: dict[str, Any], attack:
 def repeat(path: Path) -> int:
     """Run a finding again, and show what happens."""
     worker = Worker()
-    attack = path.read_text("utf-8").partition("\nATTACK = ")[2]
-    answer = worker.ask(attack=attack.strip(), show=True)
+    written = path.read_text("utf-8").partition("\nATTACK = ")[2]
+    answer = worker.ask(attack=written.strip(), show=True)
     worker.close()
     for command, code, out, err in answer["ended"]:
         print(

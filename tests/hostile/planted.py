@@ -31,6 +31,10 @@ def _crash() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def _parent() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+
+
 def _spin() -> None:
     while True:
         pass
@@ -72,6 +76,6 @@ def _execute() -> None:
 
 
 _FAULTS = {
-    "crash": _crash, "spin": _spin, "sleep": _sleep, "allocate": _allocate, "reserve": _reserve, "flood": _flood,
-    "raise": _raise, "bug": _bug, "warn": _warn, "execute": _execute,
+    "crash": _crash, "parent": _parent, "spin": _spin, "sleep": _sleep, "allocate": _allocate, "reserve": _reserve,
+    "flood": _flood, "raise": _raise, "bug": _bug, "warn": _warn, "execute": _execute,
 }  # fmt: skip

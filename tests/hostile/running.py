@@ -9,7 +9,6 @@ import pkgutil
 import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -49,24 +48,22 @@ class Result:
 class Runner:
     """Runs tries one after the other in a folder of its own."""
 
-    def __init__(self, *, call: str = CALL, wall: float | None = None) -> None:
-        """`call` is what a child runs, `module:function`; `wall` are the seconds that it may take."""
+    def __init__(self, place: Path, *, call: str = CALL) -> None:
+        """`place` is a folder that is its own; `call` is what a child runs, `module:function`."""
         for name in (*nursery.LOADED, *LOADED, *_modules()):
             importlib.import_module(name)
         _load_spacy()
         threads = len(list(Path("/proc/self/task").iterdir()))
         assert threads == 1, f"a process with {threads} threads must not be forked"
         self._call = call
-        self._wall = wall or WALL_S
-        self.place = Path(tempfile.mkdtemp(prefix="hostile-"))
+        self.wall: float = WALL_S
+        """Seconds that a command may take."""
+        remove(place)
+        self.place = place
         self._home = self.place / "home"
-        self._home.mkdir()
+        self._home.mkdir(parents=True)
         self._before: dict[str, Any] = {}
         self._log: list[Ended] = []
-
-    def close(self) -> None:
-        """Remove what was written."""
-        shutil.rmtree(self.place, ignore_errors=True)
 
     def run(self, attack: Try) -> Result:
         """Run the commands of a try, and hold them to what must hold."""
@@ -95,7 +92,7 @@ class Runner:
         """Run one command to its end."""
         files = self.place / "streams"
         pid = self.start(command, folder, attack)
-        self._log.append(wait(pid, command, files / "out", files / "err", seconds=self._wall))
+        self._log.append(wait(pid, command, files / "out", files / "err", seconds=self.wall))
         return self._log[-1]
 
     def start(self, command: tuple[str, ...], folder: Path, attack: Try | None = None) -> int:

@@ -10,7 +10,7 @@ import pytest
 from hostile.generators import GENERATORS, attack
 from hostile.shrinking import shrunk
 from hostile.tries import Try
-from hostile.worker import Worker
+from hostile.worker import HarnessError, Worker
 
 SAMPLE = dict.fromkeys(GENERATORS, 22) | {"flips": 30, "kills": 6}
 BATCH = 11
@@ -28,7 +28,7 @@ def worker() -> Iterator[Worker]:
 @pytest.fixture(scope="session")
 def planted() -> Iterator[Worker]:
     """A process that runs a program with every fault."""
-    place = Worker("--call", "hostile.planted:run", "--wall", "6")
+    place = Worker("--call", "hostile.planted:run")
     yield place
     place.close()
 
@@ -67,7 +67,6 @@ JSON_ERROR = '{"error": {"code": 2, "kind": "usage", "message": "x", "hint": "y"
     [
         (("crash",), "signal: ended by SIGSEGV"),
         (("spin",), "cpu: more than"),
-        (("sleep",), "limit: no end within"),
         (("allocate",), "memory: more memory than"),
         (("flood",), "limit: more than _ MB of output"),
         (("raise",), "internal: Traceback"),
@@ -89,6 +88,21 @@ JSON_ERROR = '{"error": {"code": 2, "kind": "usage", "message": "x", "hint": "y"
 def test_a_planted_fault_is_found(planted: Worker, command: tuple[str, ...], signature: str) -> None:
     answer = planted.ask(attack=repr(Try("planted", (command,))))
     assert [one["signature"] for one in answer["findings"] if one["signature"].startswith(signature)], answer
+
+
+def test_a_command_that_does_not_end_is_found(planted: Worker) -> None:
+    answer = planted.ask(attack=repr(Try("planted", (("sleep",),))), wall=1)
+    assert [one["signature"] for one in answer["findings"]] == ["limit: no end within _ s by sleep"]
+
+
+def test_a_worker_that_is_ended_says_so_and_is_there_again() -> None:
+    worker = Worker("--call", "hostile.planted:run")
+    try:
+        with pytest.raises(HarnessError, match="ended with -9"):
+            worker.ask(attack=repr(Try("planted", (("parent",),))))
+        assert worker.ask(attack=repr(Try("planted", (("code", "0"),))))["findings"] == []
+    finally:
+        worker.close()
 
 
 @pytest.mark.parametrize(

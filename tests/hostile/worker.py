@@ -7,13 +7,16 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import traceback
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from hostile.generators import attack
-from hostile.running import CALL, Runner
+from hostile.limits import WALL_S
+from hostile.running import CALL, Runner, remove
 from hostile.shrinking import shrunk
 from hostile.tries import Try
 
@@ -21,14 +24,23 @@ TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 
 
+class HarnessError(Exception):
+    """A try that could not be run."""
+
+
 class Worker:
     """A process that runs tries, and the pipe to it."""
 
     def __init__(self, *arguments: str) -> None:
+        self._arguments = arguments
+        self._place = Path(tempfile.mkdtemp(prefix="hostile-"))
+        self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[str]:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("RETRIEVE_")}
         paths = [str(TESTS), str(ROOT), environment.get("PYTHONPATH", "")]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "hostile.worker", *arguments],
+        return subprocess.Popen(
+            [sys.executable, "-m", "hostile.worker", "--place", str(self._place), *self._arguments],
             env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OPENBLAS_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -37,47 +49,61 @@ class Worker:
 
     def ask(self, **request: Any) -> Any:
         """Return the answer to a request: `attack`, the Python of a try, or `category` and `seed`; with `shrink`, a
-        signature, the smallest try that shows it."""
+        signature, the smallest try that shows it; with `wall`, a command has so many seconds.
+
+        Raises:
+            HarnessError: the try could not be run; the process is there again if it has ended.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, "the worker has ended"
+        line = ""
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        if not line:
+            code = self._ended()
+            self._process = self._started()
+            raise HarnessError(f"the worker has ended with {code}")
         answer = json.loads(line)
-        assert "fault" not in answer, answer["fault"]
+        if "fault" in answer:
+            raise HarnessError(answer["fault"])
         return answer
 
     def close(self) -> None:
-        """Let it end; it removes what it wrote."""
-        self._process.communicate()
+        """Let it end, and remove what it wrote."""
+        self._ended()
+        remove(self._place)
+
+    def _ended(self) -> int:
+        with suppress(BrokenPipeError):
+            self._process.communicate()
+        return self._process.wait()
 
 
 def main() -> None:
     """Answer requests until standard input ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--call", default=CALL)
-    parser.add_argument("--wall", type=float)
+    parser.add_argument("--place", type=Path, required=True)
     options = parser.parse_args()
     requests, answers = sys.stdin, os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever is printed here is no answer
-    runner = Runner(call=options.call, wall=options.wall)
-    try:
-        for line in requests:
-            try:
-                answer = _answered(runner, json.loads(line))
-            except Exception:  # noqa: BLE001  a fault of the harness is told to who asked
-                answer = {"fault": traceback.format_exc()}
-            answers.write(json.dumps(answer) + "\n")
-            answers.flush()
-    finally:
-        runner.close()
+    runner = Runner(options.place, call=options.call)
+    for line in requests:
+        try:
+            answer = _answered(runner, json.loads(line))
+        except Exception:  # noqa: BLE001  a fault of the harness is told to who asked
+            answer = {"fault": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
 
 
 def _answered(runner: Runner, request: dict[str, Any]) -> dict[str, Any]:
     one = _attack(request)
     if signature := request.get("shrink"):
         return {"attack": repr(shrunk(one, lambda less: _shows(runner, less, signature)))}
+    runner.wall = request.get("wall", WALL_S)
     result = runner.run(one)
     findings = [{**asdict(finding), "signature": finding.signature} for finding in result.findings]
     ended = [(one.command, one.code, _text(one.out), _text(one.err)) for one in result.ended]
