@@ -78,7 +78,7 @@ _REPR = Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 60, 60, 60
 
 
-def _cut(sentence: str) -> str:
+def cut(sentence: str) -> str:
     """A sentence of a length that a terminal shows, whatever it quotes."""
     return sentence if len(sentence) <= _SENTENCE else sentence[: _SENTENCE - 1] + "…"
 
@@ -94,8 +94,8 @@ class RetrieveError(Exception):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.message = _cut(message)
-        self.hint = _cut(hint)
+        self.message = cut(message)
+        self.hint = cut(hint)
 
 
 class UsageError(RetrieveError):

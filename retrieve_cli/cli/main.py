@@ -21,7 +21,7 @@ from typer.core import TyperCommand
 from typer.main import get_group
 
 from retrieve_cli.cli.options import Talk, nearest
-from retrieve_cli.errors import Exit, RetrieveError
+from retrieve_cli.errors import Exit, RetrieveError, cut
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -160,7 +160,7 @@ def _unforeseen(error: Exception, talk: Talk) -> int:
     """Usage errors of the command line parser, and what nobody thought of."""
     message = getattr(error, "message", None)
     if hasattr(error, "format_message") and message is not None:
-        return talk.error(Exit.USAGE, "usage", str(error.format_message()), nearest(error))
+        return talk.error(Exit.USAGE, "usage", cut(str(error.format_message())), nearest(error))
     if talk.verbose:
         raise error
     return talk.error(

@@ -34,8 +34,8 @@ from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import PIECE, Clock
 from retrieve_cli.web.secrets import Secret
 
-_FAILURES = (HTTPError, OSError, http.client.HTTPException, ValueError, Passing)
-"""Everything that urllib3 lets through when a request fails."""
+_FAILURES = (HTTPError, OSError, http.client.HTTPException, ValueError, OverflowError, Passing)
+"""Everything that urllib3 lets through when a request fails; OverflowError of a chunk longer than any memory."""
 _CLOCK: ContextVar[Clock] = ContextVar("clock")
 """The clock of the request that this thread is in: urllib3 has no way to pass one to its connections."""
 _LONGEST_HEAD = 1 << 20

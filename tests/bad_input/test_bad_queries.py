@@ -17,6 +17,10 @@ def test_an_empty_query_in_json_is_one_object_on_stderr(index: Path, retrieve: P
     assert said_in_json(retrieve("query", "", "--json"), 2)["kind"] == "usage"
 
 
+def test_a_flag_of_a_length_that_nobody_types_is_quoted_in_part(index: Path, retrieve: Program) -> None:
+    assert len(said(retrieve("query", "lungs", "--max-chunks", "9" * 100_000 + "x"), 2)) < 3000
+
+
 def test_a_query_of_a_length_that_nobody_types_is_a_usage_error(index: Path, retrieve: Program, stdin) -> None:
     assert "more than 100,000 characters" in said(retrieve("query", "y" * 100_001), 2)
     assert "more than 100,000 characters" in said(retrieve("query", "lungs", "--also", "y" * 100_001), 2)

@@ -115,6 +115,16 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nwhol\r\n1\r\ne\r\n0\r\
 SIZED = HEAD + b"Content-Length: 5\r\n\r\nwhole"
 
 
+@pytest.mark.parametrize("size", [b"f" * 20, b"f" * 3000, b"-1", b"0x", b"1e9", b"7" * 70_000])
+def test_a_chunk_that_says_any_size_is_an_answer_cut_short(connect: Connect, size: bytes) -> None:
+    def say(talk: Conversation) -> None:
+        talk.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + size + b"\r\nwhole\r\n0\r\n\r\n")
+        talk.sock.shutdown(2)
+
+    with serving(say) as server, pytest.raises(Passing):
+        fetch(connect(server.url), server.url)
+
+
 @pytest.mark.parametrize("whole", [CHUNKED, SIZED], ids=["chunked", "sized"])
 def test_an_answer_that_breaks_off_anywhere_is_never_taken_for_a_whole_one(connect: Connect, whole: bytes) -> None:
     def say(talk: Conversation) -> None:
