@@ -93,7 +93,7 @@ class RetrieveError(Exception):
     kind: ClassVar[str] = "error"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
+        super().__init__(cut(message))
         self.message = cut(message)
         self.hint = cut(hint)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.errors import escaped_json, printable, quoted, shortened
+from retrieve_cli.errors import UsageError, escaped_json, printable, quoted, shortened
 from retrieve_cli.untrusted import files, yaml_text
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -129,6 +129,7 @@ def test_a_quoted_value_and_a_shortened_text_have_a_bounded_length() -> None:
     assert len(quoted(value)) <= 80
     assert len(shortened("x " * 10**6)) <= 80
     assert quoted("short") == "'short'"
+    assert len(str(UsageError("x" * 10**6, hint="y" * 10**6))) <= 2000
 
 
 def test_a_name_that_nobody_would_type_is_compared_with_nothing() -> None:
