@@ -397,7 +397,7 @@ class Candidates:
     deviation: float
     """Mean and standard deviation of the query's score over every row of the index; rows without a match count."""
     before: int = 0
-    """How many rows, or groups, could be listed for this query without a filter: of those that are visible to it."""
+    """Number of rows, or groups, visible to the query that could be listed without a filter."""
     after: int = 0
     """How many of them a filter lets through; all of them where there is none."""
 

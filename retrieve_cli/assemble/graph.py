@@ -123,7 +123,7 @@ def walk(
 
 
 def _spelt_by(graph: Graph, generation: Generation, visible: Mask | None) -> Callable[[int], str]:
-    """What nodes are called: a value that records share as it is spelt by those that are visible."""
+    """Names of nodes: a value that records share as it is spelt by those that are visible."""
     if visible is None:
         return partial(graph.label, record=generation.record_id)
     from retrieve_cli.graph.view import View

@@ -175,7 +175,7 @@ def _query(entry: SourceSetting) -> str:
 
 
 def _public(origin: Json) -> Json:
-    """An origin without names of credentials; what is no mapping is left to the check of its keys."""
+    """An origin without names of credentials; what is not a mapping is left to the check of its keys."""
     if not isinstance(origin, dict):
         return origin
     return {key: value for key, value in origin.items() if key not in CREDENTIALS}

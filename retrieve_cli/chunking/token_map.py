@@ -118,7 +118,7 @@ class TokenMap:
 
 
 def _sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Where sentences end: behind stops and the white space after them, behind wide stops, behind ends of lines."""
+    """Ends of sentences: behind stops and the white space after them, behind wide stops, behind ends of lines."""
     for found in _STOPS.finditer(text, start, end):
         if found["stops"] is None or found["space"]:
             yield found.end()
@@ -127,7 +127,7 @@ def _sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _word_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Where white space behind words ends."""
+    """Ends of the white space behind words."""
     return (found.end() for found in _SPACE.finditer(text, start, end))
 
 

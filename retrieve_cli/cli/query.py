@@ -147,7 +147,7 @@ def query(
     if settings.sources.auto_sync:
         from retrieve_cli.cli.sync import sync_first
 
-        sync_first(shared, settings, told=all_records)
+        sync_first(shared, settings, show_reason=all_records)
     searcher = Searcher(shared.store, settings)
     options = searcher.options(
         k=k,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LOOPBACK = ("127.", "::1")
 _LONGEST_GRACE_S = 3600.0
 _CLOSING_S = 0.5
-"""How long connections may take to close after their last answer."""
+"""Seconds that connections may take to close after their last answer."""
 _KEEP_ALIVE_S = 75
 """Longer than clients pause between batches: each new connection costs a round trip."""
 

@@ -168,10 +168,10 @@ def prepare(
     return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, unread=unread)
 
 
-def sync_first(shared: Shared, settings: Settings, *, told: bool) -> None:
+def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None:
     """Sync on the way to an answer (`sources.auto_sync`); if that fails, the current index answers and says why.
 
-    The reason may quote any record: it is not given unless whoever asks may be `told` of all of them.
+    The reason may quote any record: it is shown only to those who may see all of them.
     """
     from retrieve_cli.cli.progress import progress_for
 
@@ -179,7 +179,9 @@ def sync_first(shared: Shared, settings: Settings, *, told: bool) -> None:
         with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
             prepare(shared, settings, progress).run()
     except (RetrieveError, OSError) as error:
-        shared.talk.say("note: the sources were not synced first: " + (str(error) if told else "see retrieve sync"))
+        shared.talk.say(
+            "note: the sources were not synced first: " + (str(error) if show_reason else "see retrieve sync")
+        )
 
 
 def _quiet_by_default(talk: Talk) -> Talk:

@@ -1,9 +1,10 @@
-"""What a server answered: its JSON, its complaint in an error, and the beginning of either for people."""
+"""Answers of a server: their JSON, the complaint in an error, and the beginning of either for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from reprlib import Repr
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.web.failures import Passing
@@ -46,31 +47,9 @@ def beginning(said: Json) -> str:
 
     `str` would recurse into an answer of 1,000 nested lists until the interpreter gives up, and spell out 128 MB.
     """
-    if isinstance(said, str):
-        return said[:MOST]
-    text = ""
-    for piece in _pieces(said):
-        text += piece
-        if len(text) >= MOST:
-            break
-    return text[:MOST]
+    return (said if isinstance(said, str) else _REPR.repr(said))[:MOST]
 
 
-def _pieces(value: Json) -> Iterator[str]:
-    """What `repr` would give, level by level, each text cut."""
-    levels: list[tuple[Iterator[tuple[str, Json]], str]] = [(iter([("", value)]), "")]
-    while levels:
-        items, end = levels[-1]
-        before, item = next(items, (end, levels))
-        yield before
-        if item is levels:
-            levels.pop()
-        elif isinstance(item, dict):
-            yield "{"
-            pairs = enumerate(item.items())
-            levels.append((((f"{', ' if at else ''}{key[:MOST]!r}: ", inner) for at, (key, inner) in pairs), "}"))
-        elif isinstance(item, list):
-            yield "["
-            levels.append((((", " if at else "", inner) for at, inner in enumerate(item)), "]"))
-        else:
-            yield repr(item[:MOST] if isinstance(item, str) else item)
+_REPR = Repr()
+_REPR.maxlevel = _REPR.maxlist = _REPR.maxdict = 20
+_REPR.maxstring = MOST

@@ -116,7 +116,7 @@ class ListwiseSelector:
         return Selection(None, note=found) if isinstance(found, str) else Selection(tuple(found))
 
     def _choose(self, messages: list[Json], schema: Json, read: Callable[[str], T]) -> T | str:
-        """What `read` makes of the answer, or of the second one; a note where neither can be used.
+        """Return what `read` makes of the answer, or of the second one; a note if neither can be used.
 
         Both have the client's `timeout_s` together.
         """
