@@ -6,7 +6,7 @@ format. docs/access.md has the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.errors import UsageError
@@ -65,12 +65,9 @@ def columns_seen(generation: Generation, visible: Mask | None) -> Columns:
 
 def seen_by_any(queries: Iterable[Query]) -> Mask | None:
     """(records,) bool: the records that are visible to any of the queries; None: all."""
-    masks = list({id(query.visible): query.visible for query in queries}.values())
-    return None if any(mask is None for mask in masks) else _union([mask for mask in masks if mask is not None])
-
-
-def _union(masks: Sequence[Mask]) -> Mask | None:
     found = None
-    for mask in masks:
+    for mask in {id(query.visible): query.visible for query in queries}.values():
+        if mask is None:
+            return None
         found = mask if found is None else found | mask
     return found
