@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from retrieve_cli.config.plugins import modes
-from retrieve_cli.errors import printable
+from retrieve_cli.errors import printable, quoted
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _shared(
     if chosen not in formats:
         from retrieve_cli.config.loading import unknown
 
-        raise unknown(f"value {chosen!r} of --format", chosen, formats)
+        raise unknown(f"value {quoted(chosen)} of --format", chosen, formats)
     return Shared(artifacts, config, chosen, color, Talk(chosen in ("json", "jsonl"), quiet, verbose))
 
 

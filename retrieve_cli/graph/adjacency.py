@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Adjacency:
                 and int(self._edge_starts[-1]) == len(self._ends) == len(self._weights)
             )
         except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise IndexCorrupt(f"graph.pkl is incomplete ({error!r})", hint=_HINT) from error
+            raise IndexCorrupt(f"graph.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
         if not fit:
             raise IndexCorrupt("the arrays of graph.pkl do not fit each other", hint=_HINT)
         self._nodes = nodes

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -27,7 +26,7 @@ from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, Unreadable, read_text
+from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, read_text, regular_descriptor
 from retrieve_cli.web.addresses import shown
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
@@ -90,10 +89,8 @@ def log(runs: Path, answers: Sequence[Answer]) -> None:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         runs.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(runs / QUERIES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
+        descriptor = regular_descriptor(runs / QUERIES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode=0o600)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Unreadable(runs / QUERIES, "it is not a regular file")
             for answer in answers:
                 os.write(descriptor, formats.dump({"at": at, **_logged(answer)}).encode() + b"\n")
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.assemble import pipelines, registry
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import Unavailable, quoted
 from retrieve_cli.search.access import columns_seen, seen_by_any
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
@@ -73,7 +73,7 @@ def plan(
     if visible is not None and (options.route or settings.diversity.per_group is not None):
         field = settings.gating.field
         if columns_seen(generation, visible).column(field) is None:
-            say(f"no record has a field {field!r}: gating.field groups nothing")
+            say(f"no record has a field {quoted(field)}: gating.field groups nothing")
     return RankPlan(options, chosen, reranker, omitted, deadline, forms, texts, len(queries), visible)
 
 

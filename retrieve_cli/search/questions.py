@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Query, Question, Request
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.queries.tags import Tagged, read_tags
 from retrieve_cli.records.column_values import TENANT
 from retrieve_cli.search.access import Access, columns_seen, of_tenant
@@ -158,7 +158,7 @@ class RequestReader:
         except UsageError:
             if request.tenant is None:
                 raise
-            message = f"the tenant {request.tenant!r} has no record {name!r}"
+            message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
             raise UsageError(message, hint="leave it out of --doc-id") from None
 
 
@@ -182,10 +182,10 @@ def _asked(request: Request, texts: Sequence[str], formats: Sequence[str]) -> li
         UsageError: one of the texts has no words.
     """
     if any(not text.strip() for text in texts[1:]):
-        raise UsageError(f"query {request.id!r} has another text that is empty", hint="leave it out: --also TEXT")
+        raise UsageError(f"query {quoted(request.id)} has another text that is empty", hint="leave it out: --also TEXT")
     if request.text.strip() and not texts[0].strip() and not formats:
         hint = 'for example: retrieve query "segment lungs in CT [EXCLUDE:name]"'
-        raise UsageError(f"query {request.id!r} is empty besides its tags", hint=hint)
+        raise UsageError(f"query {quoted(request.id)} is empty besides its tags", hint=hint)
     different = dict.fromkeys(text.strip() for text in texts)
     return [Query(" ".join([text, *formats]).strip(), request.id) for text in different]
 

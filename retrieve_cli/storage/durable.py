@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from pathlib import Path
 
-from retrieve_cli.untrusted.files import Unreadable
+from retrieve_cli.untrusted.files import regular_descriptor
 
 
 def replace(path: Path, text: str) -> None:
     """Puts `text` in the file's place in one step: a reader sees the old or the new one, never a half."""
     new = path.with_name(f".{path.name}.new")
+    if new.is_symlink():  # not ours: it may lead anywhere
+        new.unlink()
     try:
-        with open(new, "w", encoding="utf-8", newline="", opener=_opened) as file:
+        with open(new, "w", encoding="utf-8", newline="", opener=regular_descriptor) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -23,15 +24,6 @@ def replace(path: Path, text: str) -> None:
         new.unlink(missing_ok=True)
         raise
     sync(path.parent)
-
-
-def _opened(path: str, flags: int) -> int:
-    """A descriptor of a regular file, without waiting for the other end of what is none. Raises: OSError."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Unreadable(path, "it is not a regular file")
-    return descriptor
 
 
 def put(path: Path, text: str) -> None:

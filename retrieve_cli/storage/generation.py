@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage import pickles, sums
 from retrieve_cli.storage.manifest import Manifest, digest_fault
 from retrieve_cli.storage.mapped import MappedFile
@@ -104,7 +104,7 @@ class Generation:
             by_record = (self.lines.shape, self.contents.shape, self.origins.shape)
         except (KeyError, TypeError, AttributeError) as error:
             raise IndexCorrupt(
-                f"{folder / OFFSETS} is incomplete ({error!r})", hint="retrieve inspect verify"
+                f"{folder / OFFSETS} is incomplete ({quoted(error)})", hint="retrieve inspect verify"
             ) from error
         records, chunks = len(self.records), len(self.chunks)
         if (
@@ -203,7 +203,7 @@ class Generation:
             known = (self.record_id(place) for place in range(len(self.records)) if visible is None or visible[place])
             near = nearest(record_id, known, cutoff=0.4)
             hint = f"did you mean `{near}`?" if near else "list them: retrieve inspect records"
-            raise UsageError(f"there is no record {record_id!r} in the index", hint=hint)
+            raise UsageError(f"there is no record {quoted(record_id)} in the index", hint=hint)
         return row
 
     def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
@@ -215,13 +215,13 @@ class Generation:
         record_id, _, index = chunk_id.rpartition("#")
         if not record_id or not (index.isascii() and index.isdecimal()) or len(index) > _LONGEST_INDEX:
             raise UsageError(
-                f"{chunk_id!r} is no chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
+                f"{quoted(chunk_id)} is no chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
             )
         record = self.find_record(record_id, visible=visible)
         first, end = int(self.starts[record]), int(self.starts[record + 1])
         if int(index) >= end - first:
             raise UsageError(
-                f"{record_id!r} has {end - first} chunks, from #0 on", hint=f"retrieve inspect record {record_id}"
+                f"{quoted(record_id)} has {end - first} chunks, from #0 on", hint=f"retrieve inspect record {record_id}"
             )
         return first + int(index)
 

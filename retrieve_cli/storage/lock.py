@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import shlex
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from retrieve_cli.errors import Locked
-from retrieve_cli.untrusted.files import CONFIG, Unreadable, read_text
+from retrieve_cli.untrusted.files import CONFIG, read_text, regular_descriptor
 
 _POLL = 0.05
 """Seconds between two tries for a lock that another process holds."""
@@ -134,10 +133,7 @@ def _take(file: Path) -> int | None:
     Raises:
         OSError: it cannot be opened, or is not a regular file.
     """
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Unreadable(file, "it is not a regular file")
+    descriptor = regular_descriptor(file, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Somebody may have removed the file meanwhile: a lock on a file without a name keeps nobody out.

@@ -47,7 +47,7 @@ class Recipe:
         try:
             card = ModelCard(**(self.encoder or {}))
             if not isinstance(card.dim, int) or not isinstance(card.family, str):
-                raise TypeError(f"dim {card.dim!r}, family {card.family!r}")
+                raise TypeError(f"dim {quoted(card.dim)}, family {quoted(card.family)}")
         except TypeError as error:
             raise IndexCorrupt(f"the recipe has no whole encoder card ({error})", hint=_HINT) from error
         return card
@@ -104,7 +104,7 @@ def cards_read() -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise IndexCorrupt(f"a card of the recipe is not as it was written ({error!r})", hint=_HINT) from error
+        raise IndexCorrupt(f"a card of the recipe is not as it was written ({quoted(error)})", hint=_HINT) from error
 
 
 _OPTIONAL = ("encoder", "columns", "graph", "tokens")

@@ -30,7 +30,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from retrieve_cli.contracts import Json, Refused
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, unwritable
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, quoted, unwritable
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
@@ -230,7 +230,7 @@ class Store:
         if len(found) != 1:
             what = "no generation" if not found else f"more than one generation ({', '.join(found)})"
             hint = "list them: retrieve inspect history"
-            raise UsageError(f"there is {what} {generation!r} in {self.path}", hint=hint)
+            raise UsageError(f"there is {what} {quoted(generation)} in {self.path}", hint=hint)
         return found[0]
 
     def _ids(self) -> list[str]:

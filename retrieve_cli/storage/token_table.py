@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Json, TokenVectors
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unchecked
@@ -134,7 +134,7 @@ class TokenTable:
             self._frequencies: NDArray[np.int32] = stored["frequencies"]
             fit = len(self._ids) == len(self._codes) == int(self._starts[-1])
         except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise IndexCorrupt(f"tokens.pkl is incomplete ({error!r})", hint="retrieve inspect verify") from error
+            raise IndexCorrupt(f"tokens.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
         if not fit or self._codes.ndim != 2 or self._codes.shape[1] != width_of(self.dim):
             raise IndexCorrupt("the arrays of tokens.pkl do not fit each other", hint="retrieve inspect verify")
 

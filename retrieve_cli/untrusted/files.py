@@ -47,18 +47,41 @@ def open_regular(path: Path | str, *, limit: int | None = None) -> BufferedReade
     Raises:
         OSError: it cannot be opened, is not a regular file, or has more than `limit` bytes; `strerror` says which.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    descriptor = regular_descriptor(path, os.O_RDONLY)
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            kind = next((name for test, name in _KINDS if test(status.st_mode)), "something else")
-            raise Unreadable(path, f"it is {kind}, not a regular file")
-        if limit is not None and status.st_size > limit:
-            raise _too_large(path, status.st_size, limit)
+        size = os.fstat(descriptor).st_size
+        if limit is not None and size > limit:
+            raise _too_large(path, size, limit)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def regular_descriptor(path: Path | str, flags: int, *, mode: int = 0o666) -> int:
+    """Open a regular file without ever waiting for its other end, and return its descriptor.
+
+    What is opened for writing is not a symbolic link either: in a folder from somebody else it may lead to any file of
+    the user.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file; `strerror` says what it is instead.
+    """
+    flags |= os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    if flags & (os.O_WRONLY | os.O_RDWR):
+        flags |= os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP and Path(path).is_symlink():
+            raise Unreadable(path, "it is a symbolic link, through which nothing is written") from error
+        raise
+    found = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(found):
+        os.close(descriptor)
+        kind = next((name for test, name in _KINDS if test(found)), "something else")
+        raise Unreadable(path, f"it is {kind}, not a regular file")
+    return descriptor
 
 
 def read_bytes(path: Path | str, *, limit: int) -> bytes:

@@ -93,3 +93,21 @@ def test_the_program_mends_its_index_whatever_stands_in_place_of_a_file(used: Pa
         with limited():
             assert retrieve("build", "--catalog", "tools.jsonl").code == 0
             assert retrieve("query", "lungs").code == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["lock", ".current.new", ".quarantine.jsonl.new", "cache/.costs.json.new", "runs/queries.jsonl"]
+)
+def test_nothing_is_written_through_a_link_that_an_index_from_somebody_else_holds(
+    used: Path, retrieve: Program, name: str
+) -> None:
+    victim = Path("victim")
+    victim.write_text("precious")
+    (used / name).unlink(missing_ok=True)
+    (used / name).symlink_to(victim.resolve())
+    with limited():
+        for command in COMMANDS:
+            done = retrieve(*command)
+            assert "this is a bug" not in done.err, done.err
+    assert victim.read_text() == "precious"
+    assert retrieve("query", "lungs").code == 0

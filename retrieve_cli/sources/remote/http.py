@@ -15,7 +15,7 @@ from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import SourceFailed, UsageError
+from retrieve_cli.errors import SourceFailed, UsageError, quoted
 from retrieve_cli.sources.remote.publication import intact, publish
 from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
 from retrieve_cli.storage import durable
@@ -99,7 +99,7 @@ class HttpFetcher:
             self._sha1 = self._sha1.lower()
         else:
             hint = "write auto, none, 40 hex digits, or the address of a file that holds them"
-            raise UsageError(f"sha1 is {self._sha1!r}, which is no SHA-1", hint=hint)
+            raise UsageError(f"sha1 is {quoted(self._sha1)}, which is no SHA-1", hint=hint)
 
     def fetch(self, target: Path) -> None:
         """Brings `target` and the files beside it up to date. What was there stays as it was where this fails.

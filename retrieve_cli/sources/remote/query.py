@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 
 _TOKEN = re.compile(
     r"""
@@ -88,7 +88,9 @@ def _check_graph(graph: str | None, placeholders: Set[str]) -> None:
         hint = "write FROM <{graph}>, or no graph"
         raise UsageError("a graph is configured, and the query has no {graph}", hint=hint)
     if not (_IRI.fullmatch(graph) and graph.isprintable()):
-        raise UsageError(f"graph is {graph!r}, which is no IRI", hint="write it whole and escaped: https://HOST/graph")
+        raise UsageError(
+            f"graph is {quoted(graph)}, which is no IRI", hint="write it whole and escaped: https://HOST/graph"
+        )
 
 
 def _check_pages(words: Sequence[tuple[str, int]], placeholders: Set[str], page_size: int | None) -> None:
