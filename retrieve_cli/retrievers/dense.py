@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Card, Chunk, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.retrievers.hnsw_index import HnswIndex
 from retrieve_cli.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
-from retrieve_cli.retrievers.vector_index import FlatIndex, HnswIndex, Parameters, open_index, write
+from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters, open_index, write
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings

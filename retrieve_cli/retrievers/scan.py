@@ -9,12 +9,13 @@ every row of the exact list has e >= t - B and s >= t - 2 B. The third bound cov
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.numerics import one_blas_thread, rounding_bound
-from retrieve_cli.retrievers.selection import rows_of
+from retrieve_cli.numerics import one_blas_thread, products, rounding_bound
+from retrieve_cli.retrievers.selection import grouped, rows_of
 from retrieve_cli.storage.mapped import unchecked
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 BLOCK = 256
 """Rows multiplied at a time: 384 KiB of 384 numbers each, which stay in the cache between the copy and the product."""
 _ALIGNMENT = 64
+_FETCHED = 4096
+"""Rows fetched at a time to be scored; bounds the memory."""
 
 
 class Scan:
@@ -91,6 +94,17 @@ def members(scores: Vectors, bound: float, groups: Rows, best: Vectors, starts: 
     limits = np.repeat(best - np.float32(3.0 * bound), np.diff(np.append(begins, len(rows))))
     kept = ~(scores[rows] < limits)
     return rows[kept], np.append(0, np.cumsum(kept))[begins]
+
+
+def score_rows(vectors_of: Callable[[Rows], Vectors], query: Vectors, rows: Rows, starts: Rows | None) -> Vectors:
+    """Inner products with the rows that `vectors_of` fetches; with `starts`, the best of each group in `rows`."""
+    if starts is not None:
+        every, begins = rows_of(rows, starts)
+        return grouped(score_rows(vectors_of, query, every, None), np.append(begins, len(every)))
+    scores = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _FETCHED):
+        scores[start : start + _FETCHED] = products(vectors_of(rows[start : start + _FETCHED]), query)
+    return scores
 
 
 def _aligned(rows: int, dim: int) -> Vectors:

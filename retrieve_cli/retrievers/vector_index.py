@@ -9,7 +9,6 @@ filtered list, in a group and asked for by itself, whatever kernel, file or grap
 
 from __future__ import annotations
 
-import math
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Json, Unit
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.numerics import products
-from retrieve_cli.retrievers.scan import Scan, contenders, members
-from retrieve_cli.retrievers.selection import best, grouped, masks, rows_of, spread, total
+from retrieve_cli.retrievers.hnsw_index import HnswIndex, faiss_package
+from retrieve_cli.retrievers.scan import Scan, contenders, members, score_rows
+from retrieve_cli.retrievers.selection import best, grouped, masks, spread, total
 from retrieve_cli.storage.mapped import MappedFile, unchecked
 
 if TYPE_CHECKING:
@@ -36,20 +35,8 @@ _FLAT = b"IxFI"
 _UNUSED = 1 << 20
 _TRAINED = True
 _INNER_PRODUCT = 0
-_BLOCK = 4096
-"""Rows fetched at a time to be scored; bounds the memory."""
 _WORTH_THREADS = 8
 """Queries from which on they are spread over the cores: NumPy lets go of the interpreter while it multiplies."""
-_SAMPLE = 4096
-"""Rows from which an approximate index estimates how a query's scores are spread."""
-_EXACT_SHARE = 0.2
-"""Up to this share of allowed rows a graph is not walked, but each of them scored: that is exact, and faster than to
-walk past many rows for each that may be listed."""
-_MARGIN = 2
-"""How much broader a walk for some rows is than their share asks for: they may lie together, far from the query. Of the
-best twenty in one half of 30,000 vectors it found 60 % at worst without this margin, and 90 % with it."""
-
-
 _HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
 
 
@@ -76,7 +63,7 @@ def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, paramet
         Unavailable: a graph is asked for and faiss is not installed.
     """
     if parameters.kind == "hnsw":
-        faiss: Any = _faiss()
+        faiss: Any = faiss_package()
         index = faiss.IndexHNSWFlat(dim, parameters.hnsw_m, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = parameters.hnsw_ef_construction
         for block in blocks:
@@ -88,15 +75,6 @@ def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, paramet
         for block in blocks:
             file.write(np.ascontiguousarray(block, "<f4").data)
     return rows
-
-
-def _faiss() -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        hint = "pip install 'retrieve-cli[cpu]' (or [gpu])"
-        raise Unavailable("the package faiss is not installed", hint=hint) from error
-    return faiss
 
 
 def open_index(source: Path | MappedFile, *, hnsw_ef_search: int) -> FlatIndex | HnswIndex:
@@ -189,116 +167,3 @@ class FlatIndex:
         kept = best(exact, np.arange(len(near)), depth)
         before, after = total(len(worth), visible), total(len(worth), allowed)
         return Candidates(near[kept], exact[kept], mean, deviation, before, after)
-
-
-class HnswIndex:
-    """Approximate search over a graph (Malkov, Yashunin 2018); any row can still be scored exactly."""
-
-    unit: Unit = "chunk"
-
-    def __init__(self, path: Path, *, ef_search: int) -> None:
-        """Raises: IndexCorrupt where faiss cannot read the file or it holds another kind of index."""
-        faiss = _faiss()
-        try:
-            self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-        except (RuntimeError, MemoryError) as error:
-            raise IndexCorrupt(f"{path} cannot be read by faiss", hint=_HINT) from error
-        if not isinstance(self._index, faiss.IndexHNSWFlat) or self._index.metric_type != faiss.METRIC_INNER_PRODUCT:
-            raise IndexCorrupt(f"{path} is neither a flat nor an HNSW index of inner products", hint=_HINT)
-        self._index.hnsw.efSearch = ef_search
-
-    def __len__(self) -> int:
-        return int(self._index.ntotal)
-
-    @property
-    def dim(self) -> int:
-        return int(self._index.d)
-
-    def search(
-        self,
-        queries: Sequence[Vectors],
-        *,
-        depth: int,
-        starts: Rows | None = None,
-        allowed: Sequence[Mask | None] | None = None,
-        visible: Sequence[Mask | None] | None = None,
-    ) -> list[Candidates]:
-        """Near enough the best rows; the spread of scores is estimated from an even sample of rows.
-
-        Where few rows are allowed the answer is exact.
-        """
-        asked = zip(queries, masks(queries, allowed), masks(queries, visible), strict=True)
-        return [self._search(query, depth, starts, mask, seen) for query, mask, seen in asked]
-
-    def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The exact inner product with each of `rows`, or the best one in each group of rows."""
-        return score_rows(self.vectors, query, rows, starts)
-
-    def vectors(self, rows: Rows) -> Vectors:
-        """The vectors of rows, (n, dim) float32."""
-        return np.asarray(self._index.reconstruct_batch(rows), np.float32)
-
-    def _search(
-        self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None, visible: Mask | None
-    ) -> Candidates:
-        units = len(self) if starts is None else len(starts) - 1
-        if units == 0:
-            return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), 0.0, 0.0)
-        before, after = total(units, visible), total(units, allowed)
-        if allowed is None or after == units:
-            rows, scores = self._walk(query, depth, starts)
-        else:
-            rows, scores = self._within(query, depth, starts, allowed)
-        sample = self.score(query, _sample(units), starts=starts)
-        mean, deviation = spread(sample, len(sample))
-        kept = best(scores, np.arange(len(rows)), depth)
-        return Candidates(rows[kept], scores[kept], mean, deviation, before, after)
-
-    def _within(self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask) -> tuple[Rows, Vectors]:
-        """Allowed rows or groups and their scores, the best ones among them: all of them where they are few."""
-        chosen = np.flatnonzero(allowed)
-        only = allowed if starts is None else np.repeat(allowed, np.diff(starts))
-        if only.mean() > _EXACT_SHARE:
-            rows, scores = self._walk(query, depth, starts, only)
-            # A walk may end in a part of the graph from which what is allowed cannot be reached.
-            if len(rows) >= min(depth, len(chosen)):
-                return rows, scores
-        return chosen, self.score(query, chosen, starts=starts)
-
-    def _walk(self, query: Vectors, depth: int, starts: Rows | None, only: Mask | None = None) -> tuple[Rows, Vectors]:
-        """What a walk of the graph finds of all rows or of `only` some: rows or the best groups, and their scores."""
-        reach = min(depth if starts is None else 3 * depth, len(self))
-        limits = None if only is None else self._limits(only, reach)
-        rows = self._index.search(query[None], reach, params=limits)[1][0]
-        rows = rows[rows >= 0].astype(np.int64)
-        if starts is not None:
-            groups, first = np.unique(np.searchsorted(starts, rows, side="right") - 1, return_index=True)
-            rows = groups[np.argsort(first)[:depth]]  # faiss lists rows best first
-        rows = np.sort(rows)
-        return rows, self.score(query, rows, starts=starts)
-
-    def _limits(self, only: Mask, reach: int) -> Any:
-        """faiss's parameters of a walk that lists `only` some rows.
-
-        It passes the others too, so that it has to be broader by as much as these are fewer, to find them as well.
-        """
-        faiss = _faiss()
-        chosen = faiss.IDSelectorBitmap(np.packbits(only, bitorder="little"))
-        breadth = math.ceil(_MARGIN * max(self._index.hnsw.efSearch, reach) / float(only.mean()))
-        return faiss.SearchParametersHNSW(sel=chosen, efSearch=breadth)
-
-
-def _sample(rows: int) -> Rows:
-    """Row numbers spread evenly over all rows."""
-    return np.linspace(0, rows - 1, min(_SAMPLE, rows), dtype=np.int64)
-
-
-def score_rows(vectors_of: Any, query: Vectors, rows: Rows, starts: Rows | None) -> Vectors:
-    """Inner products with the rows that `vectors_of` fetches; with `starts`, the best of each group in `rows`."""
-    if starts is not None:
-        every, begins = rows_of(rows, starts)
-        return grouped(score_rows(vectors_of, query, every, None), np.append(begins, len(every)))
-    scores = np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), _BLOCK):
-        scores[start : start + _BLOCK] = products(vectors_of(rows[start : start + _BLOCK]), query)
-    return scores

@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrievers import vector_index as dense
-from retrieve_cli.retrievers.vector_index import FlatIndex, HnswIndex, Parameters, open_index
+from retrieve_cli.retrievers.hnsw_index import HnswIndex
+from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters, open_index
 
 faiss = pytest.importorskip("faiss")
 
