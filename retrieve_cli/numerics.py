@@ -56,6 +56,13 @@ def rounding_bound(dim: int, *, norms: float) -> float:
     return _SLACK * 2.0 * (error / (1.0 - error) * norms + dim * _SMALLEST) if error < 0.5 else float("inf")
 
 
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class _OneThread:
     """Keeps OpenBLAS on the calling thread while anyone is inside.
 

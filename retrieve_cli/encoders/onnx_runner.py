@@ -16,7 +16,8 @@ from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.exports import Export
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tensors import read
-from retrieve_cli.encoders.threads import available_cores, once, spread
+from retrieve_cli.encoders.threads import once, spread
+from retrieve_cli.numerics import available_cores
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from threading import Lock, RLock
 from typing import Any, Generic, TypeVar, overload
@@ -10,13 +9,6 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 _COUNTING = Lock()
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def spread(work: Callable[[T], None], items: Sequence[T], *, threads: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Card, Chunk, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.retrievers import quantized
 from retrieve_cli.retrievers.hnsw_index import HnswIndex
 from retrieve_cli.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters, open_index, write
@@ -60,7 +61,8 @@ class Dense(Retriever["Vectors"]):
         return _Writer(self._parameters(building), building.encoder.card.dim)
 
     def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
-        index = open_index(generation.file(self.file), hnsw_ef_search=settings.dense.hnsw_ef_search)
+        codes = generation.file(quantized.FILE) if quantized.FILE in generation.manifest.files else None
+        index = open_index(generation.file(self.file), hnsw_ef_search=settings.dense.hnsw_ef_search, codes=codes)
         dim = generation.manifest.recipe.encoder_card.dim
         if index.dim != dim:
             message = f"{self.file} has vectors of {index.dim} numbers; the recipe says {dim}"
@@ -73,7 +75,7 @@ class Dense(Retriever["Vectors"]):
     @staticmethod
     def _parameters(building: Building) -> Parameters:
         chosen = building.settings.dense
-        return Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction)
+        return Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction, chosen.quantized_from)
 
 
 RETRIEVER = Dense()

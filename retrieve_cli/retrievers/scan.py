@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from retrieve_cli.numerics import one_blas_thread, products, rounding_bound
-from retrieve_cli.retrievers.selection import grouped, rows_of
+from retrieve_cli.retrievers.selection import grouped, rows_of, spread
 from retrieve_cli.storage.mapped import unchecked
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
     from retrieve_cli.storage.mapped import Check
 
+T = TypeVar("T")
+
 BLOCK = 256
 """Rows multiplied at a time: 384 KiB of 384 numbers each, which stay in the cache between the copy and the product."""
+WORTH_THREADS = 100_000
+"""Rows from which on one query is worth more than one core."""
 _ALIGNMENT = 64
 _FETCHED = 4096
 """Rows fetched at a time to be scored; bounds the memory."""
@@ -46,7 +50,7 @@ class Scan:
         self._longest: float | None = None
         """Largest L2 norm of a row, known after the first scan."""
 
-    def scores(self, query: Vectors) -> tuple[Vectors, float]:
+    def scores(self, query: Vectors, *, threads: int = 1) -> tuple[Vectors, float]:
         """Return (n,) float32 scores and a bound on the distance of each from `products`.
 
         The bound is not a number, and nothing can be excluded by it, if the vectors hold one that is not.
@@ -55,23 +59,48 @@ class Scan:
             IndexCorrupt: a row is damaged.
         """
         rows, dim = self._vectors.shape
-        scores, scratch, vector = np.empty(rows, np.float32), _aligned(BLOCK, dim), _aligned(1, dim)[0]
+        scores, vector = np.empty(rows, np.float32), aligned(1, dim)[0]
         np.copyto(vector, query)
-        squares = [0.0]
-        with one_blas_thread:
-            for start in range(0, rows, BLOCK):
-                block = self._vectors[start : start + BLOCK]
+
+        def scan(begin: int, end: int) -> float:
+            scratch, squares = aligned(BLOCK, dim), [0.0]
+            for start in range(begin, end, BLOCK):
+                block = self._vectors[start : min(start + BLOCK, end)]
                 self._check(block)  # brings it into the cache, too
                 if self._copies:
                     np.copyto(scratch[: len(block)], block)
                     block = scratch[: len(block)]
-                np.dot(block, vector, out=scores[start : start + BLOCK])
+                np.dot(block, vector, out=scores[start : start + len(block)])
                 if self._longest is None:
                     squares.append(float(np.einsum("ij,ij->i", block, block).max()))
+            return float(np.max(squares))
+
+        squares = in_parts(scan, rows, block=BLOCK, threads=threads)
         if self._longest is None:
             self._longest = math.sqrt(float(np.max(squares)))
         length = math.sqrt(float(np.einsum("i,i->", vector, vector)))
         return scores, rounding_bound(dim, norms=self._longest * length)
+
+    def spread(self, scores: Vectors, query: Vectors) -> tuple[float, float]:
+        """Return mean and standard deviation of scores that the query has here, of rows or of the best in groups."""
+        return spread(scores, len(scores))
+
+
+def in_parts(scan: Callable[[int, int], T], rows: int, *, block: int, threads: int) -> list[T]:
+    """Return what `scan` gives for rows in a stretch or, if there are many and several threads, in one a thread.
+
+    Every stretch begins with a whole block, so that the threads do not change a score.
+    """
+    parts = threads if rows >= WORTH_THREADS else 1
+    size = max(1, -(-rows // (block * parts))) * block
+    stretches = [(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
+    with one_blas_thread:
+        if len(stretches) == 1:
+            return [scan(*stretches[0])]
+        from concurrent.futures import ThreadPoolExecutor  # few rows do without it
+
+        with ThreadPoolExecutor(len(stretches)) as pool:  # NumPy lets go of the interpreter while it multiplies
+            return list(pool.map(lambda stretch: scan(*stretch), stretches))
 
 
 def contenders(scores: Vectors, bound: float, depth: int, allowed: Mask | None) -> Rows:
@@ -107,7 +136,7 @@ def score_rows(vectors_of: Callable[[Rows], Vectors], query: Vectors, rows: Rows
     return scores
 
 
-def _aligned(rows: int, dim: int) -> Vectors:
+def aligned(rows: int, dim: int) -> Vectors:
     """Return an empty (rows, dim) float32 array that begins at a multiple of 64 bytes."""
     size = 4 * rows * dim
     memory = np.empty(size + _ALIGNMENT, np.uint8)

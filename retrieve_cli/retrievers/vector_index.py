@@ -9,21 +9,21 @@ filtered list, in a group and asked for by itself, whatever kernel, file or grap
 
 from __future__ import annotations
 
-import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.numerics import available_cores
+from retrieve_cli.retrievers import quantized
 from retrieve_cli.retrievers.hnsw_index import HnswIndex, faiss_package
 from retrieve_cli.retrievers.scan import Scan, contenders, members, score_rows
-from retrieve_cli.retrievers.selection import best, grouped, masks, spread, total
+from retrieve_cli.retrievers.selection import best, grouped, masks, total
 from retrieve_cli.storage.mapped import MappedFile, unchecked
 
 if TYPE_CHECKING:
@@ -35,8 +35,15 @@ _FLAT = b"IxFI"
 _UNUSED = 1 << 20
 _TRAINED = True
 _INNER_PRODUCT = 0
+_BLOCK = 4096
+"""Rows read at a time to be quantised; bounds the memory."""
 _WORTH_THREADS = 8
 """Queries from which on they are spread over the cores: NumPy lets go of the interpreter while it multiplies."""
+_WORTH_LIMIT = 2
+"""How many times more candidates there are than wanted where it is worth to score that many first: the worst of them is
+a better limit for the others than two bounds below the worst of the scan."""
+_SLACK = np.float32(1.01)
+"""Covers the rounding of a limit."""
 _HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
 
 
@@ -47,17 +54,21 @@ class Parameters:
     kind: Literal["flat", "hnsw"] = "flat"
     hnsw_m: int = 32
     hnsw_ef_construction: int = 200
+    quantized_from: int | None = None
+    """Rows from which on a flat index has bytes beside it to scan; None: never."""
 
     @property
     def card(self) -> Mapping[str, Json]:
         """What changes the answers of the index; part of the recipe."""
-        return {"kind": "flat"} if self.kind == "flat" else asdict(self)
+        graph = {"hnsw_m": self.hnsw_m, "hnsw_ef_construction": self.hnsw_ef_construction}
+        return {"kind": "flat"} if self.kind == "flat" else {"kind": "hnsw", **graph}
 
 
 def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, parameters: Parameters) -> int:
     """Writes a faiss inner-product index over the rows of `blocks`, each (m, dim) float32; returns their number.
 
-    A flat file is its header and the vectors: it is written without faiss, to the same bytes.
+    A flat file is its header and the vectors: it is written without faiss, to the same bytes. Many rows get a file of
+    bytes beside it, see `quantized`.
 
     Raises:
         Unavailable: a graph is asked for and faiss is not installed.
@@ -70,15 +81,28 @@ def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, paramet
             index.add(np.ascontiguousarray(block))
         faiss.write_index(index, str(path))
         return int(index.ntotal)
+    extremes = quantized.Extremes(dim)
     with path.open("wb") as file:
         file.write(_FLAT_HEADER.pack(_FLAT, dim, rows, _UNUSED, _UNUSED, _TRAINED, _INNER_PRODUCT, rows * dim))
-        for block in blocks:
+        for block in extremes.watch(blocks):
             file.write(np.ascontiguousarray(block, "<f4").data)
+    if parameters.quantized_from is not None and rows >= parameters.quantized_from and extremes.finite:
+        quantized.write(_written(path, dim), path.with_name(quantized.FILE), rows=rows, extremes=extremes)
     return rows
 
 
-def open_index(source: Path | MappedFile, *, hnsw_ef_search: int) -> FlatIndex | HnswIndex:
-    """Maps `dense.faiss` into memory, whichever kind it holds.
+def _written(path: Path, dim: int) -> Iterator[Vectors]:
+    """Yield the rows of a flat file in blocks."""
+    with path.open("rb") as file:
+        file.seek(_FLAT_HEADER.size)
+        while len(block := np.fromfile(file, "<f4", _BLOCK * dim)):
+            yield block.reshape(-1, dim)
+
+
+def open_index(
+    source: Path | MappedFile, *, hnsw_ef_search: int, codes: MappedFile | None = None
+) -> FlatIndex | HnswIndex:
+    """Maps `dense.faiss` into memory, whichever kind it holds; a flat one is scanned by its `codes` if it has some.
 
     Raises:
         IndexCorrupt: the file is absent, cut short, or no inner-product index.
@@ -99,7 +123,17 @@ def open_index(source: Path | MappedFile, *, hnsw_ef_search: int) -> FlatIndex |
     if dim < 1 or rows < 0 or floats != dim * rows or len(file) != _FLAT_HEADER.size + 4 * floats:
         raise IndexCorrupt(f"{path} does not hold the {rows} rows of {dim} numbers that it announces", hint=_HINT)
     vectors = np.frombuffer(file.data, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim)
-    return FlatIndex(vectors, file)
+    scan = None if codes is None else quantized.QuantizedScan(codes, rows=rows, dim=dim)
+    return FlatIndex(vectors, file, scan)
+
+
+class _Wanted(NamedTuple):
+    """What a query is searched for."""
+
+    depth: int
+    starts: Rows | None
+    allowed: Mask | None
+    visible: Mask | None
 
 
 class FlatIndex:
@@ -107,11 +141,16 @@ class FlatIndex:
 
     unit: Unit = "chunk"
 
-    def __init__(self, vectors: Vectors, file: MappedFile | None = None) -> None:
-        """Takes (n, dim) float32 vectors, usually those of a mapped file, whose blocks are checked as they are read."""
+    def __init__(
+        self, vectors: Vectors, file: MappedFile | None = None, scan: quantized.QuantizedScan | None = None
+    ) -> None:
+        """Takes (n, dim) float32 vectors, usually those of a mapped file, whose blocks are checked as they are read.
+
+        `scan` finds the candidates; by default the vectors themselves are scanned.
+        """
         self._vectors = vectors
         self._file = file
-        self._scan = Scan(vectors, unchecked if file is None else file.check_parts)
+        self._scan = scan or Scan(vectors, unchecked if file is None else file.check_parts)
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -137,33 +176,37 @@ class FlatIndex:
     ) -> list[Candidates]:
         """The best rows by inner product. One scan a query: its answer then does not depend on the batch."""
 
-        def find(query: Vectors, mask: Mask | None, seen: Mask | None) -> Candidates:
-            return self._find(query, depth, starts, mask, seen)
-
-        asked, counted = masks(queries, allowed), masks(queries, visible)
-        if len(queries) < _WORTH_THREADS:
-            return [find(*each) for each in zip(queries, asked, counted, strict=True)]
+        many, cores = len(queries) >= _WORTH_THREADS, available_cores()
+        wanted = [
+            _Wanted(depth, starts, *each) for each in zip(masks(queries, allowed), masks(queries, visible), strict=True)
+        ]
+        if not many:
+            return [self._find(*each, threads=cores) for each in zip(queries, wanted, strict=True)]
         from concurrent.futures import ThreadPoolExecutor  # a single query does without it
 
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None) as threads:
-            return list(threads.map(find, queries, asked, counted))
+        with ThreadPoolExecutor(cores) as threads:
+            return list(threads.map(self._find, queries, wanted))
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
 
-    def _find(
-        self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None, visible: Mask | None
-    ) -> Candidates:
-        scores, bound = self._scan.scores(query)
+    def _find(self, query: Vectors, wanted: _Wanted, threads: int = 1) -> Candidates:
+        depth, starts, allowed, visible = wanted
+        scores, bound = self._scan.scores(query, threads=threads)
         worth = grouped(scores, starts)
-        mean, deviation = spread(worth, len(worth))
+        mean, deviation = self._scan.spread(worth, query)
+
+        def exact(units: Rows) -> Vectors:
+            if starts is None or not len(units):
+                return self.score(query, units)
+            rows, begins = members(scores, bound, units, worth[units], starts)
+            return grouped(self.score(query, rows), np.append(begins, len(rows)))
+
         near = contenders(worth, bound, depth, allowed)
-        if starts is None or not len(near):
-            exact = self.score(query, near)
-        else:
-            rows, begins = members(scores, bound, near, worth[near], starts)
-            exact = grouped(self.score(query, rows), np.append(begins, len(rows)))
-        kept = best(exact, np.arange(len(near)), depth)
+        if len(near) > _WORTH_LIMIT * depth:
+            near = near[~(worth[near] < exact(best(worth, near, depth)).min() - _SLACK * bound)]
+        found = exact(near)
+        kept = best(found, np.arange(len(near)), depth)
         before, after = total(len(worth), visible), total(len(worth), allowed)
-        return Candidates(near[kept], exact[kept], mean, deviation, before, after)
+        return Candidates(near[kept], found[kept], mean, deviation, before, after)

@@ -168,7 +168,7 @@ def test_a_scan_that_is_off_by_its_bound_changes_no_answer(starts: Any, seed: in
     middle = np.partition(exact, -depth)[-depth]
     towards = np.where(exact >= middle, -1.0, 1.0) if seed % 2 else generator.choice([-1.0, 1.0], ROWS)
     moved = (exact + np.float32(0.99 * bound) * towards * generator.random(ROWS)).astype(np.float32)
-    wrong._scan.scores = lambda _: (moved, bound)  # type: ignore[method-assign]
+    wrong._scan.scores = lambda _, **__: (moved, bound)  # type: ignore[method-assign]
     mask = generator.random(ROWS if starts is None else len(starts) - 1) < 0.5
 
     for allowed in (None, [mask]):
