@@ -61,8 +61,10 @@ class Dense(Retriever["Vectors"]):
         return _Writer(self._parameters(building), building.encoder.card.dim)
 
     def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
+        file = generation.file(self.file)
         codes = generation.file(quantized.FILE) if quantized.FILE in generation.manifest.files else None
-        index = open_index(generation.file(self.file), hnsw_ef_search=settings.dense.hnsw_ef_search, codes=codes)
+        (codes or file).fetch()  # each search reads all of it
+        index = open_index(file, hnsw_ef_search=settings.dense.hnsw_ef_search, codes=codes)
         dim = generation.manifest.recipe.encoder_card.dim
         if index.dim != dim:
             message = f"{self.file} has vectors of {index.dim} numbers; the recipe says {dim}"

@@ -162,7 +162,7 @@ class ResultReader:
         row = result.hit.record
         for end, source in self._watched:
             if row < end:
-                origin = self._generation.origins[row].tobytes()
+                origin = self._generation.origin(row)
                 return replace(result, freshness=source.freshness(result.record, origin))
         return result
 

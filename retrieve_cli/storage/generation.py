@@ -47,6 +47,8 @@ _RECORD_KEYS = frozenset(
     "id name description url license keywords group supporting_data metadata fields kind source line sha1".split()
 )
 CHUNK_KEYS = frozenset("id doc_id index text section header source start end start_line end_line tokens".split())
+_DIGESTS = ("contents", "origins", "texts")
+"""Arrays of `offsets.pkl` that queries do not read: they are checked where they are read."""
 _LONGEST_INDEX = 12
 """Digits of a chunk's number."""
 _FEW = 8
@@ -88,9 +90,10 @@ class Generation:
         self._made: dict[object, Any] = {}
         self._making = RLock()
         self._files: dict[str, MappedFile] = {}
+        self._sparse = False
         self._looked_up = 0
         self._sums = sums.read(folder)
-        offsets = pickles.load(self.file(OFFSETS))
+        offsets = pickles.load(self.file(OFFSETS), later=_DIGESTS)
         try:
             self.records = Table(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
             self.chunks = Table(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
@@ -98,10 +101,8 @@ class Generation:
             self._ids: bytes = offsets["ids"].tobytes()
             self._id_ends: Rows = offsets["id_ends"]
             self.lines: Rows = offsets["lines"]
-            self.contents: NDArray[np.uint8] = offsets["contents"]
-            self.origins: NDArray[np.uint8] = offsets["origins"]
-            self.texts: NDArray[np.uint8] = offsets["texts"]
-            by_record = (self.lines.shape, self.contents.shape, self.origins.shape)
+            self._digests = {name: offsets[name] for name in _DIGESTS}
+            by_record = (self.lines.shape, offsets["contents"].shape, offsets["origins"].shape)
         except (KeyError, TypeError, AttributeError) as error:
             raise IndexCorrupt(
                 f"{folder / OFFSETS} is incomplete ({quoted(error)})", hint="retrieve inspect verify"
@@ -109,7 +110,7 @@ class Generation:
         records, chunks = len(self.records), len(self.chunks)
         if (
             by_record != ((records,), (records, DIGEST), (records, DIGEST))
-            or self.texts.shape != (chunks, DIGEST)
+            or offsets["texts"].shape != (chunks, DIGEST)
             or len(self.starts) != records + 1
             or len(self._id_ends) != records + 1
             or not _rises(self.starts, chunks, 1)
@@ -118,6 +119,13 @@ class Generation:
             or not _rises(offsets["chunks"], int(offsets["chunks"][-1]), 1)
         ):
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
+
+    def read_here_and_there(self) -> None:
+        """Expect that a few rows are read of each file, as queries do, and not all of them one after the other."""
+        with self._making:
+            self._sparse = True
+            for file in self._files.values():
+                file.read_here_and_there()
 
     def let_go(self) -> None:
         """Stop keeping the folder from being removed."""
@@ -132,6 +140,8 @@ class Generation:
         with self._making:
             if name not in self._files:
                 self._files[name] = self._mapped(name)
+                if self._sparse:
+                    self._files[name].read_here_and_there()
             return self._files[name]
 
     def _mapped(self, name: str) -> MappedFile:
@@ -156,6 +166,33 @@ class Generation:
         if entry is None or entry.rows != rows:
             said = "nothing" if entry is None else entry.rows
             raise IndexCorrupt(f"{name} has {rows} rows; the manifest says {said}", hint="build again: retrieve build")
+
+    @cached_property
+    def contents(self) -> NDArray[np.uint8]:
+        """(records, 20) the SHA-1 of each record's content."""
+        return self._checked("contents")
+
+    @cached_property
+    def origins(self) -> NDArray[np.uint8]:
+        """(records, 20) the SHA-1 of what each record was read from."""
+        return self._checked("origins")
+
+    @cached_property
+    def texts(self) -> NDArray[np.uint8]:
+        """(chunks, 20) the SHA-1 of each chunk's embedded text."""
+        return self._checked("texts")
+
+    def _checked(self, name: str) -> NDArray[np.uint8]:
+        """Digests that a query does not read, held to their sums. Raises: IndexCorrupt."""
+        digests: NDArray[np.uint8] = self._digests[name]
+        self.file(OFFSETS).check_parts(digests)
+        return digests
+
+    def origin(self, record: int) -> bytes:
+        """The SHA-1 of what a record was read from."""
+        digest: NDArray[np.uint8] = self._digests["origins"][record]
+        self.file(OFFSETS).check_parts(digest)
+        return digest.tobytes()
 
     def record_id(self, record: int) -> str:
         return self._ids[self._id_ends[record] : self._id_ends[record + 1]].decode()

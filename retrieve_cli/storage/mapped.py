@@ -80,13 +80,15 @@ class MappedFile:
         self._fault = fault
         with open_regular(path) as file:
             size = file.seek(0, 2)
-            self.memory = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
+        self.memory = memoryview(b"" if self._map is None else self._map)
         self.data: Bytes = np.frombuffer(self.memory, np.uint8)
         self._first = _address(self.data)
         self._sums = sums
         self._sound = np.zeros(-(-size // BLOCK), np.bool_)
         self._settled = sums is None
         """True as soon as nothing is left to check."""
+        self._sparse = False
 
     @classmethod
     def of(cls, file: Path | MappedFile) -> MappedFile:
@@ -95,6 +97,22 @@ class MappedFile:
 
     def __len__(self) -> int:
         return len(self.data)
+
+    def read_here_and_there(self) -> None:
+        """Tell the system to read no more of the disk than is asked for: it reads megabytes around a page otherwise.
+
+        What is checked is read a block at a time; without sums nothing would be, and nothing is told.
+        """
+        if self._sums is not None and self._map is not None and hasattr(mmap, "MADV_RANDOM"):
+            self._map.madvise(mmap.MADV_RANDOM)
+            self._sparse = True
+
+    def fetch(self, first: int = 0, end: int | None = None) -> None:
+        """Have the bytes from `first` up to but not `end` read from the disk, at once and not page by page."""
+        end = len(self.data) if end is None else end
+        if self._map is not None and first < end and hasattr(mmap, "MADV_WILLNEED"):
+            start = first - first % mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
 
     def check(self, first: int = 0, end: int | None = None) -> None:
         """Hold the blocks of the bytes from `first` up to but not `end` to their sums.
@@ -126,7 +144,12 @@ class MappedFile:
         if self._settled or not len(rows):
             return
         begins = first + rows * size
-        for block in np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK])).tolist():
+        blocks = np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK]))
+        new = blocks[~self._sound[blocks]].tolist()
+        if self._sparse:
+            for block in new:  # all of them are on their way before the first is waited for
+                self.fetch(block * BLOCK, min((block + 1) * BLOCK, len(self.data)))
+        for block in new:
             self.check(block * BLOCK, (block + 1) * BLOCK)
 
     def check_besides(self, *parts: NDArray[Any]) -> None:
@@ -146,6 +169,8 @@ class MappedFile:
     def _verify(self, start: int, stop: int) -> None:
         stop = min(stop, len(self._sound))
         sums = self._sums
+        if self._sparse:
+            self.fetch(start * BLOCK, min(stop * BLOCK, len(self.data)))
         if sums is not None and len(sums) == len(self._sound):
             read = block_sums(self.data[start * BLOCK : stop * BLOCK])
             if (read == sums[start:stop]).all():

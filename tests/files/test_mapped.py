@@ -154,3 +154,62 @@ def _asked(stored: dict[str, Any], file: MappedFile) -> Callable[[int], object]:
         return lambda chunk: table.tokens([chunk])
     index = SparseIndex(pickles.load(file, later=splade.LATER), file.check_parts)
     return lambda term: index.search([TermWeights(np.array([term]), np.ones(1, np.float32))], depth=5)
+
+
+# ------------------------------------------------------------------------------------- how little is read of the disk
+
+
+def advice(path: Path) -> list[str]:
+    """The flags that the system keeps of each mapping of a file: "rr" is random reading. Linux only."""
+    flags, mine = [], False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line.split(maxsplit=1)[0].endswith(":"):
+            if mine and line.startswith("VmFlags:"):
+                flags.append(line)
+        else:
+            mine = line.endswith(str(path))
+    return flags
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux shows what was advised")
+def test_the_system_is_told_not_to_read_around_the_pages_of_a_query(tmp_path: Path) -> None:
+    written = noise(5 * BLOCK)
+    (tmp_path / "file").write_bytes(written.tobytes())
+    file, unsummed = mapped(tmp_path / "file", written), MappedFile(tmp_path / "file")
+    assert not any(" rr" in flags for flags in advice(file.path))
+
+    unsummed.read_here_and_there()  # nobody would fetch its blocks before they are read
+    assert not any(" rr" in flags for flags in advice(file.path))
+
+    file.read_here_and_there()
+    assert any(" rr" in flags for flags in advice(file.path))
+
+
+@given(seed=st.integers(0, 99), size=SIZES)
+def test_what_is_read_here_and_there_is_held_to_its_sums_all_the_same(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, size: int
+) -> None:
+    path, written = tmp_path_factory.mktemp("mapped") / "file", noise(size, seed)
+    damaged = written.copy()
+    damaged[size // 2] ^= 1
+    path.write_bytes(damaged.tobytes())
+    file = mapped(path, written)
+    file.read_here_and_there()
+    file.fetch()
+    rows = np.unique(np.random.default_rng(seed).integers(0, size, 5))
+    sound = rows[rows // BLOCK != size // 2 // BLOCK]
+
+    file.check_rows(0, 1, sound)
+    with pytest.raises(IndexCorrupt):
+        file.check_rows(0, 1, np.append(sound, size // 2))
+
+
+def test_a_file_without_a_byte_is_fetched_and_read_in_any_way(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    file = mapped(tmp_path / "file", noise(0))
+
+    file.read_here_and_there()
+    file.fetch()
+    file.check()
+
+    assert len(file) == 0
