@@ -170,7 +170,7 @@ class DenseSettings:
     hnsw_m: int = _bounded(32, 2, 512)
     hnsw_ef_construction: int = _bounded(200, 1, 10_000)
     hnsw_ef_search: int = _bounded(128, 1, 10_000)
-    quantized_from: int | None = _bounded(100_000, 0)
+    quantized_from: int | None = _bounded(250_000, 0)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,11 @@ flipped bits, one pair in 128 does. What a sum says is never the last word: SHA-
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import finalize
 
 import numpy as np
 
@@ -81,6 +83,8 @@ class MappedFile:
         with open_regular(path) as file:
             size = file.seek(0, 2)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
+            self._descriptor = os.dup(file.fileno())
+        finalize(self, os.close, self._descriptor)
         self.memory = memoryview(b"" if self._map is None else self._map)
         self.data: Bytes = np.frombuffer(self.memory, np.uint8)
         self._first = _address(self.data)
@@ -127,7 +131,10 @@ class MappedFile:
         while start < stop and self._sound[start]:
             start += 1
         if start < stop:
-            self._verify(start, stop)
+            stop = min(stop, len(self._sound))
+            if self._sparse:
+                self.fetch(start * BLOCK, min(stop * BLOCK, len(self.data)))
+            self._verify(start, stop, self.data[start * BLOCK : stop * BLOCK])
 
     def check_parts(self, *parts: NDArray[Any]) -> None:
         """Hold the blocks that contiguous views of `data` lie in to their sums. Raises: IndexCorrupt."""
@@ -135,22 +142,27 @@ class MappedFile:
             for part in parts:
                 self.check(*self.span(part))
 
-    def check_rows(self, first: int, size: int, rows: NDArray[np.int64]) -> None:
-        """Hold the blocks of some rows to their sums: rows of `size` bytes, the first of which begins at byte `first`.
+    def rows(self, first: int, size: int, rows: NDArray[np.int64]) -> Bytes:
+        """Return some rows, (n, size), held to their sums: rows of `size` bytes, the first of which begins at `first`.
+
+        They are read and not mapped. A page that is touched may bring two megabytes into the memory of this process,
+        and what is asked for lies all over the file.
 
         Raises:
             IndexCorrupt: one of them is damaged.
         """
-        if self._settled or not len(rows):
-            return
+        found = np.empty((len(rows), size), np.uint8)
         begins = first + rows * size
-        blocks = np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK]))
-        new = blocks[~self._sound[blocks]].tolist()
-        if self._sparse:
-            for block in new:  # all of them are on their way before the first is waited for
-                self.fetch(block * BLOCK, min((block + 1) * BLOCK, len(self.data)))
-        for block in new:
-            self.check(block * BLOCK, (block + 1) * BLOCK)
+        if not self._settled and len(rows):
+            blocks = np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK]))
+            for block in blocks[~self._sound[blocks]].tolist():
+                self._verify(block, block + 1, self._read(block * BLOCK, BLOCK))
+        for row, begin in zip(found, begins.tolist(), strict=True):
+            row[:] = self._read(begin, size)
+        return found
+
+    def _read(self, first: int, size: int) -> Bytes:
+        return np.frombuffer(os.pread(self._descriptor, size, first), np.uint8)
 
     def check_besides(self, *parts: NDArray[Any]) -> None:
         """Hold everything to its sums that no contiguous view of `data` among `parts` covers. Raises: IndexCorrupt."""
@@ -166,17 +178,13 @@ class MappedFile:
         first = _address(part) - self._first
         return (first, first + part.nbytes) if part.size and 0 <= first < len(self.data) else (0, 0)
 
-    def _verify(self, start: int, stop: int) -> None:
-        stop = min(stop, len(self._sound))
+    def _verify(self, start: int, stop: int, data: Bytes) -> None:
+        """Hold blocks that were read to their sums."""
         sums = self._sums
-        if self._sparse:
-            self.fetch(start * BLOCK, min(stop * BLOCK, len(self.data)))
-        if sums is not None and len(sums) == len(self._sound):
-            read = block_sums(self.data[start * BLOCK : stop * BLOCK])
-            if (read == sums[start:stop]).all():
-                self._sound[start:stop] = True
-                self._settled = bool(self._sound.all())
-                return
+        if sums is not None and len(sums) == len(self._sound) and (block_sums(data) == sums[start:stop]).all():
+            self._sound[start:stop] = True
+            self._settled = bool(self._sound.all())
+            return
         if fault := self._fault():
             hint = "see what else is damaged: retrieve inspect verify; then build again: retrieve build"
             raise IndexCorrupt(fault, hint=hint)
