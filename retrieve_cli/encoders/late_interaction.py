@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors, Unit
-from retrieve_cli.encoders.maxsim import Windows, Words, meet, together
+from retrieve_cli.encoders.maxsim import Readable, Windows, Words, meet, together
 from retrieve_cli.encoders.threads import once
 from retrieve_cli.numerics import products
 
@@ -26,7 +26,7 @@ _QUERIES = 4096
 class Tokens(Protocol):
     """The token vectors of all chunks."""
 
-    def tokens(self, rows: Sequence[int]) -> tuple[Terms, Vectors, Rows]:
+    def tokens(self, rows: Sequence[int]) -> tuple[Terms, Readable, Rows]:
         """Of some chunks: ids (t,), unit vectors (t, dim), and where each chunk ends among them."""
 
     def idf(self, ids: Terms) -> Vectors:

@@ -10,7 +10,7 @@ seven collections either direction alone loses 0.05 nDCG@10 somewhere, both of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -26,11 +26,18 @@ WINDOW, STRIDE = 96, 48
 """Tokens; windows of 64 and of 128 were within 0.002."""
 
 
+class Readable(Protocol):
+    """Vectors that are read some at a time."""
+
+    def __getitem__(self, rows: slice) -> Vectors:
+        """Some rows, (n, dim) float32; they hold until others are read."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Words:
     """The tokens of a query, or of many texts one behind the other."""
 
-    vectors: Vectors
+    vectors: Readable
     weights: Vectors
     """(t,) float32 how much each counts."""
 
@@ -94,8 +101,8 @@ def meet(query: Words, texts: Words, ends: Rows, owners: Rows) -> Windows:
     lengths = stops - starts
     begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     places = np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum()))
-    similar = _similar(query.vectors, texts.vectors, ends)
-    met = _mean(query.weights, np.maximum.reduceat(similar[:, places], begins, axis=1).T)
+    similar = _similar(query.vectors[:], texts.vectors, ends)
+    met = _mean(query.weights, _highest(similar, starts, stops).T)
     weights = texts.weights[places]
     covered = np.divide(
         np.add.reduceat(weights * similar.max(axis=0)[places], begins), _above_0(np.add.reduceat(weights, begins))
@@ -120,16 +127,23 @@ def _texts(ends: Rows, owners: Rows) -> Iterator[tuple[int, int, int]]:
         first = end
 
 
-def _similar(query: Vectors, texts: Vectors, ends: Rows) -> Vectors:
-    """(words, t) inner products, one product of BLAS a text: its bits then do not depend on the texts beside it."""
-    similar = np.empty((len(query), len(texts)), np.float32)
+def _similar(query: Vectors, texts: Readable, ends: Rows) -> Vectors:
+    """(words, t + 1) inner products and a column without meaning. One product of BLAS a text: its bits then do not
+    depend on the texts beside it."""
+    similar = np.zeros((len(query), int(ends[-1]) + 1), np.float32)
     first = 0
     with one_blas_thread:
         for end in ends.tolist():
             if end > first:
-                similar[:, first:end] = query @ texts[first:end].T
+                np.matmul(query, texts[first:end].T, out=similar[:, first:end])
             first = end
     return similar
+
+
+def _highest(similar: Vectors, starts: Rows, stops: Rows) -> Vectors:
+    """(words, w) the highest number of each word in each window."""
+    # Between the windows lies what reduceat finds from a stop to the next start.
+    return np.maximum.reduceat(similar, np.stack([starts, stops], axis=1).ravel(), axis=1)[:, ::2]
 
 
 def _mean(weights: Vectors, values: Vectors) -> Vectors:

@@ -33,8 +33,8 @@ _LEVELS = np.array([-1.510, -0.4528, 0.4528, 1.510], np.float32)
 _PER_BYTE = 4
 CARD: Mapping[str, Json] = {"bits": 2, "version": 1}
 """How they are kept; part of the recipe."""
-_TABLE = _LEVELS[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3]
-"""(256, 4) the numbers that a byte stands for."""
+_FOURS = _LEVELS[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3].view(np.complex128)[:, 0]
+"""(256,) the four numbers that a byte stands for, as one item of 16 bytes: NumPy copies such items, not short rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,10 +68,34 @@ def pack(tokens: TokenVectors) -> PackedTokens:
 
 def unpack(codes: Codes, dim: int) -> Vectors:
     """(t, dim) float32 rows of L2 norm 1."""
-    vectors = _TABLE[codes].reshape(len(codes), width_of(dim) * _PER_BYTE)[:, :dim]
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    found: Vectors = vectors / np.maximum(norms, np.float32(1e-12))
-    return found
+    return UnitVectors(codes, dim)[:]
+
+
+class UnitVectors:
+    """(t, dim) float32 rows of L2 norm 1, unpacked where they are read and in the same memory each time: the rows of a
+    text are still in the cache when they are multiplied. For one thread."""
+
+    def __init__(self, codes: Codes, dim: int) -> None:
+        self._codes = codes
+        self._dim = dim
+        self._memory = np.empty((0, codes.shape[1]), np.complex128)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, rows: slice) -> Vectors:
+        """Some rows; they hold until others are read."""
+        codes = self._codes[rows]
+        if len(codes) > len(self._memory):
+            self._memory = np.empty(codes.shape, np.complex128)
+        fours = self._memory[: len(codes)]
+        _FOURS.take(codes, out=fours, mode="clip")  # the default mode copies once more
+        vectors = fours.view(np.float32)[:, : self._dim]
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+        # Rows with a gap behind each would go another way through BLAS, to other bits.
+        into = vectors if vectors.flags.c_contiguous else None
+        found: Vectors = np.divide(vectors, np.maximum(norms, np.float32(1e-12)), out=into)
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,12 +171,13 @@ class TokenTable:
         sizes = np.diff(self._starts[first : end + 1])
         return Stretch(PackedTokens(*self._between(int(self._starts[first]), int(self._starts[end]))), sizes)
 
-    def tokens(self, rows: Sequence[int]) -> tuple[Terms, Vectors, Rows]:
+    def tokens(self, rows: Sequence[int]) -> tuple[Terms, UnitVectors, Rows]:
         """Of some chunks: ids (t,), unit vectors (t, dim), and where each chunk ends among them."""
-        spans = [(int(self._starts[row]), int(self._starts[row + 1])) for row in rows]
-        ids, codes = zip(*(self._between(*span) for span in spans), strict=True)
-        ends = np.cumsum([end - first for first, end in spans])
-        return np.concatenate(ids), unpack(np.concatenate(codes), self.dim), ends
+        chosen = np.asarray(rows, np.int64)
+        starts, stops = self._starts[chosen], self._starts[chosen + 1]
+        ids, codes = zip(*map(self._between, starts.tolist(), stops.tolist()), strict=True)
+        ends = np.cumsum(stops - starts)
+        return np.concatenate(ids), UnitVectors(np.concatenate(codes), self.dim), ends
 
     def _between(self, start: int, stop: int) -> tuple[Terms, Codes]:
         """Ids and codes of some tokens in a row."""

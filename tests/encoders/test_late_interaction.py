@@ -1,33 +1,36 @@
 """Late interaction hit by hit: what was seen of each gives what reading any list of them gives."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
 from retrieve_cli.encoders.late_interaction import PASSAGES, LateInteraction
+from retrieve_cli.encoders.maxsim import Words, meet
 from retrieve_cli.storage.token_table import TokenTable, pack, width_of
 
 DIM = 12
 
 
-def table(sizes: list[int], generator: np.random.Generator) -> TokenTable:
+def table(sizes: list[int], generator: np.random.Generator, dim: int = DIM) -> TokenTable:
     """Chunks of so many random tokens."""
     count = sum(sizes)
-    packed = pack(TokenVectors(np.arange(count, dtype=np.int32) % 7, random(count, generator)))
+    packed = pack(TokenVectors(np.arange(count, dtype=np.int32) % 7, random(count, generator, dim)))
     return TokenTable(
         {
-            "dim": DIM,
+            "dim": dim,
             "ids": packed.ids,
-            "codes": packed.codes.reshape(count, width_of(DIM)),
+            "codes": packed.codes.reshape(count, width_of(dim)),
             "starts": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             "frequencies": np.arange(1, 8, dtype=np.int32),
         }
     )
 
 
-def random(count: int, generator: np.random.Generator) -> np.ndarray:
-    return generator.normal(size=(count, DIM)).astype(np.float32)
+def random(count: int, generator: np.random.Generator, dim: int = DIM) -> np.ndarray:
+    return generator.normal(size=(count, dim)).astype(np.float32)
 
 
 def reader(sizes: list[int], records: list[int], words: int, seed: int, unit: str) -> LateInteraction:
@@ -90,3 +93,18 @@ def test_of_a_record_no_more_is_read_than_its_chunks_nearest_to_the_query(seed: 
     scores = by_chunk.read(Query("q"), [Hit(f"{row}", row, 0, 0.0) for row in rows])
     found = dict(zip(rows, scores, strict=True))
     assert late.read(Query("q"), hits) == pytest.approx([max(found[row] for row in rows) for rows in read], abs=1e-5)
+
+
+def test_texts_are_unpacked_one_at_a_time() -> None:
+    """All at once they would take fifty times as much memory, and the time to bring it into the cache."""
+    generator = np.random.default_rng(0)
+    tokens, asked = table([200] * 50, generator, 384), TokenVectors(np.arange(3), random(3, generator, 384))
+    weights = Words(asked.vectors, tokens.idf(asked.ids))
+    tracemalloc.start()
+    try:
+        ids, vectors, ends = tokens.tokens(range(50))
+        meet(weights, Words(vectors, tokens.idf(ids)), ends, np.arange(50))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 50 * 200 * 384 * 4 / 2
