@@ -8,7 +8,6 @@ compared or shown goes through this file; BLAS may be used to find candidates.
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -95,9 +94,8 @@ one_blas_thread = _OneThread()
 
 @lru_cache(maxsize=1)
 def openblas() -> tuple[Any, Any] | None:
-    """Return the functions that read and set the thread count of NumPy's OpenBLAS; None if it has one thread only."""
-    if os.environ.get("OPENBLAS_NUM_THREADS") == "1":
-        return None
+    """Return the functions that read and set the thread count of NumPy's OpenBLAS; None if NumPy comes with another
+    library. The environment does not tell the count: OpenBLAS read it when NumPy was imported."""
     root = Path(np.__file__).parent
     for folder in (root.parent / "numpy.libs", root / ".dylibs"):
         for library in sorted(folder.glob("libscipy_openblas*")):
