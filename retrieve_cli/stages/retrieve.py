@@ -193,11 +193,12 @@ class IndexAccount(Generic[Q]):
         firsts = layout.starts[records]
         if index.unit == "record" or layout.single(records):
             return firsts
-        best = [
-            first + int(np.argmax(index.score(self._query, np.arange(first, end))))
-            for first, end in zip(firsts, layout.starts[records + 1], strict=True)
-        ]
-        return np.array(best, np.int64)
+        sizes = layout.starts[records + 1] - firsts
+        ends = np.cumsum(sizes)
+        begins = ends - sizes
+        scores = index.score(self._query, np.repeat(firsts - begins, sizes) + np.arange(int(ends[-1])))
+        best = [int(np.argmax(scores[begin:end])) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+        return firsts + np.array(best, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

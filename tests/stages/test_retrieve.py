@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.retrievers.vector_index import FlatIndex
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
@@ -72,6 +74,25 @@ def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
     (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
 
     assert [(-hit.score, hit.record, hit.row - layout.starts[hit.record]) for hit in ranking.hits] == expected
+
+
+def test_the_chunks_that_stand_for_records_are_found_by_asking_the_index_once(
+    make_retriever: MakeRetriever, make_layout: MakeLayout
+) -> None:
+    asked: list[int] = []
+
+    class Counted(FlatIndex):
+        def score(self, query: Any, rows: Any, **options: Any) -> Any:
+            asked.append(len(rows))
+            return super().score(query, rows, **options)
+
+    table = np.array([[1, 3, 2, 9, 0, 7, 7]], np.float32)
+    retriever = make_retriever("dense", table, layout=make_layout([3, 1, 3]), unit="record")
+    (account,) = replace(retriever, index=Counted(np.ascontiguousarray(table.T))).ask(["0"])
+    asked.clear()
+
+    assert account.best_chunks(np.array([2, 0, 1])).tolist() == [5, 1, 3]
+    assert asked == [7]
 
 
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
