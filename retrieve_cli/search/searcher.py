@@ -146,7 +146,7 @@ class Searcher:
         ):
             say("without the dense leg nothing passes search.grade and search.max_distance")
         confidence = self._confidence(ranked, options, say)
-        with self.store.reading(self.generation.manifest.id), ranked.deadline.timed("results"):
+        with self.store.reading(self.generation.id), ranked.deadline.timed("results"):
             shown = self._results(options).read(rankings, retrievers=ranked.retrievers, confidence=confidence)
         if stale := staleness([each.found for each in shown]):
             say(stale)
@@ -183,7 +183,7 @@ class Searcher:
             strategies_skipped={**ranked.skipped, **mute},
             fusion_method=ranked.fusion_method,
             pipeline=str(ranked.pipeline),
-            generation=self.generation.manifest.id,
+            generation=self.generation.id,
             timings_ms=batch.timings,
             matches=partial(_matches, self.indexes, ranking.query.text),
             reranked=ranked.reranker is not None,
@@ -214,7 +214,7 @@ class Searcher:
             UsageError: one of them cannot be understood.
         """
         reader = RequestReader(self.generation, file_tokens=self.settings.search.file_tokens)
-        with self.store.reading(self.generation.manifest.id):
+        with self.store.reading(self.generation.id):
             return [reader.read(request) for request in requests]
 
     def check(self, requests: Sequence[Request]) -> None:
@@ -244,7 +244,7 @@ class Searcher:
             UsageError: a query is empty, or `k` is below 1.
             Unavailable: a step that is needed cannot run: the only retriever, or a reranker that was asked for.
         """
-        with self.store.reading(self.generation.manifest.id):
+        with self.store.reading(self.generation.id):
             return self.ranker.rank(queries, options, edit)
 
     def pipeline(self, options: SearchOptions) -> Pipeline:
@@ -258,7 +258,7 @@ class Searcher:
     def _confidence(self, ranked: Ranked, options: SearchOptions, say: Callable[[str], None]) -> Confidence | None:
         """The calibration that these scores have; a notice if it was measured on another generation."""
         found = Confidence.of(self.store.calibration, self.score_card(ranked), options.min_confidence, say)
-        if found and found.calibration.generation != self.generation.manifest.id:
+        if found and found.calibration.generation != self.generation.id:
             known = found.calibration.generation
             say(f"confidence was measured on generation {known}: retrieve eval --gold FILE --calibrate")
         return found

@@ -127,6 +127,11 @@ class Generation:
             for file in self._files.values():
                 file.read_here_and_there()
 
+    @cached_property
+    def id(self) -> str:
+        """The name of the generation, a digest of what it is made of."""
+        return self.manifest.id
+
     def let_go(self) -> None:
         """Stop keeping the folder from being removed."""
         self._hold = None

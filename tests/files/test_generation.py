@@ -13,8 +13,9 @@ from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.ingest.generation_writer import GenerationWriter
 from retrieve_cli.records.columns import FILE as COLUMNS
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
+from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.store import Store
 
 ORIGIN = bytes(20)
 EMPTY = Manifest(recipe={}, sources=(), files={})
@@ -45,6 +46,12 @@ def write(folder: Path, chunks: dict[str, int]) -> Generation:
         writer.append(record(name), [Chunk(name, at, f"text {at}", at, at + 6, 1, 1) for at in range(count)], ORIGIN)
     assert writer.finish() == {RECORDS: len(chunks), COLUMNS: len(chunks), CHUNKS: sum(chunks.values())}
     return Generation(folder, EMPTY)
+
+
+def test_a_generation_works_out_its_id_once(index: Path) -> None:
+    with open_generation(Store(index)) as generation:
+        assert generation.id == generation.manifest.id
+        assert generation.id is generation.id
 
 
 @shared_folder
