@@ -8,7 +8,10 @@ compared or shown goes through this file; BLAS may be used to find candidates.
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -94,18 +97,24 @@ one_blas_thread = _OneThread()
 
 @lru_cache(maxsize=1)
 def openblas() -> tuple[Any, Any] | None:
-    """Return the functions that read and set the thread count of NumPy's OpenBLAS; None if NumPy comes with another
-    library. The environment does not tell the count: OpenBLAS read it when NumPy was imported."""
-    root = Path(np.__file__).parent
-    for folder in (root.parent / "numpy.libs", root / ".dylibs"):
-        for library in sorted(folder.glob("libscipy_openblas*")):
-            try:
-                loaded = ctypes.CDLL(str(library))
-            except OSError:
-                continue
-            suffix = "64_" if "openblas64" in library.name else ""
-            get = getattr(loaded, f"scipy_openblas_get_num_threads{suffix}", None)
-            put = getattr(loaded, f"scipy_openblas_set_num_threads{suffix}", None)
+    """Return the functions that read and set the thread count of NumPy's OpenBLAS; None if NumPy was linked with
+    another library. The environment does not tell the count: OpenBLAS read it when NumPy was imported."""
+    for library in _linked():
+        try:
+            loaded = ctypes.CDLL(library)
+        except OSError:
+            continue
+        for prefix, suffix in product(("scipy_", ""), ("64_", "")):  # NumPy's own wheels, then distributions
+            get = getattr(loaded, f"{prefix}openblas_get_num_threads{suffix}", None)
+            put = getattr(loaded, f"{prefix}openblas_set_num_threads{suffix}", None)
             if get and put:
                 return get, put
     return None
+
+
+def _linked() -> list[str]:
+    """Return files in which the functions of NumPy's BLAS are looked up."""
+    if os.name == "nt":
+        return [str(path) for path in (Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas*")]
+    # A look-up goes on in the libraries that a file was linked with, wherever the distribution put them.
+    return [str(sys.modules["numpy._core._multiarray_umath"].__file__)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.encoders.bert import pool, to_unit
@@ -30,6 +32,25 @@ def test_openblas_keeps_to_one_thread_inside_and_gets_its_threads_back() -> None
             assert read() == 1
         assert read() == 1
     assert read() == before
+
+
+def test_the_openblas_that_is_found_is_the_one_that_numpy_multiplies_with() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    root = str(Path(np.__file__).parents[1] / "numpy")
+    known = threadpoolctl.ThreadpoolController().select(internal_api="openblas").info()
+    own = [each for each in known if each["filepath"].startswith(root)]
+    blas = openblas()
+    assert len(own) == (blas is not None)
+    if blas is None:
+        return
+    read, put = blas
+    before = read()
+    try:
+        put(1)
+        (own,) = threadpoolctl.ThreadpoolController().select(filepath=own[0]["filepath"]).info()
+        assert own["num_threads"] == read() == 1
+    finally:
+        put(before)
 
 
 def test_zero_vector_stays_zero() -> None:
