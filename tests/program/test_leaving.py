@@ -1,0 +1,52 @@
+"""The end of the process: nothing is taken apart that the system frees anyway, and nothing is lost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = "from retrieve_cli.__main__ import run; sys.argv = ['retrieve', *sys.argv[1:]]; run()"
+LOUD = "class Loud:\n    def __del__(self): print('taken apart')\nloud = Loud()"
+LATER = "import atexit\natexit.register(print, 'at exit')"
+THREAD = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.3), print('thread'))).start()"
+
+
+def python(*lines: str, arguments: tuple[str, ...] = ("--version",)) -> subprocess.CompletedProcess[str]:
+    """The end of a process that runs some lines, then the program."""
+    code = "\n".join(("import sys", *lines, RUN))
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+
+
+def test_the_interpreter_is_not_taken_apart_before_the_process_ends() -> None:
+    done = python(LOUD)
+    assert done.stdout.startswith("retrieve ")
+    assert "taken apart" not in done.stdout
+
+
+def test_what_was_to_run_at_exit_runs() -> None:
+    assert python(LATER).stdout.endswith("at exit\n")
+
+
+def test_threads_are_waited_for() -> None:
+    assert python(THREAD, LATER).stdout.endswith("thread\nat exit\n")
+
+
+def test_the_exit_code_of_an_error_and_its_sentence_arrive() -> None:
+    done = python(arguments=("query", "x", "--artifacts", "nowhere"))
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: there is no index in nowhere yet")
+
+
+@pytest.mark.parametrize("module", ["cProfile", "trace"])
+def test_a_profiler_reports(module: str) -> None:
+    watch = {"cProfile": ["cProfile", "-m"], "trace": ["trace", "--count", "--summary", "--module"]}[module]
+    command = [sys.executable, "-m", *watch, "retrieve_cli", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert {"cProfile": "function calls", "trace": "retrieve_cli"}[module] in done.stdout.partition("\n")[2]
+
+
+def test_output_that_cannot_be_written_is_no_success() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-m", "retrieve_cli", "--version"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode != 0
