@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from retrieve_cli.contracts import TokenVectors
+from retrieve_cli.encoders import word_pieces
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.threads import once
 from retrieve_cli.errors import Unavailable, UsageError
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from retrieve_cli.contracts import Rows, Terms, Vectors
+    from retrieve_cli.encoders.word_pieces import WordPieces
 
+_FEW = 8
+"""Texts that are worth no loading of the library."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -36,10 +41,14 @@ class ModelTokenizer:
     Many models ship a tokenizer.json that cuts and pads to a length which is not the model's.
     """
 
-    def __init__(self, load: Any, *, lowercase: bool = False) -> None:
-        """`load` makes the `tokenizers.Tokenizer`; it is called at the first text."""
+    def __init__(
+        self, load: Any, *, lowercase: bool = False, pieces: Callable[[], WordPieces | None] = lambda: None
+    ) -> None:
+        """`load` makes the `tokenizers.Tokenizer`; it is called at the first text. `pieces` reads its word pieces, if
+        it is one that has them: they do for a few short texts without it."""
         self._load = load
         self._lowercase = lowercase
+        self._read_pieces = pieces
 
     @classmethod
     def read(cls, path: Path, *, lowercase: bool = False) -> Self:
@@ -53,7 +62,8 @@ class ModelTokenizer:
                 f"{path.parent} holds no tokenizer.json, which the onnx encoder needs.",
                 hint="set `encoder.kind: torch`, which reads the older vocabulary files too",
             )
-        return cls(lambda: parse(path), lowercase=lowercase)
+        pieces = partial(word_pieces.read, path, lowercase=lowercase)
+        return cls(lambda: parse(path), lowercase=lowercase, pieces=pieces)
 
     @classmethod
     def read_or_convert(cls, path: Path, *, lowercase: bool = False) -> Self:
@@ -64,11 +74,15 @@ class ModelTokenizer:
 
     @property
     def special_tokens(self) -> int:
+        if (pieces := self._quick) is not None:
+            return len(pieces.before) + len(pieces.after)
         return int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
 
     @once
     def special_ids(self) -> frozenset[int]:
         """Ids of the tokens that are put around a text."""
+        if (pieces := self._quick) is not None:
+            return frozenset((*pieces.before, *pieces.after))
         return frozenset(self._tokenizer.post_process(self._plain([""])[0]).ids)
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
@@ -90,6 +104,8 @@ class ModelTokenizer:
     def ids(self, texts: Sequence[str], *, max_tokens: int) -> Tokenized:
         """Ids of each text with special tokens around it, cut at the end to at most `max_tokens` in all."""
         room = max(0, max_tokens - self.special_tokens)
+        if (quick := self._of_few(texts, room)) is not None:
+            return quick
         found, cut = [], 0
         for encoding in self._plain(texts):
             if len(encoding.ids) > room:
@@ -97,6 +113,26 @@ class ModelTokenizer:
                 cut += 1
             found.append(self._tokenizer.post_process(encoding).ids)
         return Tokenized(found, cut)
+
+    def _of_few(self, texts: Sequence[str], room: int) -> Tokenized | None:
+        """`ids` of a few short texts without the library; None if they are for the library, or it is loaded already."""
+        pieces = self._quick if len(texts) <= _FEW else None
+        if pieces is None:
+            return None
+        found = [ids for text in texts if (ids := pieces.ids(text)) is not None]
+        if len(found) < len(texts):
+            return None
+        return Tokenized(
+            [[*pieces.before, *ids[:room], *pieces.after] for ids in found], sum(len(ids) > room for ids in found)
+        )
+
+    @property
+    def _quick(self) -> WordPieces | None:
+        return None if "_tokenizer" in self.__dict__ else self._pieces
+
+    @once
+    def _pieces(self) -> WordPieces | None:
+        return self._read_pieces()
 
     def _plain(self, texts: Sequence[str]) -> list[Any]:
         encoded: list[Any] = self._tokenizer.encode_batch_fast(
