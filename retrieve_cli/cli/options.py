@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.store import Store
 
 
+_WIDTH = 120
+"""Columns of a table that goes into a file or a pipe."""
 MODES = "|".join(modes())
 """The values of --mode."""
 
@@ -123,6 +126,12 @@ class Shared:
                 settings = override(settings, {section: {key: value}}, where=flag)
         return settings
 
+    @property
+    def plain_width(self) -> int | None:
+        """Columns of a table on stdout that is no terminal and is not taken for one; None if rich is to find out."""
+        forced = self.color is Color.always or not {"FORCE_COLOR", "TTY_COMPATIBLE"}.isdisjoint(os.environ)
+        return None if forced or sys.stdout.isatty() else _WIDTH
+
     def console(self) -> Console:
         """A rich console on stdout; as wide as the terminal, 120 columns where there is none."""
         from rich.console import Console
@@ -134,7 +143,7 @@ class Shared:
                 raise BrokenPipeError
 
         terminal = {Color.always: True, Color.never: False, Color.auto: None}[self.color]
-        width = None if sys.stdout.isatty() else 120
+        width = None if sys.stdout.isatty() else _WIDTH
         return Pipe(force_terminal=terminal, no_color=self.color is Color.never or None, width=width, highlight=False)
 
 

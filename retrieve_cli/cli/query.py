@@ -217,7 +217,8 @@ def _print(answers: Sequence[Answer], shared: Shared, *, ids: bool, explain: boo
     elif shared.format == "text":
         from retrieve_cli.output import terminal
 
-        terminal.print_answers(answers, shared.console(), explain=explain, timing=timing, batch=batch)
+        shown = {"explain": explain, "timing": timing, "batch": batch}
+        terminal.print_answers(answers, shared.console, plain=shared.plain_width, **shown)
     else:
         written = formats.BATCH_FORMATS if batch else formats.FORMATS
         sys.stdout.write(written[shared.format](answers))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
+from retrieve_cli.output import plain_table
 from retrieve_cli.output.formats import result_id, snippet, why
+from retrieve_cli.output.plain_table import Column
 from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
@@ -16,47 +19,110 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-def print_answers(answers: Sequence[Answer], console: Console, *, explain: bool, timing: bool, batch: bool) -> None:
-    """A table a query: name, score, why, and a snippet with the matched words."""
+def print_answers(
+    answers: Sequence[Answer],
+    console: Callable[[], Console],
+    *,
+    plain: int | None,
+    explain: bool,
+    timing: bool,
+    batch: bool,
+) -> None:
+    """A table a query: name, score, why, and a snippet with the matched words.
 
-    def say(line: str) -> None:
-        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-
+    `plain` is the width of a table that goes into a file or a pipe, None for one on a `console`.
+    """
     for answer in answers:
         if batch:
-            say(f"{answer.query.id}: {answer.query.text}")
-        if answer.results:
-            console.print(_table(answer))
+            _say(f"{answer.query.id}: {answer.query.text}")
+        if not answer.results:
+            _say("no results")
+        elif (text := None if plain is None else _plain(answer, plain)) is not None:
+            sys.stdout.write(text)
         else:
-            say("no results")
+            console().print(_table(answer))
         for line in (*_bundles(answer), *(_explanation(answer) if explain else ())):
-            say(line)
+            _say(line)
         if timing:
-            say(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()))
+            _say(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(printable(line) + "\n")
+
+
+_RANK, _SCORE, _SURE, _WHY = (
+    Column("#", right=True),
+    Column("score", right=True),
+    Column("sure", right=True),
+    Column("why"),
+)
+_NAME, _SNIPPET = Column("name", ratio=3, fold=True), Column("snippet", ratio=7)
+
+
+def _columns(answer: Answer) -> list[Column]:
+    return [_RANK, _NAME, _SCORE, *([_SURE] if answer.confidence else []), _WHY, _SNIPPET]
+
+
+def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
+    """The lines that say what a result is, each with its style."""
+    yield printable(str(result.record["name"])), "bold"
+    yield printable(result_id(answer, result)), "dim"
+    if result.freshness != "fresh":
+        yield f"{result.freshness} since the build", "red"
+    if result.chunk["section"]:
+        yield printable(str(result.chunk["section"])), "italic"
+
+
+def _sure(answer: Answer, result: Result) -> list[str]:
+    """The cell on a result's confidence, if answers have one."""
+    return [] if not answer.confidence else ["" if result.confidence is None else f"{result.confidence:.0%}"]
+
+
+def _plain(answer: Answer, width: int) -> str | None:
+    """The table of an answer without styles; None if its characters are not all of one width."""
+    rows = [
+        (
+            str(rank),
+            "\n".join(line for line, _ in _names(answer, result)),
+            f"{result.hit.score:.3f}",
+            *_sure(answer, result),
+            why(result),
+            printable(snippet(result.text, answer.matches(result.text))[0]),
+        )
+        for rank, result in enumerate(answer.results, 1)
+    ]
+    return plain_table.table(_columns(answer), rows, width=width)
 
 
 def _table(answer: Answer) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, expand=True)
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("name", ratio=3, overflow="fold")
-    table.add_column("score", justify="right", no_wrap=True)
-    if answer.confidence:
-        table.add_column("sure", justify="right", no_wrap=True)
-    table.add_column("why", no_wrap=True)
-    table.add_column("snippet", ratio=7)
+    table = grid(_columns(answer))
     for rank, result in enumerate(answer.results, 1):
-        name = Text(printable(str(result.record["name"])), style="bold")
-        name.append("\n" + printable(result_id(answer, result)), style="dim")
-        if result.freshness != "fresh":
-            name.append(f"\n{result.freshness} since the build", style="red")
-        if result.chunk["section"]:
-            name.append("\n" + printable(str(result.chunk["section"])), style="italic")
-        sure = [] if result.confidence is None else [f"{result.confidence:.0%}"]
-        table.add_row(str(rank), name, f"{result.hit.score:.3f}", *sure, Text(why(result)), _marked(answer, result))
+        (first, style), *others = _names(answer, result)
+        name = Text(first, style=style)
+        for line, style in others:
+            name.append(f"\n{line}", style=style)
+        score, sure = f"{result.hit.score:.3f}", _sure(answer, result)
+        table.add_row(str(rank), name, score, *sure, Text(why(result)), _marked(answer, result))
+    return table
+
+
+def grid(columns: Sequence[Column]) -> Table:
+    """Return a table of rich with these columns and no rows."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, expand=True)
+    for column in columns:
+        table.add_column(
+            column.header,
+            justify="right" if column.right else "left",
+            no_wrap=not column.ratio,
+            ratio=column.ratio or None,
+            overflow="fold" if column.fold else "ellipsis",
+        )
     return table
 
 
