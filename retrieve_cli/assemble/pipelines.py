@@ -7,9 +7,10 @@ fused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import registry
@@ -36,23 +37,37 @@ _HINT = "build again: retrieve build"
 
 
 class Indexes(Mapping[str, Index[Any]]):
-    """The index of each retriever that a generation has, opened."""
+    """The index of each retriever that a generation has, opened when it is first asked for.
 
-    def __init__(self, indexes: Mapping[str, Index[Any]]) -> None:
-        self._indexes = indexes
+    Threads may share one. Asking for an index raises IndexCorrupt if it is damaged or has other rows than the rest, or
+    if its retriever is not installed.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Index[Any]]]) -> None:
+        """`makers` open the indexes."""
+        self._makers = makers
+        self._opened: dict[str, Index[Any]] = {}
+        self._lock = RLock()
 
     def __getitem__(self, name: str) -> Index[Any]:
-        return self._indexes[name]
+        with self._lock:
+            if name not in self._opened:
+                self._opened[name] = self._makers[name]()
+            return self._opened[name]
 
-    def __iter__(self) -> Any:
-        return iter(self._indexes)
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
 
     def __len__(self) -> int:
-        return len(self._indexes)
+        return len(self._makers)
 
     def replaced(self, indexes: Mapping[str, Index[Any]]) -> Indexes:
         """Return the same with other indexes in the place of some."""
-        return Indexes({**self._indexes, **indexes})
+        same = {name: partial(self.__getitem__, name) for name in self}
+        return Indexes({**same, **{name: partial(indexes.__getitem__, name) for name in indexes}})
 
     @property
     def analyzer(self) -> Analyzer:
@@ -61,30 +76,32 @@ class Indexes(Mapping[str, Index[Any]]):
         Raises:
             IndexCorrupt: no retriever of the index compares terms.
         """
-        for name, index in self._indexes.items():
-            if (analyzer := registry.retriever(name).analyzer(index)) is not None:
+        for name in self:
+            if (analyzer := registry.retriever(name).analyzer(self[name])) is not None:
                 return analyzer
         raise IndexCorrupt("no retriever of the index compares words", hint=_HINT)
 
 
 def open_indexes(generation: Generation, settings: Settings) -> Indexes:
-    """Map the indexes into memory.
+    """Return the indexes of a generation, each mapped into memory when it is used.
 
     Raises:
-        IndexCorrupt: one is damaged, they disagree about their rows, or a retriever is not installed.
+        IndexCorrupt: a table has other rows than the manifest says, or a retriever is not installed.
     """
     rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
     generation.expect(RECORDS, rows["record"])
     generation.expect(CHUNKS, rows["chunk"])
-    found: dict[str, Index[Any]] = {}
-    for name in registry.ordered(generation.manifest.recipe.retrievers):
+
+    def opened(name: str) -> Index[Any]:
         retriever = registry.retriever(name)
         index = retriever.open(generation, settings)
         generation.expect(retriever.file, len(index))
         if len(index) != (wanted := rows.get(index.unit)):
             raise IndexCorrupt(f"{retriever.file} has {len(index)} rows for {wanted} {index.unit}s", hint=_HINT)
-        found[name] = index
-    return Indexes(found)
+        return index
+
+    names = registry.ordered(generation.manifest.recipe.retrievers)
+    return Indexes({name: partial(opened, name) for name in names})
 
 
 def layout_of(generation: Generation) -> Layout:

@@ -156,7 +156,7 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
     if not faults:
         try:
             with open_generation(store) as generation:
-                pipelines.open_indexes(generation, settings)
+                dict(pipelines.open_indexes(generation, settings))  # each is opened when it is looked at
         except IndexCorrupt as error:
             faults["generation"] = error.message
     files = {name: faults.get(name, "sound") for name in manifest.files}

@@ -1,0 +1,82 @@
+"""What one command in a fresh process loads and opens: what it uses, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from samples import Program
+
+CODE = """
+import sys
+from retrieve_cli.cli.main import main
+code = main(sys.argv[2:])
+print('loaded', *(name for name in sys.argv[1].split() if name in sys.modules))
+sys.exit(code)
+"""
+EVERYWHERE = (
+    "asyncio concurrent.futures email http importlib.metadata logging multiprocessing pydantic socket ssl "
+    "tempfile tokenizers torch transformers onnxruntime onnx faiss scipy urllib.request"
+)
+"""Modules that no help and no query of a flat index by a short text needs."""
+NO_NUMBERS = "numpy ctypes hashlib orjson retrieve_cli.contracts retrieve_cli.storage retrieve_cli.search"
+NO_VECTORS = "retrieve_cli.encoders retrieve_cli.graph retrieve_cli.stages.rerank retrieve_cli.storage.token_table"
+
+
+def loaded(modules: str, *arguments: str) -> list[str]:
+    """Those of some modules that a command loads."""
+    command = [sys.executable, "-c", CODE, modules, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].split()[1:]
+
+
+@pytest.fixture
+def transformer(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index whose vectors are those of the default model."""
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    assert retrieve("build", "--catalog", catalog).code == 0
+
+
+def test_help_loads_the_command_line_alone() -> None:
+    assert loaded(f"{EVERYWHERE} {NO_NUMBERS} {NO_VECTORS} rich yaml", "--help") == []
+
+
+@pytest.mark.parametrize("form", ["json", "text", "trec"])
+@pytest.mark.usefixtures("transformer")
+def test_a_hybrid_query_loads_no_more_than_it_uses(form: str) -> None:
+    assert loaded(f"{EVERYWHERE} rich yaml", "query", "segment lungs", "--format", form) == []
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.usefixtures("transformer")
+def test_a_query_by_words_loads_no_encoder_graph_or_reranker(form: str) -> None:
+    modules = f"{EVERYWHERE} {NO_VECTORS} rich yaml"
+    assert loaded(modules, "query", "segment lungs", "--mode", "bm25", "--format", form) == []
+
+
+def test_a_query_by_words_leaves_a_graph_of_vectors_closed(
+    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faiss")
+    monkeypatch.setenv("RETRIEVE_DENSE__INDEX", "hnsw")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    assert loaded("faiss", "query", "lungs", "--mode", "bm25", "--json") == []
+    assert loaded("faiss", "query", "lungs", "--mode", "dense", "--json") == ["faiss"]
+
+
+def test_damaged_vectors_fail_the_queries_that_use_them_alone(index: Path, retrieve: Program) -> None:
+    (vectors,) = index.glob("generations/*/dense.faiss")
+    vectors.write_bytes(b"?" * vectors.stat().st_size)
+    assert retrieve("query", "lungs", "--mode", "bm25", "--json").json["results"][0]["doc_id"] == "lungs"
+    assert retrieve("query", "lungs", "--mode", "dense").code == 5
+    assert retrieve("query", "lungs").code == 5
+    assert retrieve("inspect", "verify").code == 5
+
+
+def test_configuration_that_is_no_file_loads_no_yaml(index: Path) -> None:
+    assert loaded("yaml", "query", "lungs") == []
+    Path("config.yaml").write_text("search:\n  k: 2\n")
+    assert loaded("yaml", "query", "lungs") == ["yaml"]
