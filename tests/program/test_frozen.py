@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import pickle
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, asdict, astuple, field, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
@@ -167,5 +168,68 @@ def test_what_is_not_supported_is_rejected_at_the_definition() -> None:
         decorate(frozen=False)
     with pytest.raises(TypeError, match="inherits from a dataclass"):
         decorate(frozen=True)(type("Child", (Stored,), {}))
-    with pytest.raises(TypeError, match="not supported"):
-        decorate(frozen=True)(type("Odd", (), {"__annotations__": {"a": "int"}, "a": field(default=1, kw_only=True)}))
+    for kind, default in (("int", field(default=1, kw_only=True)), ("int", field(init=False)), ("InitVar[int]", 1)):
+        with pytest.raises(TypeError, match="not supported"):
+            decorate(frozen=True)(type("Odd", (), {"__annotations__": {"a": kind}, "a": default}))
+
+
+@pytest.mark.parametrize("dataclass", [dataclasses.dataclass, frozen.dataclass])
+def test_what_is_wrong_with_a_class_is_said_at_the_definition(dataclass: Decorate) -> None:
+    for kinds, values in (
+        ({"a": "int", "b": "int"}, {"a": 1}),
+        ({"a": "int", "b": "int"}, {"a": field(default_factory=int)}),
+        ({}, {"a": field(default=1)}),
+    ):
+        with pytest.raises(TypeError, match=r"non-default argument 'b'|'a' is a field but has no type"):
+            dataclass(frozen=True)(type("Odd", (), {"__annotations__": kinds, **values}))
+    with pytest.raises(ValueError, match="mutable default <class 'list'> for field a"):
+        dataclass(frozen=True)(type("Odd", (), {"__annotations__": {"a": "list"}, "a": []}))
+
+
+@BOTH
+def test_a_class_is_compiled_when_several_values_are_made(slots: bool) -> None:
+    made = point(frozen.dataclass, slots=slots)
+    values = [made(1), made(x=1, y=1.5), made(1, secret="s")]
+    assert not inspect.isfunction(vars(made)["__init__"])
+    values += [made(1), made(1, 1.5, {}, "s")]
+    assert inspect.isfunction(vars(made)["__init__"])
+    assert all(value == values[0] and value.tags == {} for value in values)
+    assert len({id(value.tags) for value in values}) == len(values)
+
+
+WRONG: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    ((), {}), ((), {"y": 1.0}), ((1, 2.0, {}, "s", 5), {}), ((1,), {"x": 1}), ((1,), {"z": 1}),
+    ((1,), {"self": 1}), ((-1,), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "named"), WRONG)
+def test_wrong_arguments_are_rejected_in_the_same_words_by_the_first_value_and_the_last(
+    given: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    said = []
+    for dataclass, values in ((dataclasses.dataclass, 0), (frozen.dataclass, 0), (frozen.dataclass, 9)):
+        made = point(dataclass)
+        for _ in range(values):
+            made(1)
+        with pytest.raises((TypeError, ValueError)) as caught:
+            made(*given, **named)
+        said.append(str(caught.value))
+    assert len(set(said)) == 1
+
+
+def test_a_class_that_inherits_without_being_a_dataclass_is_made_and_compared_alike() -> None:
+    class Child(Stored):
+        def __init__(self, name: str) -> None:
+            super().__init__(name.upper(), (1,))
+
+    assert (Child("a").name, Child("a").items) == ("A", (1,))
+    assert Child("a") == Child("a")
+    assert Child("a") != Stored("A", (1,))
+
+
+def test_threads_that_make_the_first_values_at_once_get_equal_ones() -> None:
+    for _ in range(50):
+        made = point(frozen.dataclass, slots=True)
+        with ThreadPoolExecutor(4) as workers:
+            assert set(workers.map(made, [1] * 8)) == {made(1)}
