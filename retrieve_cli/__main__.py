@@ -40,9 +40,12 @@ def _leave(code: int) -> None:
     """End the process without freeing every module and array first, which takes as long as a search.
 
     What must not be lost is done as Python would do it: functions registered with `atexit` run, and output is flushed.
-    Returns if there is more to do: threads to wait for, a profiler that reports, an output that cannot be flushed.
+    Returns if there is more to do: threads to wait for, a profiler that reports, an output that cannot be flushed; or
+    if a plug-in was loaded, which may leave files for Python to flush and close.
     """
-    if threading.active_count() > 1 or sys.flags.inspect or _watched():
+    from retrieve_cli.config.plugins import load
+
+    if threading.active_count() > 1 or load.cache_info().misses or sys.flags.inspect or _watched():
         return
     atexit._run_exitfuncs()  # noqa: SLF001  there is no public way to run them before `os._exit`
     try:

@@ -321,6 +321,13 @@ def test_help_and_a_query_of_words_load_no_plug_in(built: Place, tmp_path: Path)
     assert place("query", "brain", "--mode", "bm25").code == 0
 
 
+def test_a_file_that_one_leaves_open_is_written_to_its_end(place: Place) -> None:
+    leaving = "\nkept = open('kept.txt', 'w')\nkept.write('to the end')\n"
+    place.install("toy", TOY, (TOYS / "toy.py").read_text() + leaving)
+    assert place("build", "--catalog", place.catalog).code == 0
+    assert (place.folder / "kept.txt").read_text() == "to the end"
+
+
 # --------------------------------------------------------------------------------------------- other parts
 
 
