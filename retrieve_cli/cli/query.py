@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
@@ -122,6 +123,10 @@ def query(
     shared: Shared,
 ) -> None:
     """Answer a question from the live index, with a reason for every hit."""
+    # First, while few calls are open: within the imports below it, NumPy's own make Python 3.11 map and unmap the same
+    # piece of its stack 700 times.
+    import numpy  # noqa: F401, ICN001
+
     from retrieve_cli.cli import requests
     from retrieve_cli.contracts import Request
     from retrieve_cli.search.searcher import Searcher
@@ -170,6 +175,8 @@ def query(
 
         logs.log_answers(answers, as_json=log_json)
     if settings.log.queries:
+        with suppress(BrokenPipeError):  # which ends the command when all is done
+            sys.stdout.flush()
         _log(answers, shared)
     if strict_fresh and any(result.freshness != "fresh" for answer in answers for result in answer.results):
         raise typer.Exit(Exit.STALE)

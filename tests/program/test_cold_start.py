@@ -80,3 +80,15 @@ def test_configuration_that_is_no_file_loads_no_yaml(index: Path) -> None:
     assert loaded("yaml", "query", "lungs") == []
     Path("config.yaml").write_text("search:\n  k: 2\n")
     assert loaded("yaml", "query", "lungs") == ["yaml"]
+
+
+def test_numpy_is_loaded_while_few_calls_are_open(index: Path) -> None:
+    """Deep within other imports, its own let Python 3.11 map and unmap a piece of its stack hundreds of times."""
+    del index
+    names = "numpy numpy.linalg retrieve_cli.contracts retrieve_cli.search retrieve_cli.storage.generation"
+    code = CODE.replace(
+        "(name for name in sys.argv[1].split() if", "(name for name in sys.modules if name in sys.argv[1].split() and"
+    )
+    command = [sys.executable, "-c", code, names, "query", "lungs", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split()[1:3] == ["numpy.linalg", "numpy"]

@@ -1,6 +1,7 @@
 """What is said of answers: the lines of `-v` and `--log-json`, and the log of queries where one wants it kept."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -122,6 +123,18 @@ def test_lines_are_appended_in_order_a_batch_too(
     stdin("second\n\nthird\n")
     retrieve("query", "-")
     assert [line["query"] for line in lines(logging)] == ["first brain", "second", "third"]
+
+
+def test_an_answer_is_there_before_it_is_logged(logging: Path, tmp_path: Path) -> None:
+    assert logging.is_dir()
+    code = (
+        "import os, sys; from retrieve_cli.output import journal; journal.log = lambda *_: os.write(1, b'logged')\n"
+        "from retrieve_cli.cli.main import main; sys.exit(main(['query', 'brain', '-l']))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, env=environment, check=True)
+    assert done.stdout.startswith(b"brain\n")
+    assert done.stdout.endswith(b"\nlogged")
 
 
 def test_only_the_owner_may_read_the_log(logging: Path, retrieve: Program) -> None:
