@@ -74,7 +74,7 @@ class Costs:
     def save(self) -> None:
         """Keep what was learned for the next process; if that cannot be written, nobody misses it."""
         with suppress(OSError), self._lock:
-            durable.replace(self._path, json.dumps(self._costs))
+            durable.replace_later(self._path, json.dumps(self._costs))
 
     def _of(self, step: str) -> Sequence[float]:
         return self._costs.get(step) or self._guesses.get(step, _UNKNOWN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from retrieve_cli.untrusted.files import regular_descriptor
@@ -11,6 +12,16 @@ from retrieve_cli.untrusted.files import regular_descriptor
 
 def replace(path: Path, text: str) -> None:
     """Puts `text` in the file's place in one step: a reader sees the old or the new one, never a half."""
+    _put_in_place(path, text, os.fsync)
+    sync(path.parent)
+
+
+def replace_later(path: Path, text: str) -> None:
+    """Do as `replace` does without waiting for the disk: for what may be lost or cut short when the power goes."""
+    _put_in_place(path, text, lambda _: None)
+
+
+def _put_in_place(path: Path, text: str, settle: Callable[[int], None]) -> None:
     new = path.with_name(f".{path.name}.new")
     if new.is_symlink():  # not ours: it may lead anywhere
         new.unlink()
@@ -18,12 +29,11 @@ def replace(path: Path, text: str) -> None:
         with open(new, "w", encoding="utf-8", newline="", opener=regular_descriptor) as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            settle(file.fileno())
         new.replace(path)
     except OSError:
         new.unlink(missing_ok=True)
         raise
-    sync(path.parent)
 
 
 def put(path: Path, text: str) -> None:

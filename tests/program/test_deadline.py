@@ -1,6 +1,7 @@
 """`--deadline-ms`: what has no room in it is left out in the stated order, and the answer says so."""
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,6 +88,18 @@ def test_a_damaged_file_of_costs_is_as_good_as_none(index: Path, retrieve: Progr
     (index / "cache" / "costs.json").write_text(wrong)
     assert retrieve("query", "brain", "--json", "--deadline-ms", "60000").json["deadline"]["met"] is True
     assert json.loads((index / "cache" / "costs.json").read_text())["dense"]
+
+
+def test_an_answer_does_not_wait_until_its_costs_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    costs = Costs(tmp_path / "costs.json")
+    costs.record("dense", 0.5, 1)
+    costs.save()
+    assert Costs(tmp_path / "costs.json").expected("dense", 1) == 0.5
+    assert waited == []
 
 
 @pytest.mark.parametrize("value", ["0", "-5", "nan", "soon"])
