@@ -1,0 +1,136 @@
+"""Measures inside one process of the program; run by path, so that PYTHONPATH says which checkout it is.
+
+PYTHONPATH=<checkout> python -P benchmarks/inside.py export|search|answers|touched ARTIFACTS FOLDER [CATALOG]
+
+`export` writes what the peers are given: vectors.npy and texts.jsonl in the order of the index; asked.jsonl: each query
+with its words besides stop words and its vector, which lies near that of a random record. The others print a line of
+JSON: by work, the median CPU and wall seconds of one query.
+"""
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
+
+import numpy as np
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Request
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.store import Store
+
+DEPTH, WARM_UP, BLOCK = 200, 5, 8192
+NOISE = 1.0
+"""Length of what is added to a record's vector to make that of a query."""
+
+
+def medians(call: Callable[[Any], object], arguments: Sequence[Any]) -> dict[str, float]:
+    """Return the median CPU and wall seconds of a call, after a warm-up."""
+    for argument in arguments[:WARM_UP]:
+        call(argument)
+    cpu, wall = [], []
+    for argument in arguments:
+        begun, spent = time.perf_counter(), time.process_time()
+        call(argument)
+        cpu.append(time.process_time() - spent)
+        wall.append(time.perf_counter() - begun)
+    return {"cpu": statistics.median(cpu), "wall": statistics.median(wall)}
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """Return the queries that `export` wrote."""
+    return [json.loads(line) for line in (folder / "asked.jsonl").open(encoding="utf-8")]
+
+
+def export(searcher: Searcher, folder: Path) -> None:
+    """Write texts, vectors and queries for the peers, in a stream."""
+    dense, generation, analyzer = searcher.indexes["dense"], searcher.generation, searcher.indexes.analyzer
+    rows = len(generation.chunks)
+    dim: int = dense.dim  # type: ignore[attr-defined]
+    with (folder / "vectors.npy").open("wb") as file:
+        head = {"descr": "<f4", "fortran_order": False, "shape": (rows, dim)}
+        np.lib.format.write_array_header_1_0(file, head)
+        for start in range(0, rows, BLOCK):
+            block = dense.vectors(np.arange(start, min(start + BLOCK, rows)))  # type: ignore[attr-defined]
+            file.write(np.ascontiguousarray(block, "<f4").tobytes())
+    with (folder / "texts.jsonl").open("w", encoding="utf-8") as lines:
+        for row in range(rows):
+            chunk = generation.chunks[row]
+            line = {"id": chunk["doc_id"], "text": f"{chunk['header']}{chunk['text']}"}
+            lines.write(json.dumps(line) + "\n")
+    generator = np.random.default_rng(0)
+    with (folder / "asked.jsonl").open("w", encoding="utf-8") as lines:
+        for line in (folder / "queries.jsonl").open(encoding="utf-8"):
+            query = json.loads(line)
+            [near] = dense.vectors(generator.integers(0, rows, 1))  # type: ignore[attr-defined]
+            vector = near + NOISE * generator.standard_normal(dim, np.float32) / np.sqrt(np.float32(dim))
+            terms = " ".join(word for word in query["text"].split() if analyzer.terms(word))
+            vector /= np.linalg.norm(vector)
+            lines.write(json.dumps({**query, "terms": terms or query["text"], "vector": vector.tolist()}) + "\n")
+
+
+def search(searcher: Searcher, folder: Path) -> dict[str, Any]:
+    """One retriever at a time, on one core."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    queries, starts = read(folder), searcher.generation.starts
+    texts, vectors = [q["text"] for q in queries], [np.array(q["vector"], np.float32) for q in queries[:60]]
+    dense, lexical = searcher.indexes["dense"], searcher.indexes["bm25"]
+    first = np.zeros(1, np.int64)
+    return {
+        "dense search, warm, one core": medians(lambda v: dense.search([v], depth=DEPTH, starts=starts), vectors),
+        "BM25 search, warm, one core": medians(lambda text: lexical.search([text], depth=DEPTH), texts),
+        "BM25 scoring alone": medians(lambda text: lexical.score(text, first), texts),
+    }
+
+
+def answers(searcher: Searcher, folder: Path) -> dict[str, Any]:
+    """Whole answers, the query's encoding included, on all cores."""
+    texts = [query["text"] for query in read(folder)[:100]]
+    reranked, plain, lexical = (
+        searcher.options(mode="hybrid", rerank=True),
+        searcher.options(mode="hybrid", rerank=False),
+        searcher.options(mode="bm25"),
+    )
+    works = {"answer, hybrid without reranking, warm": plain, "answer, BM25, warm": lexical}
+    if "tokens.pkl" in searcher.generation.manifest.files:
+        works = {"answer with late interaction, warm": reranked, **works}
+    return {
+        work: medians(lambda text, options=options: searcher.answer([Request(text)], options), texts)
+        for work, options in works.items()
+    }
+
+
+def touched(searcher: Searcher, folder: Path, catalog: Path) -> dict[str, Any]:
+    """Answers after the catalog got another time and kept its bytes."""
+    options = searcher.options(mode="bm25")
+    texts = [query["text"] for query in read(folder)[:10]]
+    searcher.answer([Request(texts[0])], options)
+    catalog.touch()
+    return {
+        "answer, BM25, warm, catalog touched": medians(
+            lambda text: searcher.answer([Request(text)], options), texts
+        )
+    }  # fmt: skip
+
+
+def main(what: str, artifacts: str, folder: str, *rest: str) -> None:
+    """Measure, and print the figures."""
+    searcher = Searcher(Store(Path(artifacts)), Settings())
+    place = Path(folder)
+    if what == "export":
+        export(searcher, place)
+    elif what == "touched":
+        print(json.dumps(touched(searcher, place, Path(rest[0]))))
+    else:
+        print(json.dumps({"search": search, "answers": answers}[what](searcher, place)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
