@@ -11,12 +11,17 @@ CORES  ?= Haswell SkylakeX
 # How long `make fuzz` goes on; SEED repeats what an earlier one printed.
 SECONDS ?= 300
 SEED    ?=
+# What `make bench-scale` measures: numbers of records (a million when asked), and options of benchmarks/scale.py, such as
+# FLAGS="--compare ../other/checkout --work /big/disk". PEERS are other engines, installed apart, in build/bench/peers.
+SIZES   ?= 10000,100000
+FLAGS   ?=
+PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test quick bits fuzz check fmt bench clean
+.PHONY: help demo test quick bits fuzz check fmt bench bench-scale clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -50,6 +55,10 @@ fmt: $(READY)  ## Format the code
 
 bench: $(READY)  ## Quality on SciFact, and speed against a naive peer (needs ../shared/data)
 	$(BIN)/python -m benchmarks.run
+
+bench-scale: $(READY)  ## Cost by size of catalog beside other engines (SIZES=10000,100000,1000000; FLAGS="--compare DIR")
+	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
+	$(BIN)/python -m benchmarks.scale --sizes $(SIZES) $(FLAGS)
 
 clean:  ## Remove what was built, the virtual environment and the index included
 	rm -rf $(VENV) artifacts build *.egg-info .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

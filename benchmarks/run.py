@@ -1,13 +1,13 @@
 """`make bench`: every figure that the project is held to, and whether this machine reached it.
 
 python -m benchmarks.run [NAME ...]     names: quality evaluation build cold help warm throughput bm25 folder
-                                               sparse rerank neighbours
+                                               sparse rerank neighbours budget
                                         and, where asked for: defaults
 """
 
 import sys
 
-from benchmarks import cross, defaults, neighbours, quality, sparse, speed
+from benchmarks import budget, cross, defaults, neighbours, quality, sparse, speed
 from benchmarks.process import DATA
 
 PARTS = {
@@ -23,6 +23,7 @@ PARTS = {
     "sparse": sparse.sparse_latency,
     "rerank": cross.rerank,
     "neighbours": neighbours.flat,
+    "budget": budget.cold_budget,
 }
 ON_REQUEST = {"defaults": defaults.table}
 """What takes ten minutes, and changes only where the defaults do."""

@@ -31,8 +31,9 @@ class Side:
     def environment(self, kind: str = "tokens") -> dict[str, str]:
         """Return its variables; nothing is written outside the work folder, not even compiled modules."""
         place = self.work / self.name
+        inherited = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("RETRIEVE_")}
         return {
-            **ENVIRONMENT,
+            **inherited,
             "PYTHONPATH": str(self.root),
             "PYTHONPYCACHEPREFIX": str(place / "compiled"),
             "XDG_CACHE_HOME": str(place / "cache"),

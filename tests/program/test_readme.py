@@ -24,7 +24,7 @@ def test_a_help_text_in_readme_is_the_live_one(command: str, shown: str, retriev
 
 def test_every_target_that_readme_names_is_in_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    for target in set(re.findall(r"`make ([a-z]+)`", README)):
+    for target in set(re.findall(r"`make ([a-z-]+)`", README)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
