@@ -81,11 +81,14 @@ def search(searcher: Searcher, folder: Path) -> dict[str, Any]:
         os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
     queries, starts = read(folder), searcher.generation.starts
     texts, vectors = [q["text"] for q in queries], [np.array(q["vector"], np.float32) for q in queries[:60]]
+    frequent = [q["text"] for q in queries if q["kind"] == "common"]
     dense, lexical = searcher.indexes["dense"], searcher.indexes["bm25"]
     first = np.zeros(1, np.int64)
     return {
         "dense search, warm, one core": medians(lambda v: dense.search([v], depth=DEPTH, starts=starts), vectors),
         "BM25 search, warm, one core": medians(lambda text: lexical.search([text], depth=DEPTH), texts),
+        "BM25 search, frequent words, warm": medians(lambda text: lexical.search([text], depth=DEPTH), frequent),
+        "BM25 scoring alone, frequent words": medians(lambda text: lexical.score(text, first), frequent),
         "BM25 scoring alone": medians(lambda text: lexical.score(text, first), texts),
     }
 

@@ -3,7 +3,8 @@
 python -P benchmarks/peers.py installed|build|cold|warm NAME FOLDER [NUMBER OF THE QUERY]
 
 The folder holds what `inside.py export` wrote. `build` makes the engine's index there, `cold` answers one query and
-prints ten ids, `warm` prints the median CPU and wall seconds of a query by work. Each process imports its own engine.
+prints ten ids, `warm` prints the median CPU and wall seconds of a query, of all kinds and of frequent words. Each
+process imports its own engine only.
 """
 
 import importlib
@@ -225,13 +226,19 @@ def query_at(folder: Path, number: int) -> dict[str, Any]:
     return found
 
 
-def warm(name: str, folder: Path, count: int) -> dict[str, float]:
-    """Return the median seconds of the first queries."""
+def warm(name: str, folder: Path, count: int) -> dict[str, dict[str, float]]:
+    """Return the median seconds of the first queries: of all, and of those of frequent words."""
+    answer = opened(name, folder)
+    queries = [query_at(folder, number) for number in range(count)]
+    frequent = [query for query in queries if query["kind"] == "common"]
+    return {"all": medians(answer, queries), "common": medians(answer, frequent)}
+
+
+def medians(answer: Answer, queries: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the median CPU and wall seconds of some queries, after a warm-up."""
     import statistics
     import time
 
-    answer = opened(name, folder)
-    queries = [query_at(folder, number) for number in range(count)]
     answer(queries[0])
     cpu, wall = [], []
     for query in queries:
