@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 from samples import ROOT
 
 from benchmarks import budget, planted, scale, zipfian
+from benchmarks.process import ENVIRONMENT, run
 from benchmarks.scale_parts import Bench
 from benchmarks.scale_table import Sample, Table, growth, median, paired_ratio
 
@@ -34,6 +35,16 @@ def test_a_catalog_is_the_same_again_and_a_smaller_one_is_its_beginning() -> Non
 def test_a_catalog_of_any_size_is_drawn_block_by_block() -> None:
     endless = zipfian.records(10**12)
     assert [record["id"] for record in islice(endless, 3)] == ["record-0000000", "record-0000001", "record-0000002"]
+
+
+def test_the_memory_of_writing_a_catalog_does_not_grow_with_it(tmp_path: Path) -> None:
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+
+    def peak(count: int) -> float:
+        command = (sys.executable, "-m", "benchmarks.zipfian", "catalog", str(count), str(tmp_path / "catalog.jsonl"))
+        return run(command, environment=environment, folder=tmp_path).mebibytes
+
+    assert peak(6 * zipfian.BLOCK) < peak(zipfian.BLOCK) + 8
 
 
 def test_word_frequencies_fall_as_zipf_says() -> None:
