@@ -30,7 +30,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--now", type=Path, default=ROOT, help="the checkout to measure (default: this one)")
     parser.add_argument("--work", type=Path, default=WORK / "scale", help="folder of catalogs and indexes, kept")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, by comma (default: %(default)s)")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="indexes to build (default: %(default)s)")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="indexes to build and ask (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=12.0, help="GiB of address space of a build")
     parser.add_argument("--rebuild", action="store_true", help="build indexes again that are there")

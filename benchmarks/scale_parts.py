@@ -28,9 +28,10 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.work: Path = options.work.resolve()
-        self.sides = [Side(NOW, options.now.resolve(), self.work)]
+        kinds = tuple(kind for kind in KINDS if kind in options.kinds)
+        self.sides = [Side(NOW, options.now.resolve(), self.work, kinds)]
         if options.compare:
-            self.sides.insert(0, Side(BEFORE, options.compare.resolve(), self.work))
+            self.sides.insert(0, Side(BEFORE, options.compare.resolve(), self.work, kinds))
         self.table = Table()
 
     @cached_property
@@ -60,12 +61,22 @@ class Bench:
 
     def in_turn(self, work: str, size: int, programs: Programs, *, warm_up: bool = True) -> None:
         """Measure all programs in turn, round by round, after an unmeasured one."""
+        if not programs:
+            return
         say(work, f"{size:,} records")
         for number in range(-1 if warm_up else 0, self.rounds(size)):
             for name, measure in programs.items():
                 sample = measure(number)
                 if number >= 0:
                     self.table.add(work, size, name, sample)
+        self._say_which(work, size)
+
+    def _say_which(self, work: str, size: int) -> None:
+        """Note which program was asked without token vectors, if another one had them."""
+        plain = [side.name for side in self.sides if side.kind(size) == "plain"]
+        for name in plain if len(plain) < len(self.sides) else ():
+            if name in self.table.samples[work].get(size, {}):
+                self.table.note(work, size, name, "its index has no token vectors")
 
     # ------------------------------------------------------------------------------------------------ build
 
@@ -163,7 +174,8 @@ class Bench:
                 evict([peer.folder])
             return of(peer.run("cold", str(max(at, 0))), read=evicted)
 
-        mine = {side.name: lambda at, side=side: ours(side, at) for side in self.sides}
+        able = [side for side in self.sides if flags or side.kind(size) == "tokens"]
+        mine = {side.name: lambda at, side=side: ours(side, at) for side in able}
         return mine | {peer.name: lambda at, peer=peer: theirs(peer, at) for peer in self.peers(engines, size)}
 
     def _query(self, side: Side, size: int, at: int, *flags: str) -> Run:

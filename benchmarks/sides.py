@@ -27,6 +27,8 @@ class Side:
     name: str
     root: Path
     work: Path
+    kinds: tuple[str, ...] = KINDS
+    """Indexes that may be asked, the preferred one first."""
 
     def environment(self, kind: str = "tokens") -> dict[str, str]:
         """Return its variables; nothing is written outside the work folder, not even compiled modules."""
@@ -48,12 +50,12 @@ class Side:
         return self.folder(size) / "catalog.jsonl"
 
     def kind(self, size: int) -> str:
-        """Return which index is asked: the one with token vectors if it could be built.
+        """Return which index is asked: the one with token vectors if it is wanted and could be built.
 
         Raises:
             SystemExit: there is none.
         """
-        for kind in KINDS:
+        for kind in self.kinds:
             if (self.folder(size) / kind / "current").exists():
                 return kind
         raise SystemExit(f"{self.name} has no index of {size:,} records: run the part `build` first")
@@ -113,9 +115,9 @@ class Side:
     def warm_up(self, catalog: Path) -> None:
         """Have modules compiled and the model exported before anything is measured, by a small index."""
         size = WARM_UP
-        if not (self.folder(size) / "tokens" / "current").exists():
+        if not (self.folder(size) / self.kinds[0] / "current").exists():
             self.take(catalog, size)
-            if isinstance(built := self.build(size, "tokens", limit=8), str):
+            if isinstance(built := self.build(size, self.kinds[0], limit=8), str):
                 raise SystemExit(f"{self.name}: {built}")
         self.retrieve(size, "query", "some words")
 
