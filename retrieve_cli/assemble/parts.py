@@ -14,7 +14,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Chunker, Encoder, Source, SparseEncoder, TokenEncoder, Tokenizer
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.records import columns
-from retrieve_cli.retrievers.retriever import IndexWriter
+from retrieve_cli.retrievers.retriever import IndexWriter, RangeWriter
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.recipe import Recipe, encoder_json
 
@@ -54,6 +54,16 @@ class Parts:
     """Sentences on what is configured and cannot be built here."""
     keeps_tokens: bool = False
     """True if token vectors are kept, for a reranker that compares words."""
+
+
+def keep(writers: Writers, records: range) -> None:
+    """Append, in every artifact, the rows of records that lie together in the older generation."""
+    for writer in writers.values():
+        if isinstance(writer, RangeWriter):
+            writer.keep_all(records)
+        else:
+            for record in records:
+                writer.keep(record)
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:

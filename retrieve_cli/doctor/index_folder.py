@@ -10,8 +10,8 @@ from retrieve_cli.doctor.subject import Check, Subject, shell, size, some
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.inspect import views
 from retrieve_cli.storage import lock
-from retrieve_cli.storage.content_cache import as_keys
 from retrieve_cli.storage.generation import RECORDS, open_generation
+from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.vector_cache import VectorCache
 
 _LEAST = 64 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,16 +11,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Chunk, Record
+from retrieve_cli.ingest.moving import CHUNK_LINES, RECORD_LINES, copy_moved
 from retrieve_cli.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
 from retrieve_cli.records.columns_writer import ColumnsWriter
 from retrieve_cli.records.rows import chunk_row, record_row
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.generation import CHUNKS, DIGEST, OFFSETS, RECORDS, Generation
-from retrieve_cli.storage.manifest import sha1, text_key
-from retrieve_cli.storage.tables import Table, TableWriter, encoded
+from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
+from retrieve_cli.storage.key_rows import Digests
+from retrieve_cli.storage.manifest import text_key
+from retrieve_cli.storage.tables import TableWriter
+from retrieve_cli.storage.vocabulary import TextBuffer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from retrieve_cli.contracts import Rows
+
+_LISTED = 65_536
+"""Records put into words at a time."""
 
 
 class GenerationWriter:
@@ -31,32 +38,49 @@ class GenerationWriter:
         self._chunks = TableWriter(folder / CHUNKS)
         self._starts = array("q", [0])
         self._lines = array("q")
-        self._ids: list[bytes] = []
-        self._contents: list[bytes] = []
-        self._origins: list[bytes] = []
-        self._texts: list[bytes] = []
+        self._ids = TextBuffer()
+        self._contents = Digests()
+        self._origins = Digests()
+        self._texts = Digests()
+        self._older = array("i")
         self._columns = ColumnsWriter()
 
     def __len__(self) -> int:
         return len(self._ids)
 
     @property
-    def texts(self) -> list[bytes]:
+    def texts(self) -> Digests:
         """By chunk, the SHA-1 of the text that is embedded."""
         return self._texts
 
-    def contents(self, first: int = 0) -> dict[str, bytes]:
-        """SHA-1 of their content by id, of the records from row `first` on."""
-        return {name.decode(): digest for name, digest in zip(self._ids[first:], self._contents[first:], strict=True)}
+    @property
+    def older_texts(self) -> Rows:
+        """By chunk, its row in the older generation, -1 if it is not kept from there."""
+        return np.array(self._older, np.int64)
+
+    def line(self, row: int) -> int:
+        """Return the line that a record stands in."""
+        return self._lines[row]
 
     def digest(self, first: int = 0) -> str:
         """SHA-1 of ids and contents of the records from row `first` on, whatever order they came in."""
-        return sha1(sorted([name, digest.hex()] for name, digest in self.contents(first).items()))
+        import orjson  # spells it as `manifest.canonical` does, at a fraction of the time
 
-    def append(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> list[bytes]:
+        names = self._ids[first:]
+        contents = self._contents.array[first:].tobytes().hex()
+        order = sorted(range(len(names)), key=names.__getitem__)
+        hashed = hashlib.sha1(b"[", usedforsecurity=False)
+        for start in range(0, len(order), _LISTED):
+            some = order[start : start + _LISTED]
+            listed = orjson.dumps([[names[row].decode(), contents[40 * row : 40 * row + 40]] for row in some])
+            hashed.update(b"," * bool(start) + listed[1:-1])
+        hashed.update(b"]")
+        return hashed.hexdigest()
+
+    def append(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> tuple[list[bytes], bytes]:
         """Writes a record, whose `origin` is the SHA-1 of what it was read from, and its chunks: at least one.
 
-        Returns the SHA-1 of each chunk's embedded text.
+        Returns the SHA-1 of each chunk's embedded text, and that of the record's content.
         """
         row = record_row(record)
         self._records.append(row)
@@ -64,31 +88,36 @@ class GenerationWriter:
         for chunk in chunks:
             self._chunks.append(chunk_row(record, chunk))
         texts = [text_key(chunk.embedded) for chunk in chunks]
-        self._texts += texts
-        self._close_record(record.id.encode(), bytes.fromhex(row["sha1"]), origin, record.line, len(chunks))
-        return texts
-
-    def keep(self, old: Generation, row: int, *, line: int) -> None:
-        """Writes a record of an older generation again, which now stands in another line perhaps."""
-        shift = line - int(old.lines[row])
-        self._records.copy(_moved(old.records, row, shift, _RECORD_LINES))
-        if old.manifest.recipe.columns == COLUMNS_CARD:
-            self._columns.keep(columns_of(old), row)
-        else:
-            self._columns.append(old.records[row])
-        first, end = int(old.starts[row]), int(old.starts[row + 1])
-        for chunk in range(first, end):
-            self._chunks.copy(_moved(old.chunks, chunk, shift, _CHUNK_LINES))
-        self._texts += [old.texts[chunk].tobytes() for chunk in range(first, end)]
-        content, origin = old.contents[row].tobytes(), old.origins[row].tobytes()
-        self._close_record(old.record_id(row).encode(), content, origin, line, end - first)
-
-    def _close_record(self, name: bytes, content: bytes, origin: bytes, line: int, chunks: int) -> None:
-        self._ids.append(name)
+        for text in texts:
+            self._texts.append(text)
+        self._older.extend([-1] * len(texts))
+        self._ids.append(record.id.encode())
+        content = bytes.fromhex(row["sha1"])
         self._contents.append(content)
         self._origins.append(origin)
-        self._lines.append(line)
-        self._starts.append(self._starts[-1] + chunks)
+        self._lines.append(record.line)
+        self._starts.append(self._starts[-1] + len(chunks))
+        return texts, content
+
+    def keep(self, old: Generation, rows: range, *, shift: int) -> None:
+        """Writes records of an older generation again that lie together there; each now stands `shift` lines on."""
+        chunks = range(int(old.starts[rows.start]), int(old.starts[rows.stop]))
+        copy_moved(old.records, rows, self._records, shift, RECORD_LINES)
+        copy_moved(old.chunks, chunks, self._chunks, shift, CHUNK_LINES)
+        if old.manifest.recipe.columns == COLUMNS_CARD:
+            self._columns.keep_all(columns_of(old), rows, old.file(COLUMNS).release)
+        else:
+            for row in rows:
+                self._columns.append(old.records[row])
+        self._texts.extend(old.texts[chunks.start : chunks.stop])
+        self._older.frombytes(np.arange(chunks.start, chunks.stop, dtype=np.intc).tobytes())
+        own = slice(rows.start, rows.stop)
+        self._ids.extend(old.ids, rows)
+        self._contents.extend(old.contents[own])
+        self._origins.extend(old.origins[own])
+        self._lines.frombytes((old.lines[own] + shift).astype(np.int64).tobytes())
+        moved = old.starts[rows.start + 1 : rows.stop + 1] + (self._starts[-1] - chunks.start)
+        self._starts.frombytes(moved.astype(np.int64).tobytes())
 
     def close(self) -> None:
         """Closes the tables, finished or not."""
@@ -104,34 +133,17 @@ class GenerationWriter:
             "records": np.array(self._records.offsets, np.int64),
             "chunks": np.array(self._chunks.offsets, np.int64),
             "starts": np.array(self._starts, np.int64),
-            "ids": np.frombuffer(b"".join(self._ids), np.uint8),
-            "id_ends": np.cumsum([0, *map(len, self._ids)], dtype=np.int64),
+            "ids": np.frombuffer(self._ids.text, np.uint8),
+            "id_ends": self._ids.ends,
             "lines": np.array(self._lines, np.int64),
-            "contents": _digests(self._contents),
-            "origins": _digests(self._origins),
-            "texts": _digests(self._texts),
+            "contents": self._contents.array,
+            "origins": self._origins.array,
+            "texts": self._texts.array,
         }
         pickles.dump(offsets, self._folder / OFFSETS)
-        pickles.dump(self._columns.finish(), self._folder / COLUMNS)
+        self._columns.write(self._folder / COLUMNS)
+        self._columns = ColumnsWriter()
         return {RECORDS: len(self._ids), COLUMNS: len(self._ids), CHUNKS: self._starts[-1]}
-
-
-_RECORD_LINES = ("line",)
-_CHUNK_LINES = ("start_line", "end_line")
-"""Keys of a row that hold a line of the source."""
-
-
-def _moved(table: Table, row: int, shift: int, keys: Sequence[str]) -> bytes:
-    """A row as it is written, its lines moved by `shift`."""
-    if not shift:
-        return table.raw(row)
-    value = table[row]
-    return encoded({**value, **{key: value[key] + shift for key in keys}})
-
-
-def _digests(digests: Sequence[bytes]) -> NDArray[np.uint8]:
-    """(n, 20) bytes."""
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST)
 
 
 def written_columns(folder: Path) -> Columns:

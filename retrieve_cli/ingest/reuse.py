@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble.parts import Writers
+import numpy as np
+
+from retrieve_cli.assemble.parts import Writers, keep
 from retrieve_cli.assemble.registry import retriever
-from retrieve_cli.contracts import Item, Json, Source
+from retrieve_cli.contracts import Json, Source
 from retrieve_cli.ingest.embedding import Encoding
-from retrieve_cli.storage.content_cache import as_keys
-from retrieve_cli.storage.generation import Generation
+from retrieve_cli.ingest.scanned import Batch
+from retrieve_cli.storage.generation import TOKENS, Generation
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.recipe import Recipe
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.key_rows import Keys
 
 
 class Reuse:
@@ -22,7 +31,17 @@ class Reuse:
         self._recipe = recipe
         self.kinds = reusable(generation.manifest.recipe, recipe)
         """Kinds of sources whose rows are still right."""
-        self._lacking: frozenset[int] = frozenset()
+        self._lacking: Rows = np.empty(0, np.int64)
+
+    @cached_property
+    def origins(self) -> KeyRows:
+        """The row of each record by the SHA-1 of what it was read from."""
+        return KeyRows(as_keys(self.generation.origins))
+
+    @cached_property
+    def texts(self) -> KeyRows:
+        """The row of each chunk by the SHA-1 of its text."""
+        return KeyRows(as_keys(self.generation.texts))
 
     def begin(self, writers: Writers, encodings: Sequence[Encoding]) -> None:
         """Let the writers, by retriever, take rows from here, and the encodings what is known of the texts."""
@@ -32,27 +51,36 @@ class Reuse:
         for name, writer in writers.items():
             if name in before and retriever(name).keeps(before[name], self._recipe.retrievers[name]):
                 writer.reuse(self.generation)
-        keys = as_keys(self.generation.texts)
-        for encoding in encodings:
-            encoding.lend(self.generation)
-        self._lacking = frozenset[int]().union(*(encoding.lacks(keys) for encoding in encodings))
+        lacking = [encoding.lend(self.generation, self.texts) for encoding in encodings]
+        self._lacking = np.unique(np.concatenate([self._lacking, *lacking]))
 
-    def row(self, source: Source, item: Item) -> int | None:
-        """The row of the record that was read from an item like this."""
-        return self.generation.rows_by_origin.get(item.digest) if source.kind in self.kinds else None
+    def rows(self, source: Source, batch: Batch) -> Rows:
+        """The rows of the records that were read from items like these, -1 for those that must be read."""
+        return batch.rows(self.origins) if source.kind in self.kinds else np.full(len(batch), -1, np.int64)
 
-    def name(self, row: int) -> str:
-        """The id of that record."""
-        return self.generation.record_id(row)
-
-    def keep(self, row: int, writers: Writers, embed: Callable[[bytes, str], None]) -> None:
-        """Keep a record's rows in every artifact; its chunks are encoded if what was made of them is lost."""
-        for writer in writers.values():
-            writer.keep(row)
-        first, end = self.generation.starts[row : row + 2].tolist()
-        for chunk in self._lacking.intersection(range(first, end)) if self._lacking else ():
+    def keep(self, rows: range, writers: Writers, embed: Callable[[bytes, str], None]) -> None:
+        """Keep the rows of records in every artifact; chunks are encoded if what was made of them is lost."""
+        keep(writers, rows)
+        first, end = np.searchsorted(self._lacking, self.generation.starts[[rows.start, rows.stop]]).tolist()
+        for chunk in self._lacking[first:end].tolist():
             stored = self.generation.chunks[chunk]
             embed(self.generation.texts[chunk].tobytes(), f"{stored['header']}{stored['text']}")
+
+    def same(self, texts: Keys) -> list[str]:
+        """The artifacts that come out as they are if these are the texts of all chunks: what follows from texts."""
+        if not np.array_equal(texts, self.texts.keys):
+            return []
+        before, after = self.generation.manifest, self._recipe
+        if before.recipe.encoder != after.encoder:
+            return []
+        files = [
+            retriever(name).file
+            for name, card in after.retrievers.items()
+            if retriever(name).by_text and before.recipe.retrievers.get(name) == card
+        ]
+        if after.tokens is not None and before.recipe.tokens == after.tokens:
+            files.append(TOKENS)
+        return [file for file in files if file in before.files]
 
 
 def reusable(before: Recipe, after: Recipe) -> frozenset[str]:

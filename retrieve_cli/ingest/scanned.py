@@ -6,14 +6,28 @@ A sync plans and applies from the same look: what it publishes is what it planne
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source, SourceKind
 from retrieve_cli.errors import RetrieveError, shortened
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
+from retrieve_cli.storage.manifest import trace
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.key_rows import Keys
 
 _MOST_TEXT = 64 << 20
 """Characters of parsed records that are kept; a sync with more to read parses them again."""
-_DIGEST = 20
+_NO_DIGEST = bytes(KEY)
+_BATCH, _LARGE = 4096, 65_536
+"""Items looked up at a time: those that are read meanwhile, and those that are remembered."""
 
 Piece = Record | Refused | Notice
 
@@ -38,6 +52,60 @@ def unforeseen(error: Exception) -> str:
     return f"it cannot be processed ({type(error).__name__}: {shortened(str(error))}); please report it"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Items of a source in order."""
+
+    keys: Keys
+    """(n,) their digests; zeros in place of what is no item."""
+    lines: Rows
+    """(n,)"""
+    item: Callable[[int], Item | Refused | Notice]
+    """Each by its place."""
+    sources: Sequence[str]
+    """(n,) the file that each stands in."""
+    others: bool
+    """Whether some are no items."""
+
+    @classmethod
+    def of(cls, items: Sequence[Item | Refused | Notice]) -> Batch:
+        """Return a batch of items in memory."""
+        digests = [item.digest if isinstance(item, Item) else _NO_DIGEST for item in items]
+        lines = np.array([item.line if isinstance(item, Item) else 0 for item in items], np.int64)
+        others = not all(isinstance(item, Item) for item in items)
+        return cls(as_keys(digests), lines, items.__getitem__, [item.source for item in items], others)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def rows(self, known: KeyRows) -> Rows:
+        """Return the row of what was read from each item, -1 if there is none."""
+        rows = known.find(self.keys)
+        if self.others:
+            rows[[place for place in range(len(self)) if not isinstance(self.item(place), Item)]] = -1
+        return rows
+
+    @property
+    def traces(self) -> bytes:
+        """What these items add to the digest of their source."""
+        if self.others:
+            return b"".join(trace(self.item(place)) for place in range(len(self)))
+        traces = np.empty((len(self), KEY + 8), np.uint8)
+        traces[:, :KEY] = self.keys.view(np.uint8).reshape(-1, KEY)
+        traces[:, KEY:] = self.lines.astype(">i8").view(np.uint8).reshape(-1, 8)
+        return traces.tobytes()
+
+
+def batches(source: Source) -> Iterator[Batch]:
+    """Yield all items of a source."""
+    if isinstance(source, Scanned) and source.whole:
+        yield from source.batches()
+        return
+    items = source.scan()
+    while some := list(islice(items, _BATCH)):
+        yield Batch.of(some)
+
+
 class Scanned:
     """A source as one look found it; it can be gone through again without touching the files."""
 
@@ -46,7 +114,7 @@ class Scanned:
         self.kind: SourceKind = source.kind
         self.name = source.name
         self._stamp = source.stamp()
-        self._digests = bytearray()
+        self._digests = Digests()
         self._lines = array("q")
         self._places: list[str] = []
         self._others: dict[int, Refused | Notice] = {}
@@ -58,18 +126,21 @@ class Scanned:
         """True if all of it is remembered; otherwise `scan` goes through the source itself."""
         return self._text <= _MOST_TEXT
 
-    def keep(self, item: Item | Refused | Notice, pieces: Sequence[Piece] | None = None) -> None:
-        """Remember an item; `pieces` are what it was read as, if it was read."""
+    def keep(self, batch: Batch, read: Mapping[int, Sequence[Piece]]) -> None:
+        """Remember items; `read` has by place what was read, of those that were."""
         if not self.whole:
             return
-        if not isinstance(item, Item):
-            self._others[len(self._lines)] = item
-        elif pieces is not None:
-            self._read[len(self._lines)] = pieces
-            self._text += sum(len(piece.text) for piece in pieces if isinstance(piece, Record))
-        self._digests += item.digest if isinstance(item, Item) else bytes(_DIGEST)
-        self._lines.append(item.line if isinstance(item, Item) else 0)
-        self._places.append(item.source)
+        first = len(self._lines)
+        self._digests.extend(batch.keys.view(np.uint8))
+        self._lines.frombytes(batch.lines.astype(np.int64, copy=False).tobytes())
+        self._places.extend(batch.sources)
+        for place in range(len(batch)) if batch.others else ():
+            if not isinstance(item := batch.item(place), Item):
+                self._others[first + place] = item
+        for place, pieces in read.items():
+            if isinstance(batch.item(place), Item):
+                self._read[first + place] = pieces
+                self._text += sum(len(piece.text) for piece in pieces if isinstance(piece, Record))
         if not self.whole:
             self._others, self._read = {}, {}
 
@@ -93,10 +164,23 @@ class Scanned:
         if not self.whole:
             yield from self._source.scan()
             return
-        for at, (line, place) in enumerate(zip(self._lines, self._places, strict=True)):
-            if at in self._others:
-                yield self._others[at]
-                continue
-            digest = bytes(self._digests[at * _DIGEST : (at + 1) * _DIGEST])
-            pieces = self._read.get(at, ())
-            yield Item(digest=digest, source=place, line=line, read=lambda pieces=pieces: pieces)  # type: ignore[misc]
+        yield from (self._item(place) for place in range(len(self._lines)))
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield every item in order, as it was found."""
+        keys, lines = as_keys(self._digests), np.array(self._lines, np.int64)
+        for start in range(0, len(lines), _LARGE):
+            end = min(start + _LARGE, len(lines))
+            others = any(start <= place < end for place in self._others)
+            yield Batch(
+                keys[start:end], lines[start:end], partial(self._item_after, start), self._places[start:end], others
+            )
+
+    def _item_after(self, first: int, place: int) -> Item | Refused | Notice:
+        return self._item(first + place)
+
+    def _item(self, place: int) -> Item | Refused | Notice:
+        if place in self._others:
+            return self._others[place]
+        pieces = self._read.get(place, ())
+        return Item(self._digests[place], self._places[place], self._lines[place], lambda: pieces)

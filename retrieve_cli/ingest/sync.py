@@ -7,7 +7,6 @@ build.py's work, with the rows of the live generation at hand for all that staye
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -17,19 +16,20 @@ from functools import cached_property
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of, notes_on
 from retrieve_cli.config.settings import Settings, SourceSetting
-from retrieve_cli.contracts import Item, Notice, Record, Refused, Source
+from retrieve_cli.contracts import Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
-from retrieve_cli.ingest.build import Intake, apply, contents_before
+from retrieve_cli.ingest.build import apply, contents_before
 from retrieve_cli.ingest.changes import Changes, recipe_changes
+from retrieve_cli.ingest.intake import Intake
+from retrieve_cli.ingest.inventory import Contents, changes_between
+from retrieve_cli.ingest.look import Look, digest_of, digests_of
 from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
-from retrieve_cli.ingest.scanned import Scanned, pieces_of
 from retrieve_cli.ingest.tidying import note_lines, tidy
 from retrieve_cli.ingest.unread import Unread
-from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.generation import Generation, open_generation
-from retrieve_cli.storage.manifest import Manifest, sha1, trace
+from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.store import Store
 
 
@@ -98,14 +98,17 @@ class Sync:
         same = live is not None and self._same_recipe(live.manifest) and self._store.quarantined() == refused
         self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
         untouched = live is not None and same and self._looks_untouched(live.manifest)
-        if live and untouched and self._digests_are(_digests(live.manifest)):
+        if live and untouched and self._digests_are(digests_of(live.manifest)):
             return self._nothing_to_do(live, refused)
-        after, records, refused_now, digests = self._read(live)
-        if live and same and digests == _digests(live.manifest):
+        kept = reusable(live.manifest.recipe, self._parts.recipe) if live else frozenset()
+        look = Look(self._before, live, self._parts.recipe, keep=kept)
+        for source in self._sources:
+            look.at(source)
+        if live and same and look.digests == digests_of(live.manifest):
             return self._nothing_to_do(live, refused)
-        refused = refused_now
+        self._scanned = look.scanned
         recipe = recipe_changes(live.manifest.recipe.to_json(), self._parts.recipe.to_json()) if live else {}
-        return Plan(self._store.live(), Changes.between(self._before, after), recipe, records, refused, needed=True)
+        return Plan(self._store.live(), look.changes(), recipe, look.records, look.refused, needed=True)
 
     def run(self) -> Report:
         """Plans and applies. The lock must be held.
@@ -153,13 +156,13 @@ class Sync:
         """
         parts, store = self._new_parts(), self._store
         with store.scratch() as scratch, store.scratch() as aside:
-            with closing(Intake(scratch, parts, aside, self._progress)) as intake:
+            with closing(Intake(scratch, parts, aside, self._progress, before=Contents.nothing())) as intake:
                 intake.take_all(self._sources)
                 rows = intake.write()
             fresh = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=rows)
         live, found = store.verify()
         read = [origin["digest"] for origin in intake.origins]
-        if read != _digests(live):
+        if read != digests_of(live):
             raise RetrieveError("a source has changed since the sync", hint="run it again: retrieve sync --verify")
         if fresh.id == live.id:
             return found
@@ -187,9 +190,9 @@ class Sync:
         return None
 
     @cached_property
-    def _before(self) -> dict[str, bytes]:
-        """SHA-1 of the content of every live record by its id, though files beside the tables may be damaged."""
-        return self._live.contents_by_id() if self._live else contents_before(self._store)
+    def _before(self) -> Contents:
+        """Ids and contents of every live record, though files beside the tables may be damaged."""
+        return Contents.of(self._live) if self._live else contents_before(self._store)
 
     def _last(self) -> Manifest | None:
         """The manifest of the live generation, though its files may be damaged; else the newest that can be read."""
@@ -214,45 +217,11 @@ class Sync:
             return False
         return None not in noted and noted == self._stamps
 
-    def _read(self, live: Generation | None) -> tuple[dict[str, bytes], dict[str, int], int, list[str]]:
-        """SHA-1 of the content of every record by its id, the number of records by source, how many are refused, and
-        the digest of each source.
-
-        An item that the live generation has is not read: what it holds is known, if its source's fields are the same.
-        """
-        known = live.rows_by_origin if live else {}
-        cards = live.manifest.recipe.sources if live else {}
-        kept = reusable(live.manifest.recipe, self._parts.recipe) if live else frozenset()
-        contents: dict[str, bytes] = {}
-        records: dict[str, int] = {}
-        digests: list[str] = []
-        refused = 0
-        self._scanned = []
-        for source in self._sources:
-            first, scanned = len(contents), Scanned(source) if source.kind in kept else None
-            digest = hashlib.sha1(usedforsecurity=False)
-            same = sha1(cards.get(source.kind)) == sha1(self._parts.recipe.sources[source.kind])
-            for item in source.scan():
-                digest.update(trace(item))
-                row = known.get(item.digest) if same and isinstance(item, Item) else None
-                if live and row is not None and (name := live.record_id(row)) not in contents:
-                    contents[name] = live.contents[row].tobytes()
-                    pieces = None
-                else:
-                    pieces = pieces_of(item) if isinstance(item, Item) else [item]
-                    refused += _taken(pieces, contents)
-                if scanned is not None:
-                    scanned.keep(item, pieces)
-            records[source.name] = len(contents) - first
-            digests.append(digest.hexdigest())
-            self._scanned.append(scanned or source)
-        return contents, records, refused, digests
-
     def _note(self, manifest: Manifest) -> None:
         """Keeps where the sources are now and how they look, though nothing in them has changed."""
         noted = [
             {"origin": dict(source.origin), "digest": digest, "stamp": stamp}
-            for source, digest, stamp in zip(self._sources, _digests(manifest), self._stamps, strict=True)
+            for source, digest, stamp in zip(self._sources, digests_of(manifest), self._stamps, strict=True)
         ]
         if noted != manifest.built["sources"]:
             try:
@@ -271,13 +240,13 @@ class Sync:
             return
         with suppress(OSError):  # the next sync reads it again then
             if self._unread:
-                self._unread.save(manifest, list(zip(self._sources, _digests(manifest), strict=True)))
+                self._unread.save(manifest, list(zip(self._sources, digests_of(manifest), strict=True)))
 
     def _digests_are(self, noted: Sequence[str]) -> bool:
         """Whether every source has the digest that was noted."""
         for source, digest, stamp in zip(self._sources, noted, self._stamps, strict=True):
             seen = self._unread is not None and self._unread.source(source, digest, stamp)
-            if not seen and _digest(source) != digest:
+            if not seen and digest_of(source) != digest:
                 return False
         return True
 
@@ -308,34 +277,7 @@ def roll_back(store: Store, generation: str | None) -> Report:
             generation=live,
             records=len(opened.records),
             chunks=len(opened.chunks),
-            changes=Changes.between(before, opened.contents_by_id()),
+            changes=changes_between(before, Contents.of(opened)),
             quarantined=sum(source.refused for source in opened.manifest.sources),
             seconds=round(time.monotonic() - begun, 3),
         )
-
-
-def _taken(pieces: Sequence[Record | Refused | Notice], contents: dict[str, bytes]) -> int:
-    """Adds the records among pieces to the contents by id; how many are refused, those whose id is taken included."""
-    refused = 0
-    for piece in pieces:
-        if isinstance(piece, Record) and piece.id not in contents:
-            contents[piece.id] = content_digest(piece)
-        elif isinstance(piece, Record | Refused):
-            refused += 1
-    return refused
-
-
-def _digest(source: Source) -> str:
-    """SHA-1 of the digests of all items in order."""
-    read = hashlib.sha1(usedforsecurity=False)
-    for item in source.scan():
-        read.update(trace(item))
-    return read.hexdigest()
-
-
-def _digests(manifest: Manifest) -> list[str]:
-    """The same of each source of a generation, as it was when it was read; empty where the manifest does not say."""
-    try:
-        return [str(source["digest"]) for source in manifest.built["sources"]]
-    except (KeyError, TypeError):
-        return []

@@ -13,13 +13,13 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.ingest.embedding import TERM_LAYOUT
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.storage import content_cache, token_cache, vector_cache
-from retrieve_cli.storage.content_cache import as_keys
 from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.content_cache import Keys
+    from retrieve_cli.storage.key_rows import Keys
 
 
 def tidy(store: Store, keep: int, progress: Progress) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.records.column_merge import MergedVocabulary
+from retrieve_cli.records.column_merge import FreshValues, MergedVocabulary
 from retrieve_cli.records.column_values import values_of
 from retrieve_cli.records.columns import DTYPES, Columns
-from retrieve_cli.storage.postings import PostingsWriter, PostingTable
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.mapped import unreleased
+from retrieve_cli.storage.pickles import Later
+from retrieve_cli.storage.postings import PostingsWriter, PostingTable, kept_by_group, kept_values
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows
+    from numpy.typing import NDArray
 
 _NONE: Mapping[str, Json] = {
     "length": 0,
@@ -29,48 +32,59 @@ class ColumnsWriter:
 
     def __init__(self) -> None:
         self._old: Columns | None = None
-        self._vocabulary: dict[tuple[str, str], int] = {}
-        self._postings = PostingsWriter("i")
+        self._release: Callable[[], None] = unreleased
+        self._fresh = FreshValues()
+        self._postings = PostingsWriter()
 
     def append(self, row: Mapping[str, Json]) -> None:
         """Adds a record, given as its row of `records.jsonl`."""
-        codes = [
-            self._vocabulary.setdefault((field, value), len(self._vocabulary))
-            for field, values in values_of(row).items()
-            for value in values
-        ]
-        self._postings.add(codes, codes)
+        code = self._fresh.code
+        self._postings.add(code(field, value) for field, values in values_of(row).items() for value in values)
 
     def keep(self, old: Columns, record: int) -> None:
         """Adds a record of older columns, each of them at most once, without looking at it."""
+        self.keep_all(old, range(record, record + 1))
+
+    def keep_all(self, old: Columns, records: range, release: Callable[[], None] = unreleased) -> None:
+        """Adds records that lie together in older columns; `release` lets go of the memory in which they are read."""
         if self._old is None:
-            self._old = old
+            self._old, self._release = old, release
         elif self._old is not old:
             raise ValueError("records are kept from one older generation")
-        self._postings.keep(record)
+        self._postings.keep_all(records)
 
     def finish(self) -> dict[str, Json]:
-        """What the file holds; the same records give the same arrays, whichever of them were kept."""
+        """What the file holds; the same records give the same arrays, whichever of them were kept. What was gathered
+        is used up then."""
+        return pickles.filled(*self._merged())
+
+    def write(self, path: Path) -> None:
+        """Writes it, little of it in memory at a time. What was gathered is used up then."""
+        stored, blocks = self._merged()
+        pickles.dump(stored, path, blocks)
+
+    def _merged(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
         old = Columns(_NONE) if self._old is None else self._old
-        values = old.arrays["values"]
-        kept, added = (
-            self._postings.kept(PostingTable(values, old.arrays["records"], values), len(old)),
-            self._postings.added(),
+        stored = old.arrays
+        table = PostingTable(stored["posting_starts"], stored["records"], stored["values"], len(old), self._release)
+        origins = self._postings.origins(len(old))
+        names = MergedVocabulary(old, kept_values(table, origins, len(old.vocabulary)), self._fresh)
+        codes, self._fresh = len(self._fresh), FreshValues()
+        groups = names.fields[names.of_fresh]
+        counts = np.zeros(len(names.names), np.int64)
+        left = names.of_field >= 0
+        counts[names.of_field[left]] += kept_by_group(table, origins)[left]
+        np.add.at(counts, groups, self._postings.added_by_term(codes))
+        starts = np.append(0, np.cumsum(counts))
+        records, values = Later("<i4", (int(starts[-1]),)), Later("<i4", (int(starts[-1]),))
+        merged = self._postings.merged(
+            table, origins, counts, old_groups=names.of_field, groups=groups, values=(names.of_old, names.of_fresh)
         )
-        used = np.bincount(kept.values, minlength=len(old.vocabulary)) > 0
-        names = MergedVocabulary(old, used, list(self._vocabulary))
-        merged = self._postings.merge(
-            _renamed(kept, names.of_old[kept.values], names), _renamed(added, names.of_fresh[added.values], names)
-        )
-        return {
+        found = {
             "length": len(self._postings),
             **names.arrays,
-            "posting_starts": merged.starts(len(names.names)),
-            "records": merged.rows,
-            "values": merged.values.astype(np.int32),
+            "posting_starts": starts,
+            "records": records,
+            "values": values,
         }
-
-
-def _renamed(postings: PostingTable, values: Rows, names: MergedVocabulary) -> PostingTable:
-    """Return the postings with the numbers that their values have now, by the field of each."""
-    return replace(postings, terms=names.fields[values], values=values)
+        return found, (part for block in merged for part in ((records, block.rows), (values, block.values)))

@@ -75,6 +75,10 @@ class Analyzer:
                 self._known[word] = terms
         return terms
 
+    def forget(self) -> None:
+        """Let go of the words whose terms are remembered."""
+        self._known = {}
+
     def _term(self, part: str) -> str:
         folded = fold(part)
         if folded in self._stop_words:

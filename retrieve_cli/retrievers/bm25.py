@@ -33,7 +33,8 @@ class _Writer:
         self._starts: Rows = np.zeros(1, np.int64)
 
     def reuse(self, older: Generation) -> None:
-        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
+        file = older.file(RETRIEVER.file)
+        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # all of it was verified
         self._starts = older.starts
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
@@ -47,9 +48,11 @@ class _Writer:
             self._rows.add((name, Field("embedded", chunk.embedded)))
 
     def keep(self, record: int) -> None:
-        first, end = self._starts[record : record + 2].tolist()
-        for row in (record,) if self._unit == "record" else range(first, end):
-            self._rows.keep(row)
+        self.keep_all(range(record, record + 1))
+
+    def keep_all(self, records: range) -> None:
+        chunks = range(int(self._starts[records.start]), int(self._starts[records.stop]))
+        self._rows.keep_all(records if self._unit == "record" else chunks)
 
     def write(self, path: Path, passages: Passages) -> int:
         return self._rows.write(path)

@@ -33,7 +33,10 @@ class _Writer:
         """Vectors come from the cache."""
 
     def keep(self, record: int) -> None:
-        """Vectors come from the cache."""
+        """Vectors come from the cache, or from the older generation."""
+
+    def keep_all(self, records: range) -> None:
+        """Vectors come from the cache, or from the older generation."""
 
     def write(self, path: Path, passages: Passages) -> int:
         rows = len(passages.texts)

@@ -8,24 +8,22 @@ form: Robertson, Zaragoza, Taylor 2004), so a weight of 2 equals writing the fie
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from retrieve_cli.contracts import Field, Json, Unit
+from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.retrievers.selection import ScoringIndex
+from retrieve_cli.retrievers.term_postings import Postings, stored_columns
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unchecked
-from retrieve_cli.storage.postings import PostingsWriter, PostingTable
+from retrieve_cli.storage.pickles import Later
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,96 +67,7 @@ def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: f
     return share * (k1 + 1.0) if variant in ("atire", "okapi") else share
 
 
-# ------------------------------------------------------------------------------------------------- postings
-
-
-class Postings:
-    """Weighted term frequencies of rows, gathered one row at a time, and what BM25 needs to know of them.
-
-    A row is analysed anew (`add`) or taken over from the file of an older index (`keep`).
-    """
-
-    def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
-        self._old: Mapping[str, Json] = _NONE
-        self._vocabulary: dict[str, int] = {}
-        self._rows = PostingsWriter("f")
-        self._lengths = array("d")
-
-    def reuse(self, stored: Mapping[str, Json]) -> None:
-        """Takes what a writer of this module stored as the older index, whose analyzer was the same."""
-        self._old = stored
-
-    def keep(self, row: int) -> None:
-        """Appends a row of the older index."""
-        self._rows.keep(row)
-
-    def add(self, fields: Iterable[Field]) -> None:
-        """Appends a row made of weighted fields; a field of weight 0 is left out."""
-        counts: Counter[str] = Counter()
-        for piece in fields:
-            if piece.weight > 0:
-                for term, count in Counter(self._analyzer.terms(piece.text)).items():
-                    counts[term] += count * piece.weight  # type: ignore[assignment]  # weights may be fractions
-        numbers = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in counts]
-        self._rows.add(numbers, counts.values())
-        self._lengths.append(sum(counts.values()))
-
-    def columns(self) -> dict[str, Json]:
-        """By term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n).
-
-        The same rows give the same columns, whichever of them were kept.
-        """
-        old = PostingTable.stored(self._old["starts"], self._old["rows"], self._old["frequencies"])
-        kept, added = self._rows.kept(old, len(self._old["lengths"])), self._rows.added()
-        old_words = vocabulary_of(self._old)
-        used = [old_words[term] for term in np.unique(kept.terms)]
-        vocabulary = sorted({*self._vocabulary, *used})
-        position = {term: at for at, term in enumerate(vocabulary)}
-        merged = self._rows.merge(
-            replace(kept, terms=_places(old_words, position)[kept.terms]),
-            replace(added, terms=_places(self._vocabulary, position)[added.terms]),
-        )
-        return {
-            "vocabulary": vocabulary,
-            "starts": merged.starts(len(vocabulary)),
-            "rows": merged.rows,
-            "frequencies": merged.values,
-            "lengths": self._rows.by_row(self._old["lengths"], np.array(self._lengths)),
-        }
-
-
-_NONE: Mapping[str, Json] = {
-    "terms": np.empty(0, np.uint8),
-    "term_ends": np.zeros(1, np.int64),
-    "starts": np.zeros(1, np.int64),
-    "rows": np.empty(0, np.int32),
-    "frequencies": np.empty(0, np.float32),
-    "lengths": np.empty(0, np.float64),
-}
-"""An index of no rows."""
-
-
-def _places(terms: Iterable[str], position: Mapping[str, int]) -> Rows:
-    """Where each term stands in the vocabulary; 0 for those that are no longer in it, which nothing refers to."""
-    return np.array([position.get(term, 0) for term in terms], np.int64)
-
-
-def stored_columns(columns: Mapping[str, Json]) -> dict[str, Json]:
-    """The columns as files keep them: the vocabulary as one stretch of UTF-8 and where each term ends."""
-    words = [term.encode() for term in columns["vocabulary"]]
-    return {
-        "length": len(columns["lengths"]),
-        "terms": np.frombuffer(b"".join(words), np.uint8),
-        "term_ends": np.cumsum([0, *map(len, words)], dtype=np.int64),
-        **{name: columns[name] for name in ("starts", "rows", "frequencies", "lengths")},
-    }
-
-
-def vocabulary_of(stored: Mapping[str, Json]) -> list[str]:
-    """The terms of stored columns, in order."""
-    text, ends = stored["terms"].tobytes(), stored["term_ends"].tolist()
-    return [text[start:end].decode() for start, end in pairwise(ends)]
+# -------------------------------------------------------------------------------------------------- writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +81,25 @@ class Formula:
 
 def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
     """The score that each posting adds to its row, (p,) float32."""
+    weigh = _impacts_of(columns, formula)
+    return weigh(slice(0, len(columns["starts"]) - 1), columns["rows"], columns["frequencies"])
+
+
+def _impacts_of(
+    columns: Mapping[str, Json], formula: Formula
+) -> Callable[[slice, NDArray[np.int32], Vectors], Vectors]:
+    """What gives the scores of the postings of some terms, from their rows and frequencies."""
     lengths: Floats = columns["lengths"]
     counts = np.diff(columns["starts"])
     weights = idf(formula.variant, len(lengths), counts.astype(np.float64))
     mean = float(lengths.mean()) if lengths.size else 1.0
-    tf = columns["frequencies"].astype(np.float64)
-    shares = saturation(
-        formula.variant, tf, lengths[columns["rows"]], k1=formula.k1, b=formula.b, mean_length=mean or 1.0
-    )
-    return (np.repeat(weights, counts) * shares).astype(np.float32)
+
+    def weigh(terms: slice, rows: NDArray[np.int32], frequencies: Vectors) -> Vectors:
+        tf = frequencies.astype(np.float64)
+        shares = saturation(formula.variant, tf, lengths[rows], k1=formula.k1, b=formula.b, mean_length=mean or 1.0)
+        return (np.repeat(weights[terms], counts[terms]) * shares).astype(np.float32)
+
+    return weigh
 
 
 class Bm25Writer(Postings):
@@ -192,15 +111,29 @@ class Bm25Writer(Postings):
         self._formula = formula
 
     def stored(self) -> dict[str, Json]:
-        """What the file holds: the impacts of all rows, and what they were computed from."""
-        columns = self.columns()
-        return {**self._head, **stored_columns(columns), "impacts": impacts(columns, self._formula)}
+        """What the file holds: the impacts of all rows, and what they were computed from. What was gathered is used up
+        then."""
+        return pickles.filled(*self._blocks())
 
     def write(self, path: Path) -> int:
-        """Writes it; returns the number of rows."""
-        stored = self.stored()
-        pickles.dump(stored, path)
-        return len(stored["lengths"])
+        """Writes it, little of it in memory at a time; returns the number of rows. What was gathered is used up."""
+        stored, blocks = self._blocks()
+        pickles.dump(stored, path, blocks)
+        return int(stored["length"])
+
+    def _blocks(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
+        columns, merged = self.merged()
+        weigh = _impacts_of(columns, self._formula)
+        stored, rows, frequencies = stored_columns(columns)
+        impacts = Later("<f4", rows.shape)
+
+        def blocks() -> Iterator[tuple[Later, NDArray[Any]]]:
+            for block in merged:
+                yield rows, block.rows
+                yield frequencies, block.values
+                yield impacts, weigh(block.groups, block.rows, block.values)
+
+        return {**self._head, **stored, "impacts": impacts}, blocks()
 
 
 # ---------------------------------------------------------------------------------------------------- index

@@ -14,7 +14,8 @@ import numpy as np
 from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Postings, TermIndex, stored_columns, vocabulary_of
+from retrieve_cli.retrievers.impacts import TermIndex
+from retrieve_cli.retrievers.term_postings import Postings, posting_blocks, stored_columns, vocabulary_of
 from retrieve_cli.storage import pickles
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ class RankBm25Writer(Postings):
 
     def write(self, path: Path) -> int:
         """Writes the terms of all rows; returns the number of rows."""
-        columns = self.columns()
-        pickles.dump({**self._head, **stored_columns(columns)}, path)
-        return len(columns["lengths"])
+        columns, merged = self.merged()
+        stored, rows, frequencies = stored_columns(columns)
+        pickles.dump({**self._head, **stored}, path, posting_blocks(merged, rows, frequencies))
+        return int(stored["length"])
 
 
 class RankBm25Index(TermIndex):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from retrieve_cli.contracts import (
     Analyzer,
@@ -95,6 +95,14 @@ class IndexWriter(Protocol):
 
     def write(self, path: Path, passages: Passages) -> int:
         """Write the artifact; return its number of rows."""
+
+
+@runtime_checkable
+class RangeWriter(Protocol):
+    """What an `IndexWriter` may do besides: keep many records of the older generation at once."""
+
+    def keep_all(self, records: range) -> None:
+        """Append the rows that records which lie together in the older generation have."""
 
 
 class Retriever(ABC, Generic[Q]):

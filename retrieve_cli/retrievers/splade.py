@@ -8,9 +8,9 @@ bytes: 92 MiB for 100,000 rows of 120 terms.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.mapped import unchecked
-from retrieve_cli.storage.postings import PostingsWriter, PostingTable
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
+from retrieve_cli.storage.mapped import unchecked, unreleased
+from retrieve_cli.storage.pickles import Later
+from retrieve_cli.storage.postings import PostingsWriter, PostingTable, kept_by_group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,17 +40,15 @@ class SparseWriter:
 
     def __init__(self, *, unit: Unit) -> None:
         self._unit = unit
-        self._old: Mapping[str, Json] = {
-            "length": 0,
-            "starts": np.zeros(1, np.int64),
-            "rows": np.empty(0, np.int32),
-            "impacts": np.empty(0, np.float32),
-        }
+        self._old = PostingTable(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
         self._postings = PostingsWriter("f")
+        self._terms = 0
+        """Above the largest new term."""
 
-    def reuse(self, stored: Mapping[str, Json]) -> None:
-        """Takes what a writer of this module stored as the older index, whose encoder was the same."""
-        self._old = stored
+    def reuse(self, stored: Mapping[str, Json], release: Callable[[], None] = unreleased) -> None:
+        """Takes what a writer of this module stored as the older index, whose encoder was the same; `release` lets go
+        of the memory in which it is read."""
+        self._old = PostingTable(stored["starts"], stored["rows"], stored["impacts"], stored["length"], release)
 
     def keep(self, row: int) -> None:
         """Appends a row of the older index."""
@@ -59,27 +59,35 @@ class SparseWriter:
         # An array is extended by another one of its kind at once, by a list number by number.
         terms = array("i", weights.terms.astype(np.int32, copy=False).tobytes())
         self._postings.add(terms, array("f", weights.weights.astype(np.float32, copy=False).tobytes()))
+        self._terms = max(self._terms, int(weights.terms.max(initial=-1)) + 1)
 
     def stored(self) -> dict[str, Json]:
         """What the file holds: by term in order, the `starts` (v + 1) of its `rows` and `impacts` (p).
 
-        The same rows give the same arrays, whichever of them were kept.
+        The same rows give the same arrays, whichever of them were kept. What was gathered is used up then.
         """
-        old = PostingTable.stored(self._old["starts"], self._old["rows"], self._old["impacts"])
-        merged = self._postings.merge(self._postings.kept(old, self._old["length"]), self._postings.added())
-        return {
-            "unit": self._unit,
-            "length": len(self._postings),
-            "starts": merged.starts(int(merged.terms[-1]) + 1 if len(merged.terms) else 0),
-            "rows": merged.rows,
-            "impacts": merged.values,
-        }
+        return pickles.filled(*self._merged())
 
     def write(self, path: Path) -> int:
-        """Writes it; returns the number of rows."""
-        stored = self.stored()
-        pickles.dump(stored, path)
+        """Writes it, little of it in memory at a time; returns the number of rows. What was gathered is used up."""
+        stored, blocks = self._merged()
+        pickles.dump(stored, path, blocks)
         return int(stored["length"])
+
+    def _merged(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
+        origins = self._postings.origins(self._old.length)
+        kept = kept_by_group(self._old, origins)
+        counts = np.zeros(max(len(kept), self._terms), np.int64)
+        counts[: len(kept)] += kept
+        counts[: self._terms] += self._postings.added_by_term(self._terms)
+        counts = counts[: int(np.flatnonzero(counts)[-1]) + 1 if counts.any() else 0]
+        starts = np.append(0, np.cumsum(counts))
+        rows, impacts = Later("<i4", (int(starts[-1]),)), Later("<f4", (int(starts[-1]),))
+        names = np.where(kept > 0, np.arange(len(kept)), -1)
+        merged = self._postings.merged(self._old, origins, counts, old_groups=names, groups=np.arange(self._terms))
+        length = len(self._postings)
+        stored = {"unit": self._unit, "length": length, "starts": starts, "rows": rows, "impacts": impacts}
+        return stored, (part for block in merged for part in ((rows, block.rows), (impacts, block.values)))
 
 
 LATER = ("rows", "impacts")
@@ -147,11 +155,12 @@ class _Writer:
 
     def __init__(self) -> None:
         self._rows = SparseWriter(unit="chunk")
-        self._known: dict[bytes, int] = {}
+        self._known = KeyRows(as_keys([]))
 
     def reuse(self, older: Generation) -> None:
-        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
-        self._known = {digest.tobytes(): row for row, digest in enumerate(older.texts)}
+        file = older.file(RETRIEVER.file)
+        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # all of it was verified
+        self._known = KeyRows(as_keys(older.texts))
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         """Texts are looked up when all are known."""
@@ -159,12 +168,15 @@ class _Writer:
     def keep(self, record: int) -> None:
         """Texts are looked up when all are known."""
 
+    def keep_all(self, records: range) -> None:
+        """Texts are looked up when all are known."""
+
     def write(self, path: Path, passages: Passages) -> int:
-        for key in passages.texts:
-            if (row := self._known.get(key)) is not None:
+        for place, row in enumerate(self._known.find(as_keys(passages.texts)).tolist()):
+            if row >= 0:
                 self._rows.keep(row)
             else:
-                self._rows.add(passages.terms(key))
+                self._rows.add(passages.terms(passages.texts[place]))
         return self._rows.write(path)
 
 

@@ -16,103 +16,28 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import durable, pickles
-from retrieve_cli.storage.manifest import sha1, sha1_file
+from retrieve_cli.storage.cache_parts import Layout, Level, Part, Say
+from retrieve_cli.storage.key_rows import KEY_TYPE, KeyRows, as_digests, as_keys
+from retrieve_cli.storage.manifest import sha1_file
+from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.cache_parts import Entry
+    from retrieve_cli.storage.key_rows import Keys
 
-    Keys = NDArray[np.bytes_]
-    """(n,) 20-byte strings."""
-    Entry: TypeAlias = tuple[NDArray[Any], ...]
-    """The arrays of a text, in the order of the layout's columns."""
-
-Say: TypeAlias = Callable[[str], None]
-
-KEY = 20
-_KEY_TYPE = f"S{KEY}"
 _MANY, _BLOCK = 64, 16_384
 """Files beyond which they are made fewer, and entries of each that is then written."""
-
-
-def as_keys(digests: Sequence[bytes] | NDArray[np.uint8]) -> Keys:
-    """Return digests, or their (n, 20) bytes, as an array that can be sorted and searched."""
-    if isinstance(digests, np.ndarray):
-        return np.ascontiguousarray(digests).view(_KEY_TYPE).reshape(-1)
-    return np.frombuffer(b"".join(digests), _KEY_TYPE)
-
-
-def as_digests(keys: Keys) -> list[bytes]:
-    """Return the digests that `as_keys` was given: NumPy drops the zeros at the end of a byte string."""
-    return [key.ljust(KEY, b"\0") for key in keys.tolist()]
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What is kept of a text."""
-
-    suffix: str
-    """Of the folders of this kind."""
-    columns: Mapping[str, str]
-    """By name, the type of an array: "<i4"."""
-    older_suffix: str = ""
-    """Of the files in which an earlier version kept the same."""
-    read_older: Callable[[Path, Json, Say], Iterator[Mapping[str, NDArray[Any]]]] | None = None
-    """Reads what is sound in such a file, given its card."""
-
-    def place(self, folder: Path, card: Json) -> Path:
-        """Return where the entries are that were made by what the card describes."""
-        return folder / f"{sha1(card)[:12]}{self.suffix}"
-
-    def stored(self, keys: Sequence[bytes], entries: Sequence[Entry]) -> dict[str, Any]:
-        """Return what a file holds."""
-        columns = zip(self.columns.items(), zip(*entries, strict=True), strict=True)
-        return {
-            "keys": np.frombuffer(b"".join(keys), np.uint8),
-            "starts": np.cumsum([0, *(len(entry[0]) for entry in entries)], dtype=np.int64),
-            **{name: np.concatenate(parts).astype(kind, copy=False) for (name, kind), parts in columns},
-        }
-
-    def fits(self, stored: Any) -> bool:
-        """Return True if this is what a file holds."""
-        try:
-            keys, starts = stored["keys"], stored["starts"]
-            alike = all(
-                stored[name].dtype == kind and len(stored[name]) == starts[-1] for name, kind in self.columns.items()
-            )
-            whole = keys.dtype == np.uint8 and keys.shape == (KEY * (len(starts) - 1),)
-            return bool(alike and whole and starts[0] == 0 and (np.diff(starts) >= 0).all())
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError):
-            return False
-
-
-@dataclass(slots=True, eq=False)
-class Part:
-    """What a file holds, or a checkpoint of an older one."""
-
-    path: Path
-    keys: Keys
-    starts: Rows
-    columns: Entry
-    sound: bool = False
-    """Whether its bytes are known to be those that were written."""
-
-    def entry(self, place: int) -> Entry:
-        """Return the entry at a place."""
-        own = slice(int(self.starts[place]), int(self.starts[place + 1]))
-        return tuple(column[own] for column in self.columns)
 
 
 class ContentCache:
@@ -125,14 +50,12 @@ class ContentCache:
         self._layout = layout
         self._say = say
         self._loaded: list[Part] | None = None
-        self._sorted: tuple[Keys, Rows, Rows] | None = None
-        """All keys in order, and the part and the place of each."""
-        self._recent: set[bytes] = set()
-        """Keys that were appended since then."""
+        self._levels: list[Level] | None = None
+        """All parts, each level at least twice as large as the next: appending costs little, and so does looking up."""
         self._damaged: set[Path] = set()
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._recent or bool(self._find_sound(as_keys([key]))[0][0] >= 0)
+        return bool(self._find_sound(as_keys([key]))[0][0] >= 0)
 
     def __getitem__(self, key: bytes) -> Entry:
         """Raises: KeyError: it is not there."""
@@ -148,7 +71,6 @@ class ContentCache:
 
     def locate(self, keys: Keys) -> tuple[Sequence[Part], Rows, Rows]:
         """Return all parts, and by key the number of its part and its place there. Raises: KeyError: one is absent."""
-        self._sort()
         numbers, places = self._find_sound(keys)
         if len(numbers) and numbers.min() < 0:
             raise KeyError(keys[int(numbers.argmin())].hex())
@@ -156,8 +78,11 @@ class ContentCache:
 
     def lacks(self, keys: Keys) -> Rows:
         """Return the places of the keys that are not there."""
-        self._sort()
         return np.flatnonzero(self._find_sound(keys)[0] < 0)
+
+    def names_none_of(self, keys: Keys) -> Rows:
+        """Return the places of the keys that no file names, without reading whether the files are sound."""
+        return np.flatnonzero(self._find(keys)[0] < 0)
 
     def append(self, keys: Sequence[bytes], entries: Sequence[Entry]) -> Path | None:
         """Add the entries of texts, wait until they are on the disk, and return the file; none for no text.
@@ -178,28 +103,29 @@ class ContentCache:
         finally:
             new.unlink(missing_ok=True)
         durable.sync(self._folder)
-        self._parts.append(self._part(path, pickles.load(path), sound=True))
-        self._recent.update(keys)
+        self._add(self._read(path, sound=True))
         return path
 
-    def shrink_to(self, keys: Keys) -> None:
+    def shrink_to(self, wanted: Sequence[Keys]) -> None:
         """Rewrite the files with these keys alone if there are many, or if half of what they hold is none of them."""
-        self._sort()
-        kept = np.unique(keys)
-        kept = kept[self._find(kept)[0] >= 0]
-        old = {part.path for part in self._parts}
-        if len(np.unique(self._index[0])) <= 2 * len(kept) and len(old) <= _MANY + len(kept) // _BLOCK:
+        index, old = Level(0, self._parts), {part.path for part in self._parts}
+        kept = _rows_of(index.rows, wanted)
+        if index.rows.distinct() <= 2 * len(kept) and len(old) <= _MANY + len(kept) // _BLOCK:
             return
-        kept = kept[self._find_sound(kept)[0] >= 0]
-        parts, numbers, places = self.locate(kept)
-        digests, new = as_digests(kept), set()
+        self._find_sound(index.rows.keys[kept])
+        index = Level(0, self._parts)
+        kept, parts, new = _rows_of(index.rows, wanted), list(self._parts), set()
         for start in range(0, len(kept), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            found = zip(numbers[block].tolist(), places[block].tolist(), strict=True)
-            new.add(self.append(digests[block], [parts[number].entry(place) for number, place in found]))
+            rows = kept[start : start + _BLOCK]
+            numbers, places = index.split(rows)
+            found = zip(numbers.tolist(), places.tolist(), strict=True)
+            entries = [parts[number].entry(place) for number, place in found]
+            new.add(self.append(as_digests(index.rows.keys[rows]), entries))
+            for number in np.unique(numbers):
+                parts[number].release()
         for path in old - new:
             path.unlink(missing_ok=True)
-        self._loaded, self._sorted, self._recent = None, None, set()
+        self._loaded, self._levels = None, None
 
     def sweep(self) -> None:
         """Remove what a writer that was killed left half-written, and what is damaged."""
@@ -220,56 +146,68 @@ class ContentCache:
         if self._folder.is_file():
             self._skip(self._folder)
         for path in sorted(self._folder.glob("[0-9a-f]*.pkl")):
-            try:
-                stored = pickles.load(path)
-            except IndexCorrupt:
-                stored = None
-            if self._layout.fits(stored):
-                parts.append(self._part(path, stored))
+            part = None
+            with suppress(IndexCorrupt, OSError):
+                part = self._read(path)
+            if part is not None:
+                parts.append(part)
             else:
                 self._skip(path)
         if (read := self._layout.read_older) is not None:
             path = self._folder.with_suffix(self._layout.older_suffix)
             parts.extend(self._part(path, stored, sound=True) for stored in read(path, self._card, self._say))
 
-    def _part(self, path: Path, stored: Any, *, sound: bool = False) -> Part:
+    def _read(self, path: Path, *, sound: bool = False) -> Part | None:
+        """Return what a file holds; None if it is no such file. Raises: OSError, IndexCorrupt."""
+        file = MappedFile(path)
+        stored = pickles.load(file)
+        return self._part(path, stored, sound=sound, file=file) if self._layout.fits(stored) else None
+
+    def _part(self, path: Path, stored: Any, *, sound: bool = False, file: MappedFile | None = None) -> Part:
         columns = tuple(stored[name] for name in self._layout.columns)
-        return Part(path, stored["keys"].view(_KEY_TYPE), stored["starts"], columns, sound)
+        return Part(path, stored["keys"].view(KEY_TYPE), stored["starts"], columns, sound, file)
+
+    def _add(self, part: Part | None) -> None:
+        """Take in a part that was written."""
+        if part is None:
+            raise ValueError("what was written does not fit the layout")
+        levels, parts = self._all_levels, self._parts
+        parts.append(part)
+        first = len(parts) - 1
+        size = len(part.keys)
+        while levels and len(levels[-1].rows) < 2 * size:
+            size += len(levels[-1].rows)
+            first = levels.pop().first
+        levels.append(Level(first, parts[first:]))
 
     @property
-    def _index(self) -> tuple[Keys, Rows, Rows]:
-        if self._sorted is None:
-            sizes = [len(part.keys) for part in self._parts]
-            joined = np.concatenate([np.empty(0, _KEY_TYPE), *(part.keys for part in self._parts)])
-            places = np.concatenate([np.empty(0, np.int64), *(np.arange(size) for size in sizes)])
-            order = np.argsort(joined, kind="stable")
-            self._sorted = joined[order], np.repeat(np.arange(len(sizes)), sizes)[order], places[order]
-        return self._sorted
-
-    def _sort(self) -> None:
-        """Take in what was appended since the keys were last put in order."""
-        if self._recent:
-            self._sorted, self._recent = None, set()
+    def _all_levels(self) -> list[Level]:
+        if self._levels is None:
+            self._levels = [Level(0, self._parts)] if self._parts else []
+        return self._levels
 
     def _find(self, keys: Keys) -> tuple[Rows, Rows]:
-        """Return part and place of each key; part -1 if it is not there, or was appended since the last `_sort`."""
-        known, parts, places = self._index
-        if not len(known):
-            return np.full(len(keys), -1), np.zeros(len(keys), np.int64)
-        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        return np.where(known[at] == keys, parts[at], -1), places[at]
+        """Return part and place of each key; part -1 if it is not there."""
+        numbers, places = np.full(len(keys), -1), np.zeros(len(keys), np.int64)
+        left = np.arange(len(keys))
+        for level in self._all_levels:
+            numbers[left], places[left] = level.find(keys[left])
+            left = left[numbers[left] < 0]
+        return numbers, places
 
     def _find_sound(self, keys: Keys) -> tuple[Rows, Rows]:
         """The same among files that are what they are called; each is read to the end once, when it is first needed."""
         while True:
             found = self._find(keys)
-            wrong = [number for number in set(found[0].tolist()) - {-1} if not self._is_sound(self._parts[number])]
+            wrong = [
+                number for number in set(np.unique(found[0]).tolist()) - {-1} if not self._is_sound(self._parts[number])
+            ]
             if not wrong:
                 return found
             for part in [self._parts[number] for number in wrong]:
                 self._skip(part.path)
                 self._parts.remove(part)
-            self._sorted, self._recent = None, set()
+            self._levels = None
 
     def _is_sound(self, part: Part) -> bool:
         if not part.sound:
@@ -295,4 +233,24 @@ def prune(folder: Path, layout: Layout, needed: Sequence[tuple[Json, Keys]], *, 
     for cards in wanted.values():
         cache = ContentCache(folder, cards[0][0], layout, say=say)
         cache.sweep()
-        cache.shrink_to(np.concatenate([keys for _, keys in cards]))
+        cache.shrink_to([keys for _, keys in cards])
+
+
+def _rows_of(index: KeyRows, wanted: Sequence[Keys]) -> Rows:
+    """Return the rows of all keys that are wanted and there, in order."""
+    flags = np.zeros(len(index), np.bool_)
+    last = np.empty(0, KEY_TYPE)
+    for keys in wanted:
+        rows = index.find(_differing(keys, last))
+        flags[rows[rows >= 0]] = True
+        last = keys
+    return np.flatnonzero(flags)
+
+
+def _differing(keys: Keys, last: Keys) -> Keys:
+    """Return the keys without those at both ends that are the same among the last ones: generations are much alike."""
+    both = min(len(keys), len(last))
+    first = int(np.append(keys[:both] != last[:both], True).argmax())
+    both -= first
+    end = int(np.append(keys[len(keys) - both :][::-1] != last[len(last) - both :][::-1], True).argmax())
+    return keys[first : len(keys) - end]

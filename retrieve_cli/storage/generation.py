@@ -30,6 +30,7 @@ from retrieve_cli.storage.manifest import Manifest, digest_fault
 from retrieve_cli.storage.mapped import MappedFile
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tables import Table
+from retrieve_cli.storage.vocabulary import Vocabulary
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
@@ -215,6 +216,11 @@ class Generation:
         """Yield the text of each record, put together from its chunks, which may overlap."""
         for first, end in zip(self.starts[:-1], self.starts[1:], strict=True):
             yield _joined([self.chunks[row] for row in range(int(first), int(end))])
+
+    @property
+    def ids(self) -> Vocabulary:
+        """The id of each record, in order of rows."""
+        return Vocabulary(np.frombuffer(self._ids, np.uint8), self._id_ends)
 
     def contents_by_id(self) -> dict[str, bytes]:
         """SHA-1 of the content of every record."""

@@ -46,6 +46,10 @@ def unchecked(*parts: NDArray[Any]) -> None:
     """The check of what does not lie in a file."""
 
 
+def unreleased() -> None:
+    """Let go of nothing: for what does not lie in a file."""
+
+
 def block_sums(data: Bytes) -> Sums:
     """Return the sum of each block; the last one is filled up with zeros."""
     whole = len(data) - len(data) % BLOCK
@@ -85,6 +89,7 @@ class MappedFile:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
             self._descriptor = os.dup(file.fileno())
         finalize(self, os.close, self._descriptor)
+
         self.memory = memoryview(b"" if self._map is None else self._map)
         self.data: Bytes = np.frombuffer(self.memory, np.uint8)
         self._first = _address(self.data)
@@ -117,6 +122,11 @@ class MappedFile:
         if self._map is not None and first < end and hasattr(mmap, "MADV_WILLNEED"):
             start = first - first % mmap.PAGESIZE
             self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
+
+    def release(self) -> None:
+        """Let go of the memory that was read: it is read again, from the page cache as a rule, if it is looked at."""
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def check(self, first: int = 0, end: int | None = None) -> None:
         """Hold the blocks of the bytes from `first` up to but not `end` to their sums.

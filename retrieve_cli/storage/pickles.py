@@ -11,16 +11,18 @@ held to the few that plain lists, dictionaries, strings and numbers need. None o
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import pickletools
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
@@ -43,21 +45,34 @@ _OPCODES = frozenset(
 _HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Later:
+    """The place of an array that is written block by block: no more of it is in memory."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return np.dtype(self.dtype).itemsize * math.prod(self.shape)
+
+
 class _Pickler(pickle.Pickler):
     """Puts arrays aside. Without a memo the bytes depend on values alone, not on which objects happen to be shared."""
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream, protocol=5)
         self.fast = True
-        self.arrays: list[Array] = []
+        self.arrays: list[Array | Later] = []
 
     def persistent_id(self, value: Any) -> str | None:
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray | Later):
             return None
-        if value.dtype.str not in _DTYPES:
+        dtype = value.dtype if isinstance(value, Later) else value.dtype.str
+        if dtype not in _DTYPES:
             raise TypeError(f"arrays of {value.dtype} are not stored")
-        self.arrays.append(np.ascontiguousarray(value))
-        return " ".join(map(str, (len(self.arrays) - 1, value.dtype.str, *value.shape)))
+        self.arrays.append(value if isinstance(value, Later) else np.ascontiguousarray(value))
+        return " ".join(map(str, (len(self.arrays) - 1, dtype, *value.shape)))
 
 
 class _Unpickler(pickle.Unpickler):
@@ -77,26 +92,62 @@ class _Unpickler(pickle.Unpickler):
         return np.frombuffer(self._mapped[offset : offset + size], dtype).reshape([int(part) for part in shape])
 
 
-def dump(value: Any, path: Path) -> None:
+def dump(value: Any, path: Path, blocks: Iterable[tuple[Later, Array]] = ()) -> None:
     """Writes lists, dictionaries, strings, numbers and arrays; the same value gives the same bytes.
+
+    `blocks` has what comes in the place of each `Later` of the value, block by block and each from its beginning, in
+    any order among them. It is gone through once, while the file is written.
 
     Raises:
         TypeError: an array is of a type that is not stored.
+        ValueError: something comes in no place of the value, or does not fill it.
     """
     stream = io.BytesIO()
     pickler = _Pickler(stream)
     pickler.dump(value)
     with path.open("wb") as file:
         file.write(stream.getbuffer())
-        table = []
+        table, end = [], file.tell()
         for array in pickler.arrays:
-            file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-            table.append((file.tell(), array.nbytes))
-            file.write(array.data)
-        start = file.tell()
+            end += -end % _ALIGNMENT
+            table.append((end, array.nbytes))
+            if not isinstance(array, Later):
+                file.seek(end)
+                file.write(array.data)
+            end += array.nbytes
+        places = zip(pickler.arrays, table, strict=True)
+        _fill(file, {id(array): place for array, place in places if isinstance(array, Later)}, blocks)
+        file.seek(end)
         for entry in table:
             file.write(_ENTRY.pack(*entry))
-        file.write(_FOOTER.pack(stream.getbuffer().nbytes, start, len(table), _MAGIC))
+        file.write(_FOOTER.pack(stream.getbuffer().nbytes, end, len(table), _MAGIC))
+
+
+def _fill(file: BinaryIO, places: Mapping[int, tuple[int, int]], blocks: Iterable[tuple[Later, Array]]) -> None:
+    """Write blocks to where they belong: `places` has offset and length by the identity of a `Later`."""
+    left = {key: [offset, offset + size] for key, (offset, size) in places.items()}
+    for later, block in blocks:
+        stored, span = np.ascontiguousarray(block, later.dtype), left.get(id(later), [0, 0])
+        if span[0] + stored.nbytes > span[1]:
+            raise ValueError("there is no such place in the value")
+        file.seek(span[0])
+        file.write(stored.data)
+        span[0] += stored.nbytes
+    if any(start < stop for start, stop in left.values()):
+        raise ValueError("an array was not filled")
+
+
+def filled(value: dict[str, Any], blocks: Iterable[tuple[Later, Array]]) -> dict[str, Any]:
+    """Return a dictionary with its arrays in memory, as `load` would give it after `dump`."""
+    parts: dict[int, list[Array]] = {}
+    for place, block in blocks:
+        parts.setdefault(id(place), []).append(block)
+    return {
+        name: np.concatenate([np.empty((0, *each.shape[1:]), each.dtype), *parts.get(id(each), [])]).astype(each.dtype)
+        if isinstance(each, Later)
+        else each
+        for name, each in value.items()
+    }
 
 
 def load(source: Path | MappedFile, *, later: Collection[str] = ()) -> Any:

@@ -28,12 +28,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, quoted, unwritable
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import durable, lock, sums
-from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
+from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, size_fault
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import CONFIG, JUDGMENTS, lines, open_regular, read_text
 
@@ -278,20 +279,28 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def seal(
-        self, scratch: Path, *, recipe: Recipe, sources: Sequence[SourceEntry], rows: Mapping[str, int]
+        self,
+        scratch: Path,
+        *,
+        recipe: Recipe,
+        sources: Sequence[SourceEntry],
+        rows: Mapping[str, int],
+        linked: Mapping[str, FileEntry] = MappingProxyType({}),
     ) -> Manifest:
         """The manifest of the files in `scratch`, which are on the disk then, their sums beside them.
 
-        `rows` counts those that have rows.
+        `rows` counts those that have rows. Files in `linked` are those of another generation: what these are is known.
         """
         names = sorted(path.name for path in scratch.iterdir())
         for name in names:
             durable.sync(scratch / name)
-        files = {
-            name: FileEntry(sha1_file(scratch / name), (scratch / name).stat().st_size, rows.get(name))
-            for name in names
-        }
-        sums.write(scratch, names)
+        files, found = {}, {}
+        for name in names:
+            digest, found[name] = sums.digest_and_sums(scratch / name)
+            files[name] = FileEntry(digest, (scratch / name).stat().st_size, rows.get(name))
+            if name in linked and files[name] != linked[name]:
+                raise IndexCorrupt(f"{name} of the live generation is not what its manifest says", hint=_BUILD)
+        sums.keep(scratch, found)
         return Manifest(recipe=recipe, sources=tuple(sources), files=files)
 
     def publish(self, scratch: Path, manifest: Manifest, built: Mapping[str, object]) -> str:

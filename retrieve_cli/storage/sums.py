@@ -7,8 +7,10 @@ adds them.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,23 +18,54 @@ import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import durable, pickles
-from retrieve_cli.storage.mapped import BLOCK, MappedFile, block_sums
+from retrieve_cli.storage.mapped import BLOCK, block_sums
+from retrieve_cli.untrusted.files import open_regular
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from retrieve_cli.storage.mapped import Sums
 
 FILE = "sums.pkl"
+_AT_ONCE = 64 * BLOCK
+"""Bytes of a file that are in memory at a time."""
 
 
 def write(folder: Path, names: Iterable[str]) -> None:
     """Write the sums of some files of a folder, and wait until they are on the disk. Raises: OSError."""
+    keep(folder, _of(folder, names))
+
+
+def keep(folder: Path, found: Mapping[str, Sums]) -> None:
+    """Write sums by the name of their file, and wait until they are on the disk. Raises: OSError."""
     new = folder / f".{FILE}.{os.getpid()}"
+    files = {name: found[name].view(np.int64) for name in sorted(found)}
     try:
-        pickles.dump({"block": BLOCK, "files": _of(folder, names)}, new)
+        pickles.dump({"block": BLOCK, "files": files}, new)
         durable.sync(new)
         new.replace(folder / FILE)
     finally:
         new.unlink(missing_ok=True)
+
+
+def digest_and_sums(path: Path) -> tuple[str, Sums]:
+    """Return the SHA-1 of a file, 40 hex digits, and the sums of its blocks; it is read once. Raises: OSError."""
+    hashed = hashlib.sha1(usedforsecurity=False)
+    parts = [np.empty(0, np.uint64)]
+    buffer = np.empty(_AT_ONCE, np.uint8)
+    with open_regular(path) as file:
+        while size := _read_into(file, buffer):
+            hashed.update(buffer[:size].data)
+            parts.append(block_sums(buffer[:size]))
+    return hashed.hexdigest(), np.concatenate(parts)
+
+
+def _read_into(file: BufferedReader, buffer: NDArray[np.uint8]) -> int:
+    """Fill a buffer from a file; return how many bytes that took, fewer at its end alone."""
+    done = 0
+    while done < len(buffer) and (size := file.readinto(buffer[done:].data)):
+        done += size
+    return done
 
 
 def read(folder: Path) -> Mapping[str, Sums] | None:
@@ -50,8 +83,8 @@ def fit(folder: Path, names: Iterable[str]) -> bool:
     """Return True if there are sums of all these files, and they are theirs. Raises: OSError."""
     there = read(folder) or {}
     now = _of(folder, names)
-    return there.keys() == now.keys() and all(np.array_equal(there[name], now[name].view(np.uint64)) for name in now)
+    return there.keys() == now.keys() and all(np.array_equal(there[name], now[name]) for name in now)
 
 
 def _of(folder: Path, names: Iterable[str]) -> dict[str, Sums]:
-    return {name: block_sums(MappedFile(folder / name).data).view(np.int64) for name in sorted(names)}
+    return {name: digest_and_sums(folder / name)[1] for name in sorted(names)}

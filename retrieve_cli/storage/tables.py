@@ -8,12 +8,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
+
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
+
+_AT_ONCE = 8 << 20
+"""Bytes that are copied at a time."""
 
 
 class TableWriter:
@@ -31,6 +36,12 @@ class TableWriter:
         """Writes one row that is encoded already."""
         self._file.write(line)
         self.offsets.append(self.offsets[-1] + len(line))
+
+    def copy_rows(self, lines: bytes, offsets: Rows) -> None:
+        """Writes rows that are encoded already, one behind the other; `offsets` say where they start in some file."""
+        self._file.write(lines)
+        moved = offsets[1:] + (self.offsets[-1] - int(offsets[0]))
+        self.offsets.frombytes(moved.astype(np.int64, copy=False).tobytes())
 
     def close(self) -> None:
         self._file.close()
@@ -91,6 +102,16 @@ class Table:
     def raw(self, row: int) -> bytes:
         """The row's line as it stands in the file."""
         return self._bytes(row, row + 1)
+
+    def raw_rows(self, rows: range) -> Iterator[tuple[bytes, Rows]]:
+        """Yield the lines of rows as they stand in the file, some at a time, and where they start and end there."""
+        at = rows.start
+        while at < rows.stop:
+            limit = int(self._offsets[at]) + _AT_ONCE
+            end = max(at + 1, int(np.searchsorted(self._offsets[at : rows.stop + 1], limit, side="right")) - 1 + at)
+            yield self._bytes(at, end), self._offsets[at : end + 1]
+            self._file.release()
+            at = end
 
     def _bytes(self, first: int, end: int) -> bytes:
         """What is read from the file; nothing else reads it."""

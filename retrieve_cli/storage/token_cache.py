@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Json, ModelCard
-from retrieve_cli.storage.content_cache import ContentCache, Layout, Say
+from retrieve_cli.storage.cache_parts import Layout, Say
+from retrieve_cli.storage.content_cache import ContentCache
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
+from retrieve_cli.storage.mapped import unreleased
 from retrieve_cli.storage.token_table import CARD, PackedTokens, Stretch, TokenTable
 
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.key_rows import Keys
+
 LAYOUT = Layout(".tokens", {"ids": "<i4", "codes": "|u1"})
+_BLOCK = 1024
+"""Texts whose tokens are in memory at a time."""
 
 
 def card_of(encoder: Mapping[str, Json]) -> Json:
@@ -27,14 +38,23 @@ class TokenCache:
         """Touches nothing until it is asked; `say` is told of what is damaged."""
         self._cache = ContentCache(folder, card_of(asdict(card)), LAYOUT, say=say)
         self._older: TokenTable | None = None
-        self._rows: Mapping[bytes, int] = {}
+        self._rows = KeyRows(as_keys([]))
+        self._release: Callable[[], None] = unreleased
 
-    def lend(self, table: TokenTable, rows: Mapping[bytes, int]) -> None:
-        """Takes what an older generation has as known: its sound table, and the row of each text there."""
-        self._older, self._rows = table, rows
+    def lend(self, table: TokenTable, rows: KeyRows, release: Callable[[], None] = unreleased) -> None:
+        """Takes what an older generation has as known: its sound table, and the row of each text there.
+
+        `release` lets go of the memory in which the table was read.
+        """
+        self._older, self._rows, self._release = table, rows, release
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._rows or key in self._cache
+        return self._rows.row(key) >= 0 or key in self._cache
+
+    def lacks(self, keys: Keys) -> Rows:
+        """Return the places of the keys that are not there."""
+        places = np.flatnonzero(self._rows.find(keys) < 0)
+        return places[self._cache.lacks(keys[places])] if len(places) else places
 
     def append(self, keys: Sequence[bytes], tokens: Sequence[PackedTokens]) -> None:
         """Adds the tokens of texts, and waits until they are on the disk.
@@ -44,22 +64,36 @@ class TokenCache:
         """
         self._cache.append(keys, [(one.ids, one.codes) for one in tokens])
 
-    def gather(self, keys: Sequence[bytes]) -> Iterator[Stretch]:
-        """The tokens of the keys in their order; those that lie together in the older table at once.
+    def gather(self, keys: Keys, rows: Rows | None = None) -> Iterator[Stretch]:
+        """The tokens of the keys in their order, those that lie together in the older table at once.
+
+        `rows` has the rows of the keys in that table, -1 if they are not there; None: they are looked up.
 
         Raises:
             KeyError: one is not there.
         """
-        cached = self._cache.entries([key for key in keys if key not in self._rows])
-        at = 0
-        while at < len(keys):
-            row = self._rows.get(keys[at])
-            end = at + 1
-            if row is None or self._older is None:
-                ids, codes = next(cached)
-                yield Stretch(PackedTokens(ids, codes), np.array([len(ids)]))
-            else:
-                while end < len(keys) and self._rows.get(keys[end]) == row + end - at:
-                    end += 1
-                yield self._older.stretch(row, row + end - at)
-            at = end
+        rows = self._rows.find(keys) if rows is None or self._older is None else rows
+        steps = rows[1:] - rows[:-1]
+        breaks = np.flatnonzero(np.where(rows[1:] < 0, steps != 0, (steps != 1) | (rows[:-1] < 0))) + 1
+        bounds = [0, *breaks.tolist(), len(keys)] if len(keys) else []
+        for first, end in pairwise(bounds):
+            for start in range(first, end, _BLOCK):
+                stop = min(start + _BLOCK, end)
+                if self._older is None or rows[start] < 0:
+                    yield self._cached(keys[start:stop])
+                else:
+                    yield self._older.stretch(int(rows[start]), int(rows[start]) + stop - start)
+                    self._release()
+
+    def _cached(self, keys: Keys) -> Stretch:
+        parts, numbers, places = self._cache.locate(keys)
+        ids, codes = zip(
+            *(parts[part].entry(place) for part, place in zip(numbers.tolist(), places.tolist(), strict=True)),
+            strict=True,
+        )
+        stretch = Stretch(
+            PackedTokens(np.concatenate(ids), np.concatenate(codes)), np.array([len(each) for each in ids])
+        )
+        for number in np.unique(numbers).tolist():
+            parts[number].release()
+        return stretch

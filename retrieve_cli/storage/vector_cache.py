@@ -11,11 +11,12 @@ import numpy as np
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.storage import old_vectors
-from retrieve_cli.storage.content_cache import ContentCache, Layout, Say
+from retrieve_cli.storage.cache_parts import Layout, Say
+from retrieve_cli.storage.content_cache import ContentCache
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
-    from retrieve_cli.storage.content_cache import Keys
+    from retrieve_cli.storage.key_rows import Keys
 
 BATCH = 2048
 """Chunks that wait for the encoder: enough to sort by length, few enough to keep memory flat."""
@@ -47,6 +48,10 @@ class VectorCache:
         """
         self._cache.append(keys, [(row,) for row in vectors[:, None]])
 
+    def names_none_of(self, keys: Keys) -> Rows:
+        """Return the places of the keys that no file names, without reading whether the files are sound."""
+        return self._cache.names_none_of(keys)
+
     def gather(self, keys: Keys) -> Iterator[Vectors]:
         """Yield the vectors of the keys in their order, in blocks, (m, dim) float32.
 
@@ -60,4 +65,5 @@ class VectorCache:
             for number in np.unique(numbers[block]):
                 mine = numbers[block] == number
                 vectors[mine] = parts[number].columns[0][places[block][mine]]
+                parts[number].release()
             yield vectors

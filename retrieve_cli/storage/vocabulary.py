@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows
@@ -32,6 +35,10 @@ class Vocabulary:
         except UnicodeDecodeError as error:
             raise _damaged(error) from error
 
+    def raw(self, number: int) -> bytes:
+        """The bytes of a text."""
+        return self.text[self.ends[number] : self.ends[number + 1]].tobytes()
+
     def folded(self, number: int) -> str:
         """A text as it is compared."""
         return self[number].casefold()
@@ -49,6 +56,108 @@ class Vocabulary:
         """Where a value stands, or would stand, among those of `span`, which are in order."""
         wanted = (value.casefold(), value)
         return span.start + bisect_left(span, wanted, key=lambda number: (self.folded(number), self[number]))
+
+
+class TextBuffer(Sequence[bytes]):
+    """Texts one behind the other in UTF-8, as they come."""
+
+    def __init__(self, texts: Iterable[bytes] = ()) -> None:
+        self.text = bytearray()
+        self._ends = array("q", [0])
+        for text in texts:
+            self.append(text)
+
+    def append(self, text: bytes) -> None:
+        """Add a text."""
+        self.text += text
+        self._ends.append(len(self.text))
+
+    def extend(self, texts: Vocabulary, rows: range) -> None:
+        """Add texts of a file that lie together there."""
+        ends = texts.ends[rows.start : rows.stop + 1]
+        moved = ends[1:] + (len(self.text) - int(ends[0]))
+        self.text += texts.text[int(ends[0]) : int(ends[-1])].tobytes()
+        self._ends.frombytes(moved.astype(np.int64, copy=False).tobytes())
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[bytes]: ...
+    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        number = range(len(self))[place]
+        return bytes(self.text[self._ends[number] : self._ends[number + 1]])
+
+    @property
+    def ends(self) -> Rows:
+        """Where each text ends, and 0 before the first."""
+        return np.array(self._ends, np.int64)
+
+
+class MergedTexts:
+    """The texts of an older vocabulary that are still used, and new ones between them."""
+
+    def __init__(self, old: Vocabulary, used: NDArray[np.bool_], fresh: TextBuffer, places: Rows) -> None:
+        """`used` tells which of the old texts stay. New text n, none of which is among the old ones, stands before
+        the old text `places[n]`; both are in order."""
+        self._old, self._fresh = old, fresh
+        self.kept = np.flatnonzero(used)
+        """The old texts that stay."""
+        self.before = np.searchsorted(self.kept, places)
+        """By new text, the place among those that stay before which it stands."""
+        self.of_fresh = self.before + np.arange(len(fresh))
+        """By new text, its number now."""
+        steps = np.arange(len(self.kept))
+        self.of_old = np.full(len(used), -1, np.int64)
+        """By old text, its number now; -1 if it does not stay."""
+        self.of_old[self.kept] = steps + np.searchsorted(self.before, steps, side="right")
+
+    def __len__(self) -> int:
+        return len(self.kept) + len(self._fresh)
+
+    @property
+    def ends(self) -> Rows:
+        """Where each text ends, and 0 before the first."""
+        sizes = np.diff(self._old.ends)[self.kept]
+        return np.append(0, np.cumsum(np.insert(sizes, self.before, np.diff(self._fresh.ends))))
+
+    @property
+    def text(self) -> NDArray[np.uint8]:
+        """All texts as one stretch."""
+        starts, ends = self._old.ends[:-1][self.kept], self._old.ends[1:][self.kept]
+        new, last = self._fresh.ends, np.append(np.flatnonzero(np.diff(self.before)), len(self._fresh) - 1)
+        pieces, done, written = bytearray(), 0, 0
+        for number in last.tolist() if len(self._fresh) else ():  # the last of those before the same old text
+            before, end = int(self.before[number]), int(new[number + 1])
+            pieces += self._stretch(starts[done:before], ends[done:before])
+            pieces += self._fresh.text[written:end]
+            done, written = before, end
+        pieces += self._stretch(starts[done:], ends[done:])
+        return np.frombuffer(pieces, np.uint8)
+
+    def _stretch(self, starts: Rows, ends: Rows) -> bytes:
+        """Old texts one behind the other, those that lie together copied at once."""
+        if not len(starts):
+            return b""
+        cuts = np.flatnonzero(starts[1:] != ends[:-1])
+        firsts, lasts = starts[np.append(0, cuts + 1)], ends[np.append(cuts, len(ends) - 1)]
+        return b"".join(
+            self._old.text[first:last].tobytes() for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+        )
+
+
+def places_of(old: Vocabulary, fresh: Sequence[bytes]) -> tuple[Rows, NDArray[np.bool_]]:
+    """Return where each new text stands, or would stand, among old ones in order of bytes, and whether it does."""
+    places, known = np.zeros(len(fresh), np.int64), np.zeros(len(fresh), np.bool_)
+    if len(old):
+        for number, word in enumerate(fresh):
+            place = bisect_left(range(len(old)), word, key=old.raw)
+            places[number], known[number] = place, place < len(old) and old.raw(place) == word
+    return places, known
 
 
 def _damaged(error: UnicodeDecodeError) -> IndexCorrupt:

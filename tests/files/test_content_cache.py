@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.content_cache import ContentCache, Layout, as_keys, prune
+from retrieve_cli.storage.cache_parts import Layout
+from retrieve_cli.storage.content_cache import ContentCache, prune
+from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.manifest import sha1_file, text_key
 
 LAYOUT = Layout(".pairs", {"terms": "<i4", "codes": "|u1"})

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.storage import pickles, token_cache, token_table
-from retrieve_cli.storage.content_cache import as_keys, prune
+from retrieve_cli.storage.content_cache import prune
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.token_cache import LAYOUT, TokenCache, card_of
 from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
@@ -43,15 +44,16 @@ def table(folder: Path, places: list[int]) -> TokenTable:
 )
 def test_lent_or_cached_every_text_has_its_own_tokens(lent: list[int], asked: list[int], tmp_path: Path) -> None:
     cache = opened(tmp_path)
-    cache.lend(table(tmp_path, lent), {KEYS[place]: row for row, place in enumerate(lent)})
+    cache.lend(table(tmp_path, lent), KeyRows(as_keys([KEYS[place] for place in lent])))
     missing = [place for place in range(8) if KEYS[place] not in cache]
     assert not set(missing) & set(lent)
     cache.append([KEYS[place] for place in missing], [packed(place) for place in missing])
     assert all(key in cache for key in KEYS)
 
-    found = list(cache.gather([KEYS[place] for place in asked]))
+    found = list(cache.gather(as_keys([KEYS[place] for place in asked])))
 
     assert [int(size) for each in found for size in each.sizes] == asked
+    assert cache.lacks(as_keys([*KEYS, text_key("unknown")])).tolist() == [8]
     for name in ("ids", "codes"):
         nothing = [getattr(packed(0), name)]
         got = np.concatenate(nothing + [getattr(each.tokens, name) for each in found])
@@ -60,20 +62,20 @@ def test_lent_or_cached_every_text_has_its_own_tokens(lent: list[int], asked: li
 
 def test_what_lies_together_in_the_older_table_is_handed_on_at_once(tmp_path: Path) -> None:
     cache = opened(tmp_path)
-    cache.lend(table(tmp_path, [1, 2, 3, 4]), {KEYS[place]: place - 1 for place in (1, 2, 3, 4)})
+    cache.lend(table(tmp_path, [1, 2, 3, 4]), KeyRows(as_keys([KEYS[place] for place in (1, 2, 3, 4)])))
     cache.append([KEYS[5]], [packed(5)])
-    found = list(cache.gather([KEYS[place] for place in (2, 3, 4, 5, 1, 3, 3)]))
+    found = list(cache.gather(as_keys([KEYS[place] for place in (2, 3, 4, 5, 1, 3, 3)])))
     assert [each.sizes.tolist() for each in found] == [[2, 3, 4], [5], [1], [3], [3]]
 
 
 def test_what_was_lent_is_not_kept(tmp_path: Path) -> None:
     cache = opened(tmp_path)
-    cache.lend(table(tmp_path, [1]), {KEYS[1]: 0})
+    cache.lend(table(tmp_path, [1]), KeyRows(as_keys(KEYS[1:2])))
     cache.append([KEYS[2]], [packed(2)])
     again = opened(tmp_path)
     assert [KEYS[1] in again, KEYS[2] in again] == [False, True]
     with pytest.raises(KeyError):
-        list(again.gather([KEYS[1]]))
+        list(again.gather(as_keys(KEYS[1:2])))
 
 
 def test_tokens_that_were_packed_another_way_are_not_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

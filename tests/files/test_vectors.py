@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.storage.content_cache import as_keys, prune
+from retrieve_cli.storage.content_cache import prune
+from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.manifest import sha1, text_key
 from retrieve_cli.storage.vector_cache import LAYOUT, VectorCache
 

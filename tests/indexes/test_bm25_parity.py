@@ -18,7 +18,8 @@ from rank_bm25 import BM25Okapi
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Formula, Postings, Variant, idf, impacts
+from retrieve_cli.retrievers.impacts import Formula, Variant, idf, impacts
+from retrieve_cli.retrievers.term_postings import Postings
 
 SCIFACT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "scifact"
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-4}

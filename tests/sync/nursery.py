@@ -35,7 +35,7 @@ LOADED = (
 )
 """What children need and would otherwise import one by one; onnxruntime starts a thread when it is imported."""
 
-CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "fcntl.flock"}
+CHANGES = {"os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "fcntl.flock"}
 """Audit events of what changes the disk, beside `open` for writing and `os.fsync`, which has none."""
 
 

@@ -1,0 +1,235 @@
+"""Takes items in and writes what is made of them: records, chunks, vectors and indexes, into a scratch folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble import splade
+from retrieve_cli.assemble.parts import Parts
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
+from retrieve_cli.ingest.changes import Changes
+from retrieve_cli.ingest.embedding import (
+    TERM_LAYOUT,
+    Embedding,
+    Encoding,
+    TermEncoding,
+    Texts,
+    VectorEncoding,
+    WrittenPassages,
+)
+from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
+from retrieve_cli.ingest.inventory import Contents, Inventory, walk
+from retrieve_cli.ingest.report import Progress
+from retrieve_cli.ingest.scanned import Batch, batches, pieces_of, unforeseen
+from retrieve_cli.storage import token_table
+from retrieve_cli.storage.content_cache import ContentCache
+from retrieve_cli.storage.generation import GRAPH, TOKENS
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
+from retrieve_cli.storage.manifest import FileEntry, SourceEntry
+from retrieve_cli.storage.token_cache import TokenCache
+from retrieve_cli.storage.vector_cache import VectorCache
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.ingest.reuse import Reuse
+    from retrieve_cli.storage.key_rows import Keys
+
+
+def _vectors(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:
+    if parts.encoder is None:
+        return None
+    card = parts.encoder.card
+    tokens = TokenCache(cache, card, say=say) if parts.keeps_tokens else None
+    return VectorEncoding(parts.encoder, VectorCache(cache, card, say=say), tokens)
+
+
+def _terms(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncoding | None:
+    if parts.sparse is None:
+        return None
+    ((name, card),) = splade.term_cards(parts.recipe).items()
+    return TermEncoding(parts.sparse, name, card, ContentCache(cache, card, TERM_LAYOUT, say=say))
+
+
+class Intake:
+    """Takes items in, one at a time, and leaves the artifacts of a generation in the scratch folder."""
+
+    def __init__(
+        self,
+        scratch: Path,
+        parts: Parts,
+        cache: Path,
+        progress: Progress,
+        *,
+        before: Contents,
+        reuse: Reuse | None = None,
+    ) -> None:
+        """`before` has what was live before, the rows of `reuse` if there is one."""
+        self._scratch = scratch
+        self._parts = parts
+        self._reuse = reuse
+        self._progress = progress
+        for sentence in parts.skipped:
+            progress.say(sentence)
+        self._vectors = _vectors(parts, cache, progress.say)
+        self._terms = _terms(parts, cache, progress.say)
+        encodings: list[Encoding] = [each for each in (self._vectors, self._terms) if each is not None]
+        self._tables = GenerationWriter(scratch)
+        self._inventory = Inventory(before)
+        self._places: list[str] = []
+        """By record, the file that it was read from."""
+        self._embedding = Embedding(encodings)
+        self.refused: list[Refused] = []
+        self.entries: list[SourceEntry] = []
+        self.origins: list[dict[str, Json]] = []
+        self.linked: dict[str, FileEntry] = {}
+        """Files that are those of the older generation."""
+        if reuse:
+            reuse.begin(parts.writers, encodings)
+
+    @property
+    def records(self) -> int:
+        return len(self._tables)
+
+    @property
+    def chunks(self) -> int:
+        return len(self._tables.texts)
+
+    @property
+    def embedded(self) -> int:
+        """Texts that went through the encoder."""
+        return self._vectors.done if self._vectors else 0
+
+    def changes(self) -> Changes:
+        """What came, changed and went."""
+        return self._inventory.changes()
+
+    def take_all(self, sources: Sequence[Source]) -> None:
+        """Reads all sources to their end; every text is then encoded.
+
+        Raises:
+            UsageError: there is nothing in them.
+        """
+        for source in sources:
+            self._take(source)
+        self._embedding.flush()
+        if not self.records and not self.refused:
+            names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
+            raise UsageError(f"{names} has no records", hint="nothing was built; name a source that has some")
+
+    def _take(self, source: Source) -> None:
+        first, refused = self.records, len(self.refused)
+        stamp = source.stamp()
+        read = hashlib.sha1(usedforsecurity=False)
+        for batch in batches(source):
+            read.update(batch.traces)
+            unknown = np.full(len(batch), -1, np.int64)
+            rows = self._reuse.rows(source, batch) if self._reuse else unknown
+            for places, kept in walk(rows, self._inventory):
+                if kept:
+                    self._keep(batch, places, rows)
+                else:
+                    self._item(source, batch.item(places.start))
+                self._progress.step(self.records, self.embedded)
+        counts = (self.records - first, len(self.refused) - refused)
+        self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
+        self.origins.append({"origin": dict(source.origin), "digest": read.hexdigest(), "stamp": stamp})
+
+    def write(self) -> dict[str, int]:
+        """Write the indexes and offsets; return the rows of each file."""
+        self._warn()
+        rows = self._tables.finish()
+        texts = self._tables.texts
+        found = Texts(as_keys(texts), self._tables.older_texts)
+        if self._reuse:
+            new = found.older < 0
+            found.older[new] = self._reuse.texts.find(found.keys[new])
+            self._link(self._reuse, found.keys)
+        passages = WrittenPassages(texts, found, self._vectors, self._terms.weights if self._terms else None)
+        for name, writer in self._parts.writers.items():
+            file = retriever(name).file
+            if file not in self.linked:
+                rows[file] = writer.write(self._scratch / file, passages)
+        if self._vectors is not None and self._vectors.tokens is not None and TOKENS not in self.linked:
+            dim = self._vectors.encoder.card.dim
+            rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
+        rows |= {file: entry.rows for file, entry in self.linked.items() if entry.rows is not None}
+        if (edges := self._parts.write_graph(written_columns(self._scratch), self._scratch / GRAPH)) is not None:
+            rows[GRAPH], dangling = edges
+            if dangling:
+                self._progress.say(f"{dangling} names of related records lead nowhere: retrieve inspect graph")
+        return rows
+
+    def _link(self, reuse: Reuse, texts: Keys) -> None:
+        """Take over the files of the older generation that come out as they are."""
+        for file in reuse.same(texts):
+            with suppress(OSError):  # not every file system has links, nor between any two folders
+                (self._scratch / file).hardlink_to(reuse.generation.folder / file)
+                self.linked[file] = reuse.generation.manifest.files[file]
+
+    def _warn(self) -> None:
+        """Say what the encoders lost, and what was damaged."""
+        if self._vectors is not None and (truncated := self._vectors.encoder.truncated):
+            self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
+        if self._terms is not None:
+            self._progress.say(self._terms.summary(KeyRows(as_keys(self._tables.texts)).distinct()))
+
+    def close(self) -> None:
+        """Closes the files, finished or not."""
+        self._tables.close()
+
+    def _keep(self, batch: Batch, places: range, rows: Rows) -> None:
+        """Write the records that some items were read as again, those that lie together at once."""
+        if self._reuse is None:
+            return
+        generation, kept = self._reuse.generation, rows[places.start : places.stop]
+        shifts = batch.lines[places.start : places.stop] - generation.lines[kept]
+        cuts = np.flatnonzero((np.diff(kept) != 1) | (np.diff(shifts) != 0)) + 1
+        for first, end in pairwise([0, *cuts.tolist(), len(kept)]):
+            run = range(int(kept[first]), int(kept[end - 1]) + 1)
+            self._tables.keep(generation, run, shift=int(shifts[first]))
+            self._reuse.keep(run, self._parts.writers, self._embedding.add)
+        self._places.extend(batch.sources[places.start : places.stop])
+
+    def _item(self, source: Source, item: Item | Refused | Notice) -> None:
+        for piece in pieces_of(item) if isinstance(item, Item) else [item]:
+            if isinstance(item, Item) and isinstance(piece, Record):
+                self._record(source, item, piece)
+            elif isinstance(piece, Refused):
+                self.refused.append(piece)
+            elif isinstance(piece, Notice):
+                self._progress.say(f"{piece.source}: {piece.message}")
+
+    def _record(self, source: Source, item: Item, record: Record) -> None:
+        if (first := self._inventory.row(record.id)) is not None:
+            place = f"{self._places[first]}:{self._tables.line(first)}"
+            self._refuse(record, f"its id {quoted(record.id)} is taken by {place}")
+            return
+        try:
+            chunks = list(self._parts.chunkers[source.kind].chunk(record))
+        except (RetrieveError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001  whatever a chunker or a tokenizer meets in a text from outside
+            self._refuse(record, unforeseen(error))
+            return
+        if not chunks:
+            self._refuse(record, "it has no text to chunk")
+            return
+        keys, content = self._tables.append(record, chunks, item.digest)
+        self._inventory.add(record.id, content)
+        self._places.append(item.source)
+        for writer in self._parts.writers.values():
+            writer.add(record, chunks)
+        for key, chunk in zip(keys, chunks, strict=True):
+            self._embedding.add(key, chunk.embedded)
+
+    def _refuse(self, record: Record, reason: str) -> None:
+        self.refused.append(Refused(record.source, record.line, reason, record.text[:200]))

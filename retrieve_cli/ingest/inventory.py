@@ -1,0 +1,135 @@
+"""Which records there are: rows of the live generation that stay as they are, and others by id and content."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.ingest.changes import Changes
+from retrieve_cli.storage.key_rows import KEY, Digests
+from retrieve_cli.storage.text_numbers import TextNumbers, TextRows
+from retrieve_cli.storage.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.generation import Generation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """Ids of records, and the SHA-1 of what each of them says."""
+
+    ids: Vocabulary
+    digests: NDArray[np.uint8]
+    """(n, 20)"""
+
+    @classmethod
+    def of(cls, generation: Generation) -> Contents:
+        """Return those of a generation."""
+        return cls(generation.ids, generation.contents)
+
+    @classmethod
+    def nothing(cls) -> Contents:
+        """Return those of no records."""
+        return cls(Vocabulary(np.empty(0, np.uint8), np.zeros(1, np.int64)), np.empty((0, KEY), np.uint8))
+
+
+class Inventory:
+    """The records of a build or a sync as they come, held to what was live before."""
+
+    def __init__(self, before: Contents) -> None:
+        self._before = before
+        self._rows = TextRows(before.ids)
+        self._kept = np.full(len(before.ids), -1, np.int32)
+        """By row before, the row of the record that was kept; -1: none."""
+        self._replaced = np.zeros(len(before.ids), np.bool_)
+        """Whether a record that came has the id of a row."""
+        self._new = TextNumbers()
+        self._new_rows = array("i")
+        self._digests = Digests()
+        self._length = 0
+
+    def __len__(self) -> int:
+        """Number of records."""
+        return self._length
+
+    def free(self, rows: Rows) -> int:
+        """Return how many rows, from the first on, can be kept: nobody has their ids yet, and none stands twice."""
+        taken = (self._kept[rows] >= 0) | self._replaced[rows]
+        end = int(taken.argmax()) if taken.any() else len(rows)
+        if (rows[1:end] > rows[: max(end - 1, 0)]).all():
+            return end
+        repeated = np.ones(end, np.bool_)
+        repeated[np.unique(rows[:end], return_index=True)[1]] = False
+        return int(np.append(repeated, True).argmax())
+
+    def keep(self, rows: Rows) -> None:
+        """Take in rows that stay as they are."""
+        self._kept[rows] = np.arange(self._length, self._length + len(rows))
+        self._length += len(rows)
+
+    def add(self, name: str, digest: bytes) -> None:
+        """Take in a record whose id nobody has."""
+        text = name.encode()
+        self._new.add(text)
+        self._new_rows.append(self._length)
+        self._digests.append(digest)
+        if (row := self._rows.row(text)) >= 0:
+            self._replaced[row] = True
+        self._length += 1
+
+    def row(self, name: str) -> int | None:
+        """Return the row of the record that has an id."""
+        text = name.encode("utf-8", "surrogatepass")
+        if (number := self._new.number(text)) >= 0:
+            return self._new_rows[number]
+        before = self._rows.row(text)
+        return int(self._kept[before]) if before >= 0 and self._kept[before] >= 0 else None
+
+    def changes(self) -> Changes:
+        """Return what came, changed and went."""
+        names = self._before.ids
+        added, changed, same = [], [], int((self._kept >= 0).sum())
+        for number, digest in enumerate(self._digests):
+            text = self._new.texts[number]
+            row = self._rows.row(text)
+            if row < 0:
+                added.append(text.decode())
+            elif self._before.digests[row].tobytes() != digest:
+                changed.append(text.decode())
+            else:
+                same += 1
+        gone = np.flatnonzero((self._kept < 0) & ~self._replaced)
+        removed = tuple(names.raw(row).decode() for row in gone.tolist())
+        return Changes(tuple(added), tuple(changed), removed, same)
+
+
+def changes_between(before: Contents, after: Contents) -> Changes:
+    """Return what came, changed and went between two states."""
+    inventory = Inventory(before)
+    for row, digest in enumerate(after.digests):
+        inventory.add(after.ids[row], digest.tobytes())
+    return inventory.changes()
+
+
+def walk(rows: Rows, inventory: Inventory) -> Iterator[tuple[range, bool]]:
+    """Yield the places of items, of which `rows` has the row before or -1, in order: of those that are kept, as many
+    as possible at a time, and they are taken in; of others one at a time."""
+    unknown = np.append(np.flatnonzero(rows < 0), len(rows)).tolist()
+    at = 0
+    for stop in unknown:
+        while at < stop:
+            count = inventory.free(rows[at:stop])
+            if count:
+                inventory.keep(rows[at : at + count])
+            yield range(at, at + max(count, 1)), count > 0
+            at += max(count, 1)
+        if stop < len(rows):
+            yield range(stop, stop + 1), False
+        at = stop + 1
