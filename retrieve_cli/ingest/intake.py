@@ -30,7 +30,7 @@ from retrieve_cli.ingest.generation_writer import GenerationWriter, written_colu
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.scanned import Batch, batches, pieces_of, unforeseen
-from retrieve_cli.storage import token_table
+from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
     from retrieve_cli.ingest.reuse import Reuse
     from retrieve_cli.storage.key_rows import Keys
+    from retrieve_cli.storage.mapped import Sums
 
 
 def _vectors(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:
@@ -90,7 +91,7 @@ class Intake:
         self.refused: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
-        self.linked: dict[str, FileEntry] = {}
+        self.linked: dict[str, tuple[FileEntry, Sums]] = {}
         """Files that are those of the older generation."""
         if reuse:
             reuse.begin(parts.writers, encodings)
@@ -161,7 +162,7 @@ class Intake:
         if self._vectors is not None and self._vectors.tokens is not None and TOKENS not in self.linked:
             dim = self._vectors.encoder.card.dim
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
-        rows |= {file: entry.rows for file, entry in self.linked.items() if entry.rows is not None}
+        rows |= {file: entry.rows for file, (entry, _) in self.linked.items() if entry.rows is not None}
         if (edges := self._parts.write_graph(written_columns(self._scratch), self._scratch / GRAPH)) is not None:
             rows[GRAPH], dangling = edges
             if dangling:
@@ -170,10 +171,13 @@ class Intake:
 
     def _link(self, reuse: Reuse, texts: Keys) -> None:
         """Take over the files of the older generation that come out as they are."""
+        older = reuse.generation
+        known = sums.read(older.folder) or {}
         for file in reuse.same(texts):
-            with suppress(OSError):  # not every file system has links, nor between any two folders
-                (self._scratch / file).hardlink_to(reuse.generation.folder / file)
-                self.linked[file] = reuse.generation.manifest.files[file]
+            if file in known:
+                with suppress(OSError):  # not every file system has links
+                    (self._scratch / file).hardlink_to(older.folder / file)
+                    self.linked[file] = older.manifest.files[file], known[file]
 
     def _warn(self) -> None:
         """Say what the encoders lost, and what was damaged."""

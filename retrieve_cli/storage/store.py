@@ -29,6 +29,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, quoted, unwritable
@@ -37,6 +38,9 @@ from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, size_fault
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import CONFIG, JUDGMENTS, lines, open_regular, read_text
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.mapped import Sums
 
 MANIFEST = "manifest.json"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
@@ -285,21 +289,23 @@ class Store:
         recipe: Recipe,
         sources: Sequence[SourceEntry],
         rows: Mapping[str, int],
-        linked: Mapping[str, FileEntry] = MappingProxyType({}),
+        linked: Mapping[str, tuple[FileEntry, Sums]] = MappingProxyType({}),
     ) -> Manifest:
         """The manifest of the files in `scratch`, which are on the disk then, their sums beside them.
 
-        `rows` counts those that have rows. Files in `linked` are those of another generation: what these are is known.
+        `rows` counts those that have rows. Files in `linked` are those of a generation that is sound: what these are is
+        known, and they are not read again.
         """
         names = sorted(path.name for path in scratch.iterdir())
         for name in names:
             durable.sync(scratch / name)
         files, found = {}, {}
         for name in names:
+            if name in linked:
+                files[name], found[name] = linked[name]
+                continue
             digest, found[name] = sums.digest_and_sums(scratch / name)
             files[name] = FileEntry(digest, (scratch / name).stat().st_size, rows.get(name))
-            if name in linked and files[name] != linked[name]:
-                raise IndexCorrupt(f"{name} of the live generation is not what its manifest says", hint=_BUILD)
         sums.keep(scratch, found)
         return Manifest(recipe=recipe, sources=tuple(sources), files=files)
 

@@ -21,6 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.pickles import Later
 
 SAMPLE = {
     "unit": "record",
@@ -259,3 +260,34 @@ def test_no_single_flipped_bit_raises_anything_else_or_ends_the_process(tmp_path
 
     assert ran.returncode == 0, f"byte and bit, then what happened: {ran.stderr[-200:]}"
     assert int(ran.stdout) > 100
+
+
+# ------------------------------------------------------------------------------------- written block by block
+
+
+def test_arrays_that_come_block_by_block_give_the_bytes_of_whole_ones(tmp_path: Path) -> None:
+    ids, codes = np.arange(7, dtype=np.int32), np.arange(14, dtype=np.uint8).reshape(7, 2)
+    empty = np.empty(0, np.float32)
+    pickles.dump({"n": 7, "ids": ids, "x": empty, "codes": codes, "end": ids[:1]}, tmp_path / "whole.pkl")
+    later = {"ids": Later("<i4", (7,)), "x": Later("<f4", (0,)), "codes": Later("|u1", (7, 2))}
+    blocks = [
+        (later["codes"], codes[:3]),
+        (later["ids"], ids[:6]),
+        (later["codes"], codes[3:]),
+        (later["ids"], ids[6:]),
+    ]
+    value = {"n": 7, **later, "end": ids[:1]}
+    pickles.dump(value, tmp_path / "parts.pkl", blocks)
+    assert (tmp_path / "parts.pkl").read_bytes() == (tmp_path / "whole.pkl").read_bytes()
+    filled = pickles.filled(value, blocks)
+    np.testing.assert_array_equal(filled["codes"], codes)
+    np.testing.assert_array_equal(filled["x"], empty)
+
+
+@pytest.mark.parametrize("size", [6, 8])
+def test_an_array_that_is_not_filled_or_overflows_is_an_error(tmp_path: Path, size: int) -> None:
+    ids = Later("<i4", (7,))
+    with pytest.raises(ValueError, match=r"not filled|no such place"):
+        pickles.dump({"ids": ids}, tmp_path / "a.pkl", [(ids, np.zeros(size, np.int32))])
+    with pytest.raises(ValueError, match="no such place"):
+        pickles.dump({"ids": ids}, tmp_path / "a.pkl", [(Later("<i4", (7,)), np.zeros(7, np.int32))])

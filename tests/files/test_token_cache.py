@@ -1,5 +1,7 @@
 """The cache of packed tokens: cached and lent ones side by side, in the order that is asked for."""
 
+import tracemalloc
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -89,3 +91,22 @@ def test_pruning_knows_its_own_by_the_card_in_a_recipe(tmp_path: Path) -> None:
     opened(tmp_path).append(KEYS, [packed(place) for place in range(8)])
     prune(tmp_path, LAYOUT, [(card_of(asdict(CARD)), as_keys(KEYS))], say=pytest.fail)
     assert all(key in opened(tmp_path) for key in KEYS)
+
+
+def test_tokens_are_written_without_holding_all_of_them(tmp_path: Path) -> None:
+    class Many:
+        def __iter__(self) -> Iterator[Stretch]:
+            for start in range(200):
+                ids = np.full(2000, start, np.int32)
+                yield Stretch(PackedTokens(ids, np.full((2000, 96), start, np.uint8)), np.full(20, 100))
+
+    tracemalloc.start()
+    assert token_table.write(Many(), tmp_path / "tokens.pkl", dim=384) == 4000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20, "of 40 MB"
+    table = TokenTable(pickles.load(tmp_path / "tokens.pkl"))
+    assert len(table) == 4000
+    stored = pickles.load(tmp_path / "tokens.pkl")
+    assert stored["frequencies"].tolist() == [20] * 200
+    np.testing.assert_array_equal(stored["codes"][:, 0], np.repeat(np.arange(200), 2000))

@@ -1,0 +1,82 @@
+"""Digests and texts in arrays: every one is found where it is, and nothing else."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli.storage.key_rows import Digests, KeyRows, as_digests, as_keys
+from retrieve_cli.storage.text_numbers import TextNumbers, TextRows
+from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer, Vocabulary, places_of
+
+keys = st.one_of(
+    st.binary(min_size=20, max_size=20),
+    st.sampled_from(b"abc").map(lambda end: b"the same head"[:12] + bytes(7) + bytes([end])),
+    st.binary(max_size=2).map(lambda start: start.ljust(20, b"\0")),
+)
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=6).map(str.encode)
+
+
+@given(stored=st.lists(keys, max_size=40), asked=st.lists(keys, max_size=40), often=st.booleans())
+def test_every_key_is_found_in_its_first_row(stored: list[bytes], asked: list[bytes], often: bool) -> None:
+    rows = KeyRows(as_keys(stored))
+    wanted = [stored.index(key) if key in stored else -1 for key in [*asked, *stored]]
+    for _ in range(3 if often else 1):
+        assert rows.find(as_keys([*asked, *stored])).tolist() == wanted
+    assert [rows.row(key) for key in stored] == [stored.index(key) for key in stored]
+    assert rows.distinct() <= len(set(stored))
+
+
+@given(digests=st.lists(keys, max_size=9))
+def test_digests_are_a_sequence_of_what_was_put_in(digests: list[bytes]) -> None:
+    held = Digests()
+    for digest in digests:
+        held.append(digest)
+    held.extend(held.array[:3])
+    assert list(held) == [*digests, *digests[:3]] == as_digests(as_keys(held))
+    assert held[1:] == list(held)[1:]
+
+
+@given(texts=st.lists(words, unique=True, max_size=30), asked=st.lists(words, max_size=30))
+def test_every_text_has_its_number(texts: list[bytes], asked: list[bytes]) -> None:
+    numbers = TextNumbers()
+    for text in texts:
+        assert numbers.number(text) == -1
+        numbers.add(text)
+    rows = TextRows(vocabulary(texts))
+    for text in [*texts, *asked, *texts, *texts]:
+        wanted = texts.index(text) if text in texts else -1
+        assert (numbers.number(text), rows.row(text)) == (wanted, wanted)
+
+
+def test_many_texts_are_found_after_the_table_grew() -> None:
+    numbers = TextNumbers()
+    for number in range(5000):
+        numbers.add(b"%d" % number)
+    assert [numbers.number(b"%d" % number) for number in range(-3, 5003)] == [-1] * 3 + [*range(5000)] + [-1] * 3
+
+
+def vocabulary(texts: list[bytes]) -> Vocabulary:
+    return Vocabulary(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)]))
+
+
+@given(old=st.sets(words, max_size=12), new=st.sets(words, max_size=12), data=st.data())
+def test_texts_that_stay_and_new_ones_are_put_in_order(old: set[bytes], new: set[bytes], data: st.DataObject) -> None:
+    before, fresh = sorted(old), sorted(new)
+    used = np.array([data.draw(st.booleans()) for _ in before], np.bool_)
+    places, known = places_of(vocabulary(before), fresh)
+    used[places[known]] = True
+    added = [word for word in fresh if word not in old]
+    merged = MergedTexts(vocabulary(before), used, TextBuffer(added), places[~known])
+    wanted = sorted({*added, *(word for word, there in zip(before, used, strict=True) if there)})
+    found = Vocabulary(merged.text, merged.ends)
+    assert [found.raw(number) for number in range(len(found))] == wanted
+    assert [wanted[number] for number in merged.of_fresh] == added
+    assert all(number < 0 or wanted[number] == word for number, word in zip(merged.of_old, before, strict=True))
+    assert ((merged.of_old >= 0) == used).all()
+
+
+def test_a_place_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(IndexError):
+        Digests()[0]
+    with pytest.raises(IndexError):
+        TextBuffer([b"a"])[1]
