@@ -96,7 +96,7 @@ class VectorEncoding:
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
         file = pipelines.vectors_file(older)
         unknown: Rows = np.empty(0, np.int64)
-        if file:
+        if file and len(texts):
             self._copy_missing(older, texts, file)
             self._older, self._texts = older, texts
         else:
@@ -133,8 +133,7 @@ class VectorEncoding:
         file = self._older.file(str(pipelines.vectors_file(self._older)))
         for start in range(0, len(texts.keys), _BLOCK):
             rows, keys = texts.older[start : start + _BLOCK], texts.keys[start : start + _BLOCK]
-            vectors = np.empty((len(keys), self.encoder.card.dim), np.float32)
-            vectors[rows >= 0] = pipelines.stored_vectors(self._older, rows[rows >= 0])
+            vectors = pipelines.stored_vectors(self._older, np.maximum(rows, 0))
             for found in self.cache.gather(keys[rows < 0]):  # no more than one block
                 vectors[rows < 0] = found
             file.release()

@@ -137,7 +137,8 @@ def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
 def _frequencies(stretch: Stretch, size: int) -> Rows:
     """By token id below `size`, the number of chunks that have it."""
     chunk = np.repeat(np.arange(len(stretch.sizes)), stretch.sizes)
-    pairs = np.sort(chunk * size + stretch.tokens.ids)
+    narrow = len(stretch.sizes) * size < 2**31  # half as wide is sorted in half the time
+    pairs = np.sort((chunk * size + stretch.tokens.ids).astype(np.int32 if narrow else np.int64))
     first = np.concatenate([[True], pairs[1:] != pairs[:-1]])[: len(pairs)]
     return np.bincount(pairs[first] % size, minlength=size)
 

@@ -75,6 +75,15 @@ def test_texts_that_stay_and_new_ones_are_put_in_order(old: set[bytes], new: set
     assert ((merged.of_old >= 0) == used).all()
 
 
+@given(texts=st.lists(words, max_size=6), place=st.slices(6))
+def test_texts_one_behind_the_other_are_a_sequence(texts: list[bytes], place: slice) -> None:
+    buffer = TextBuffer(texts[:2])
+    buffer.extend(vocabulary(texts), range(min(2, len(texts)), len(texts)))
+    assert list(buffer) == texts
+    assert buffer[place] == texts[place]
+    assert buffer.ends.tolist() == [0, *np.cumsum([len(text) for text in texts])]
+
+
 def test_a_place_that_is_not_there_is_an_error() -> None:
     with pytest.raises(IndexError):
         Digests()[0]
