@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _MOST_TEXT = 64 << 20
 """Characters of parsed records that are kept; a sync with more to read parses them again."""
-_NO_DIGEST = bytes(KEY)
+_NOTHING = Item(bytes(KEY), "", 0, tuple)
+"""In place of what is no item."""
 _BATCH, _LARGE = 4096, 65_536
 """Items looked up at a time: those that are read meanwhile, and those that are remembered."""
 
@@ -70,10 +71,10 @@ class Batch:
     @classmethod
     def of(cls, items: Sequence[Item | Refused | Notice]) -> Batch:
         """Return a batch of items in memory."""
-        digests = [item.digest if isinstance(item, Item) else _NO_DIGEST for item in items]
-        lines = np.array([item.line if isinstance(item, Item) else 0 for item in items], np.int64)
-        others = not all(isinstance(item, Item) for item in items)
-        return cls(as_keys(digests), lines, items.__getitem__, [item.source for item in items], others)
+        found = [item if isinstance(item, Item) else _NOTHING for item in items]
+        keys, lines = as_keys([item.digest for item in found]), np.array([item.line for item in found], np.int64)
+        sources = [item.source for item in items]
+        return cls(keys, lines, items.__getitem__, sources, any(item is _NOTHING for item in found))
 
     def __len__(self) -> int:
         return len(self.keys)

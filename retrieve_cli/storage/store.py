@@ -13,6 +13,7 @@
 
 A generation is written into a scratch folder, synced to disk, renamed to its id, and only then named in `current`,
 which is replaced in one step. A crash at any moment leaves the live generation as it was; nothing is edited in place.
+Files that come out as they were may be hard links to those of the generation before: each is removed with its last one.
 """
 
 from __future__ import annotations
