@@ -14,7 +14,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Chunker, Encoder, Source, SparseEncoder, TokenEncoder, Tokenizer
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.records import columns
-from retrieve_cli.retrievers.retriever import IndexWriter, RangeWriter
+from retrieve_cli.retrievers.retriever import CompanionWriter, IndexWriter, RangeWriter
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.recipe import Recipe, encoder_json
 
@@ -64,6 +64,11 @@ def keep(writers: Writers, records: range) -> None:
         else:
             for record in records:
                 writer.keep(record)
+
+
+def companions(writer: IndexWriter, rows: int) -> Sequence[str]:
+    """Return the names of the files that an index of so many rows has beside its artifact."""
+    return writer.companions(rows) if isinstance(writer, CompanionWriter) else ()
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:

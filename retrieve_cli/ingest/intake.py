@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,11 +172,17 @@ class Intake:
         """Take over the files of the older generation that come out as they are."""
         older = reuse.generation
         known = sums.read(older.folder) or {}
-        for file in reuse.same(texts):
-            if file in known:
-                with suppress(OSError):  # not every file system has links
+        for files in reuse.same(texts, self._parts.writers):
+            if not known.keys() >= set(files):
+                continue
+            try:
+                for file in files:
                     (self._scratch / file).hardlink_to(older.folder / file)
-                    self.linked[file] = older.manifest.files[file], known[file]
+            except OSError:  # not every file system has links
+                for file in files:  # what is written next must not be written into a file of the older generation
+                    (self._scratch / file).unlink(missing_ok=True)
+                continue
+            self.linked |= {file: (older.manifest.files[file], known[file]) for file in files}
 
     def _warn(self) -> None:
         """Say what the encoders lost, and what was damaged."""

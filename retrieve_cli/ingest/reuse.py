@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.assemble.parts import Writers, keep
+from retrieve_cli.assemble.parts import Writers, companions, keep
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.ingest.embedding import Encoding
@@ -66,21 +66,22 @@ class Reuse:
             stored = self.generation.chunks[chunk]
             embed(self.generation.texts[chunk].tobytes(), f"{stored['header']}{stored['text']}")
 
-    def same(self, texts: Keys) -> list[str]:
-        """The artifacts that come out as they are if these are the texts of all chunks: what follows from texts."""
+    def same(self, texts: Keys, writers: Writers) -> list[list[str]]:
+        """The artifacts that come out as they are if these are the texts of all chunks, each with the files that belong
+        together: what follows from texts."""
         if not np.array_equal(texts, self.texts.keys):
             return []
         before, after = self.generation.manifest, self._recipe
         if before.recipe.encoder != after.encoder:
             return []
-        files = [
-            retriever(name).file
+        artifacts = [
+            [retriever(name).file, *companions(writers[name], len(texts))]
             for name, card in after.retrievers.items()
             if retriever(name).by_text and before.recipe.retrievers.get(name) == card
         ]
         if after.tokens is not None and before.recipe.tokens == after.tokens:
-            files.append(TOKENS)
-        return [file for file in files if file in before.files]
+            artifacts.append([TOKENS])
+        return [files for files in artifacts if before.files.keys() >= set(files)]
 
 
 def reusable(before: Recipe, after: Recipe) -> frozenset[str]:

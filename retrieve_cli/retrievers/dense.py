@@ -38,6 +38,9 @@ class _Writer:
     def keep_all(self, records: range) -> None:
         """Vectors come from the cache, or from the older generation."""
 
+    def companions(self, rows: int) -> Sequence[str]:
+        return (quantized.FILE,) if self._parameters.quantizes(rows) else ()
+
     def write(self, path: Path, passages: Passages) -> int:
         rows = len(passages.texts)
         return write(passages.vectors(), path, rows=rows, dim=self._dim, parameters=self._parameters)

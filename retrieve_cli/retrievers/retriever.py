@@ -105,6 +105,14 @@ class RangeWriter(Protocol):
         """Append the rows that records which lie together in the older generation have."""
 
 
+@runtime_checkable
+class CompanionWriter(Protocol):
+    """What an `IndexWriter` may do besides: write more files, that its index reads along with the artifact."""
+
+    def companions(self, rows: int) -> Sequence[str]:
+        """Return the names of the files that so many rows have beside them."""
+
+
 class Retriever(ABC, Generic[Q]):
     """A first-stage retriever."""
 

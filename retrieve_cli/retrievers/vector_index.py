@@ -63,6 +63,10 @@ class Parameters:
         graph = {"hnsw_m": self.hnsw_m, "hnsw_ef_construction": self.hnsw_ef_construction}
         return {"kind": "flat"} if self.kind == "flat" else {"kind": "hnsw", **graph}
 
+    def quantizes(self, rows: int) -> bool:
+        """Return True if so many rows have bytes beside them, as long as bytes can stand for them."""
+        return self.kind == "flat" and self.quantized_from is not None and rows >= self.quantized_from
+
 
 def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, parameters: Parameters) -> int:
     """Writes a faiss inner-product index over the rows of `blocks`, each (m, dim) float32; returns their number.
@@ -86,7 +90,7 @@ def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, paramet
         file.write(_FLAT_HEADER.pack(_FLAT, dim, rows, _UNUSED, _UNUSED, _TRAINED, _INNER_PRODUCT, rows * dim))
         for block in extremes.watch(blocks):
             file.write(np.ascontiguousarray(block, "<f4").data)
-    if parameters.quantized_from is not None and rows >= parameters.quantized_from and extremes.finite:
+    if parameters.quantizes(rows) and extremes.finite:
         quantized.write(_written(path, dim), path.with_name(quantized.FILE), rows=rows, extremes=extremes)
     return rows
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import finalize
@@ -162,13 +163,16 @@ class MappedFile:
             IndexCorrupt: one of them is damaged.
         """
         found = np.empty((len(rows), size), np.uint8)
+        if not len(rows):
+            return found
         begins = first + rows * size
-        if not self._settled and len(rows):
+        if not self._settled:
             blocks = np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK]))
             for block in blocks[~self._sound[blocks]].tolist():
                 self._verify(block, block + 1, self._read(block * BLOCK, BLOCK))
-        for row, begin in zip(found, begins.tolist(), strict=True):
-            row[:] = self._read(begin, size)
+        cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+        for start, stop in pairwise(cuts):  # rows that follow each other in one stretch
+            found[start:stop].reshape(-1)[:] = self._read(int(begins[start]), (stop - start) * size)
         return found
 
     def _read(self, first: int, size: int) -> Bytes:

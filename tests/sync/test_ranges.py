@@ -145,3 +145,45 @@ def test_where_there_are_no_links_the_file_is_written(
     shutil.rmtree(tmp_path / "fresh", ignore_errors=True)
     retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh")
     assert live(tmp_path / "fresh") == live(artifacts)
+
+
+def bytes_beside(artifacts: Path) -> Path:
+    return vectors(artifacts).with_name("dense.sq8.faiss")
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["links", "the second link fails"])
+def test_the_bytes_beside_the_vectors_are_shared_with_them_or_both_are_written(
+    source: Path, artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refused: bool
+) -> None:
+    monkeypatch.setenv("RETRIEVE_DENSE__QUANTIZED_FROM", "1")
+    retrieve("build", "--catalog", source)
+    first, content = bytes_beside(artifacts), bytes_beside(artifacts).read_bytes()
+    link = os.link
+
+    def second_fails(old: Path, new: Path, **given: object) -> None:
+        if refused and "sq8" in str(old):
+            raise PermissionError(1, "Operation not permitted")
+        link(old, new, **given)
+
+    monkeypatch.setattr(os, "link", second_fails)
+    write_catalog(source, with_license("MIT"))
+    assert retrieve("sync").code == 0
+
+    assert bytes_beside(artifacts).samefile(first) == vectors(artifacts).samefile(first.with_name("dense.faiss"))
+    assert bytes_beside(artifacts).samefile(first) != refused
+    assert first.read_bytes() == content
+    assert retrieve("inspect", "verify").code == 0
+    retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh")
+    assert live(tmp_path / "fresh") == live(artifacts)
+
+
+def test_another_number_of_rows_to_quantise_from_writes_what_a_build_would(
+    source: Path, artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for number, rows in enumerate(("1", "null", "1")):
+        monkeypatch.setenv("RETRIEVE_DENSE__QUANTIZED_FROM", rows)
+        write_catalog(source, with_license(f"MIT-{number}"))
+        assert retrieve("sync").code == 0
+        retrieve("build", "--catalog", source, "--artifacts", tmp_path / rows)
+        assert live(tmp_path / rows) == live(artifacts)
+        assert bytes_beside(artifacts).exists() == (rows == "1")
