@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config.settings import Settings
@@ -12,10 +14,11 @@ from retrieve_cli.contracts import Encoder, ModelCard
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
-    from retrieve_cli.encoders.devices import Device
+    from retrieve_cli.config.settings import EncoderSettings
 
-
-_KINDS = ("auto", "onnx", "torch")
+_RUNTIMES: Mapping[str, Literal["onnxruntime", "openvino"]] = {"onnx": "onnxruntime", "openvino": "openvino"}
+"""What runs the exported graph, by kind."""
+_KINDS = ("auto", "onnx", "openvino", "torch")
 
 
 def encoder_to_build(settings: Settings) -> Encoder:
@@ -23,19 +26,19 @@ def encoder_to_build(settings: Settings) -> Encoder:
 
     Raises:
         Unavailable: its model is not on this machine, or a GPU is required and there is none.
-        UsageError: the model's folder is no sentence-transformers model.
+        UsageError: the model's folder is no sentence-transformers model, or its kind does not compute in the precision.
     """
     chosen = settings.encoder
     if chosen.kind == "hashed":
         from retrieve_cli.encoders.devices import choose
 
-        choose(chosen.device, chosen.kind)  # refuses a GPU
+        choose(chosen.device, chosen.kind)  # rejects a GPU
         return _hashed(chosen.dim)
     if chosen.kind == "remote":
         return _remote(settings)
     if chosen.kind not in _KINDS:
         return _plugged_in(chosen.kind, settings)
-    return _transformer(settings, chosen.model, chosen.query_prefix, chosen.passage_prefix, device=chosen.device)
+    return _transformer(settings, chosen.model, chosen.query_prefix, chosen.passage_prefix)
 
 
 def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
@@ -51,13 +54,12 @@ def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
         return _remote(settings, card)
     if card.family != "transformer":
         return _plugged_in(card.family, settings, card)
-    # A GPU takes seconds to wake; one short text is done on the CPU before that. It is used where it is asked for.
-    device: Device = "cuda" if settings.encoder.device == "cuda" else "cpu"
+    settings = replace(settings, encoder=_for_queries(settings.encoder, card))
     found: list[str] = []
     missing: Unavailable | None = None
     for model in dict.fromkeys((settings.encoder.model, card.name)):
         try:
-            encoder = _transformer(settings, model, card.query_prefix, card.passage_prefix, device=device)
+            encoder = _transformer(settings, model, card.query_prefix, card.passage_prefix)
         except Unavailable as error:
             missing = error
             continue
@@ -70,6 +72,19 @@ def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
         f"the index was built with {card.name} at revision {card.revision[:12]}; here is {', '.join(found)}",
         hint="build the index again: retrieve build; or set encoder.model to the model it was built with",
     )
+
+
+def _for_queries(chosen: EncoderSettings, card: ModelCard) -> EncoderSettings:
+    """Return the settings for queries of an index that was built with the encoder of this card.
+
+    A GPU takes seconds to start; one short text is done on the CPU before that. It is used if it is asked for. On the
+    CPU a query is encoded in float32 whatever the precision of the passages, and without torch or OpenVINO, which take
+    seconds to start, if those were there for the passages' sake: the vectors' cosine is above 0.9999.
+    """
+    if chosen.device == "cuda":
+        return chosen
+    for_passages = chosen.kind == "openvino" or (chosen.kind == "torch" and card.precision == "bfloat16")
+    return replace(chosen, device="cpu", precision="float32", kind="auto" if for_passages else chosen.kind)
 
 
 def _plugged_in(name: str, settings: Settings, expected: ModelCard | None = None) -> Encoder:
@@ -111,9 +126,7 @@ def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
     )
 
 
-def _transformer(
-    settings: Settings, model: str, query_prefix: str | None, passage_prefix: str | None, *, device: Device
-) -> Encoder:
+def _transformer(settings: Settings, model: str, query_prefix: str | None, passage_prefix: str | None) -> Encoder:
     from retrieve_cli.encoders.devices import choose
     from retrieve_cli.encoders.locate import locate
     from retrieve_cli.encoders.model_folder import read_folder
@@ -123,14 +136,16 @@ def _transformer(
     folder = read_folder(place.path, name=place.name)
     prefixes: dict[str, Any] = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
     # `hashed` and `remote` speak of the next build: an index of a model needs that model until then.
-    choice = choose(device, "auto" if chosen.kind == "hashed" or chosen.kind == "remote" else chosen.kind)
-    if choice.kind == "onnx":
+    kind = "auto" if chosen.kind == "hashed" or chosen.kind == "remote" else chosen.kind
+    choice = choose(chosen.device, kind, precision=chosen.precision)
+    if choice.kind in _RUNTIMES:
         from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 
+        runtime, precision = _RUNTIMES[choice.kind], choice.precision
         try:
-            return OnnxEncoder(folder, cache_dir=cache_dir(settings), **prefixes)
+            return OnnxEncoder(folder, cache_dir=cache_dir(settings), runtime=runtime, precision=precision, **prefixes)
         except Unavailable:
-            if chosen.kind == "onnx":
+            if chosen.kind in _RUNTIMES:
                 raise  # asked for by name; `auto` goes on to torch, which runs every family, and names itself
     from retrieve_cli.encoders.torch_encoder import TorchEncoder
 
@@ -138,7 +153,7 @@ def _transformer(
         folder,
         cache_dir=cache_dir(settings),
         device=choice.device,
-        precision=chosen.precision,
+        precision=choice.precision,
         batch_size=chosen.batch_size,
         **prefixes,
     )
@@ -156,7 +171,19 @@ def device(settings: Settings) -> str:
     if chosen.kind == "remote":
         return "none is needed here: a server encodes (encoder.kind: remote)"
     # Feature hashing does not ask for a device.
-    return str(choose("auto" if chosen.kind == "hashed" else chosen.device, chosen.kind))
+    device = "auto" if chosen.kind == "hashed" else chosen.device
+    return str(choose(device, chosen.kind, precision=chosen.precision))
+
+
+def slow_precision(settings: Settings) -> bool:
+    """Return True if passages are encoded in a precision that this processor computes in slower than in float32."""
+    from retrieve_cli.encoders.devices import choose, why_no_bfloat16
+
+    chosen = settings.encoder
+    if chosen.kind not in _KINDS or chosen.precision != "bfloat16":
+        return False
+    choice = choose(chosen.device, chosen.kind, precision=chosen.precision)
+    return choice.device == "cpu" and bool(why_no_bfloat16())
 
 
 def fetches(settings: Settings) -> bool:

@@ -130,7 +130,7 @@ class ModelsSettings:
 class EncoderSettings:
     """Model that turns texts into vectors, and its execution."""
 
-    kind: str = _named("auto", "auto", "onnx", "torch", "hashed", "remote")
+    kind: str = _named("auto", "auto", "onnx", "openvino", "torch", "hashed", "remote")
     model: str = "all-MiniLM-L6-v2"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     query_prefix: str | None = None

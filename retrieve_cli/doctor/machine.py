@@ -15,7 +15,7 @@ from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Package
-from retrieve_cli.doctor.subject import Check, Subject
+from retrieve_cli.doctor.subject import Check, Status, Subject
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 
 _NO_CACHE = Path(os.devnull)
@@ -63,11 +63,13 @@ def _missing(subject: Subject, error: Unavailable) -> Check:
 
 
 def gpu(subject: Subject) -> Check:
-    """Whether a GPU would encode passages, and why not."""
+    """Whether a GPU would encode passages and why not, and if the processor has the precision that is configured."""
     if not subject.settings.dense.enabled:
         return Check("gpu", "ok", "none is needed: nothing is encoded (dense.enabled: false)")
     try:
-        return Check("gpu", "ok", encoders.device(subject.settings))
+        status: Status = "warn" if encoders.slow_precision(subject.settings) else "ok"
+        fix = "set `encoder.precision: float32` and build the index again" if status == "warn" else ""
+        return Check("gpu", status, encoders.device(subject.settings), fix)
     except Unavailable as error:
         return Check("gpu", "fail", error.message, error.hint)
 
@@ -110,13 +112,18 @@ def _always(_: Subject) -> bool:
 
 
 def _onnx(subject: Subject) -> bool:
-    return subject.settings.dense.enabled and subject.settings.encoder.kind in ("auto", "onnx")
+    return subject.settings.dense.enabled and subject.settings.encoder.kind in ("auto", "onnx", "openvino")
 
 
 def _torch(subject: Subject) -> bool:
     chosen = subject.settings.encoder
-    asked_for = chosen.kind == "torch" or (chosen.kind == "auto" and chosen.device == "cuda")
+    on_torch = chosen.device == "cuda" or chosen.precision == "bfloat16"
+    asked_for = chosen.kind == "torch" or (chosen.kind == "auto" and on_torch)
     return subject.settings.dense.enabled and asked_for
+
+
+def _openvino(subject: Subject) -> bool:
+    return subject.settings.dense.enabled and subject.settings.encoder.kind == "openvino"
 
 
 def _model_servers(subject: Subject) -> bool:
@@ -154,6 +161,7 @@ _PACKAGES = (
         _Package((name,), "the encoder on a GPU (encoder.kind: torch)", _torch)
         for name in ("torch", "transformers", "sentence-transformers")
     ),
+    _Package(("openvino",), "a faster encoder on a CPU (encoder.kind: openvino)", _openvino),
     _Package(
         ("spacy",),
         "texts that are cut into chunks",

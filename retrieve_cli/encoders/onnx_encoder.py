@@ -1,11 +1,14 @@
-"""The default encoder on a CPU: hidden states of the BERT family by `onnx_runner.py`, pooled to one vector a text."""
+"""The default encoder on a CPU: hidden states of the BERT family by `onnx_runner.py`, pooled to one vector a text.
+
+OpenVINO can take the place of onnxruntime, and computes in bfloat16 too. Short queries go through NumPy either way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -14,8 +17,8 @@ from retrieve_cli.encoders.bert import Architecture, arrange, pool, to_unit
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.eager import hidden_states
 from retrieve_cli.encoders.exports import Contents, Export
-from retrieve_cli.encoders.model_folder import ModelFolder
-from retrieve_cli.encoders.onnx_runner import SHORT, Keep, OnnxRunner
+from retrieve_cli.encoders.model_folder import ModelFolder, Precision
+from retrieve_cli.encoders.onnx_runner import SHORT, Keep, OnnxRunner, in_onnxruntime
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, content
@@ -40,8 +43,11 @@ class OnnxEncoder(Truncating):
         passage_prefix: str | None = None,
         threads: int | None = None,
         batch_tokens: int = 512,
+        runtime: Literal["onnxruntime", "openvino"] = "onnxruntime",
+        precision: Precision = "float32",
     ) -> None:
         """`batch_tokens` is what a batch of one thread holds: 512 tokens keep its activations in the L2 cache.
+        `precision` is that of OpenVINO; onnxruntime computes in float32.
 
         Raises:
             Unavailable: the model is of a family that this encoder does not know.
@@ -51,12 +57,20 @@ class OnnxEncoder(Truncating):
                 f"The onnx encoder cannot run this model (it has the modules {', '.join(folder.extras)}).",
                 hint="set `encoder.kind: torch`, which runs any sentence-transformers model",
             )
+        in_runtime = in_onnxruntime
+        if runtime == "openvino":
+            from retrieve_cli.encoders.openvino_graph import in_openvino  # a query does without it
+
+            in_runtime = partial(in_openvino, precision=precision)
         self._runner = OnnxRunner(
             partial(dense_export, folder, cache_dir),
             Architecture.read(folder.config),
             threads=threads,
             batch_tokens=batch_tokens,
+            runtime=in_runtime,
         )
+        self._runtime = runtime
+        self._precision = precision
         self._folder = folder
         self._cache_dir = cache_dir
         self._query_prefix = query_prefix
@@ -67,7 +81,12 @@ class OnnxEncoder(Truncating):
     @once
     def card(self) -> ModelCard:
         digests = Digests(self._cache_dir)
-        return self._folder.card(digests, query_prefix=self._query_prefix, passage_prefix=self._passage_prefix)
+        return self._folder.card(
+            digests,
+            query_prefix=self._query_prefix,
+            passage_prefix=self._passage_prefix,
+            precision=self._precision,
+        )
 
     @once
     def tokenizer(self) -> ModelTokenizer:
@@ -76,7 +95,8 @@ class OnnxEncoder(Truncating):
     @property
     def device(self) -> str:
         threads = self._runner.threads
-        return f"cpu (onnxruntime, {threads} {'thread' if threads == 1 else 'threads'})"
+        runtime = self._runtime if self._precision == "float32" else f"{self._runtime} in {self._precision}"
+        return f"cpu ({runtime}, {threads} {'thread' if threads == 1 else 'threads'})"
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32. The route a query takes depends on its own length only."""

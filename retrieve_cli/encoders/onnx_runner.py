@@ -1,5 +1,7 @@
 """Runs an exported model over token ids: onnxruntime over mapped weights, NumPy for a short query, and no torch.
 
+Another runtime can take the place of onnxruntime: see `openvino_graph.py`.
+
 Only texts of exactly the same number of tokens share a batch. So nothing is padded, nothing is masked, no work is
 spent on padding, and the arithmetic of a text does not depend on its neighbours: its result is the same to the bit.
 """
@@ -7,7 +9,8 @@ spent on padding, and the arithmetic of a text does not depend on its neighbours
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -34,6 +37,28 @@ Eager: TypeAlias = "Callable[[Architecture, Mapping[str, Vectors], Rows], Vector
 """Runs the model in NumPy over one text's (t,) ids."""
 
 
+Graph: TypeAlias = "Callable[[Mapping[str, Rows]], Vectors]"
+"""Runs an open graph over its inputs by name; called from any thread."""
+
+
+def in_onnxruntime(path: Path, threads: int) -> Graph:  # noqa: ARG001  other runtimes share out their cores
+    """Open an exported graph with onnxruntime; each call runs on the thread that makes it."""
+    runtime = require("onnxruntime")
+    options = runtime.SessionOptions()
+    # A product that is split among threads may be summed in another order: whole batches are spread instead.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    # Batches come in hundreds of shapes: an arena that grows whenever one does not fit has no bound.
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def run(inputs: Mapping[str, Rows]) -> Vectors:
+        result: Vectors = session.run(None, inputs)[0]
+        return result
+
+    return run
+
+
 class OnnxRunner:
     """One exported model, safe to share between threads. Loads the graph or the weights at the first text."""
 
@@ -45,13 +70,15 @@ class OnnxRunner:
         threads: int | None = None,
         batch_tokens: int = 512,
         batch_size: int | None = None,
+        runtime: Callable[[Path, int], Graph] = in_onnxruntime,
     ) -> None:
         """A batch of one thread holds at most `batch_size` texts and `batch_tokens`: 512 keep its activations in the
-        L2 cache."""
+        L2 cache. `runtime` opens the graph for a number of threads."""
         self._find = export
         self._architecture = architecture
         self._batch_tokens = batch_tokens
         self._batch_size = batch_size
+        self._runtime = runtime
         self.threads = threads or available_cores()
 
     def run_queries(
@@ -85,14 +112,14 @@ class OnnxRunner:
         batches = list(same_length(ids, chosen, batch_tokens=self._batch_tokens, batch_size=self._batch_size))
         if not batches:
             return
-        session = self._session
+        graph = self._graph
 
         def run(batch: Sequence[int]) -> None:
             tokens = np.array([ids[place] for place in batch], dtype=np.int64)
             rows = positions(tokens, self._architecture)
             if shifts is not None:
                 rows = rows + np.array([shifts[place] for place in batch])
-            (found,) = session.run(None, {"ids": tokens, "positions": np.ascontiguousarray(rows)})
+            found = graph({"ids": tokens, "positions": np.ascontiguousarray(rows)})
             for place, own in zip(batch, found.reshape(len(batch), -1, found.shape[-1]), strict=True):
                 keep(place, own)
 
@@ -112,15 +139,8 @@ class OnnxRunner:
         return read([self._export.weights])
 
     @once
-    def _session(self) -> Any:
-        runtime = require("onnxruntime")
-        options = runtime.SessionOptions()
-        # A product that is split among threads may be summed in another order: whole batches are spread instead.
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        # Batches come in hundreds of shapes: an arena that grows whenever one does not fit has no bound.
-        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
-        options.log_severity_level = 3
-        return runtime.InferenceSession(str(self._export.graph), options, providers=["CPUExecutionProvider"])
+    def _graph(self) -> Graph:
+        return self._runtime(self._export.graph, self.threads)
 
 
 def same_length(

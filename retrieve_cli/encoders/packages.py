@@ -11,6 +11,7 @@ _EXTRAS = {
     "onnx": "pip install onnx",
     "onnxruntime": "pip install onnxruntime",
     "tokenizers": "pip install tokenizers",
+    "openvino": "pip install 'retrieve-cli[openvino]'",
     "torch": "pip install torch",
     "transformers": "pip install transformers",
     "sentence_transformers": "pip install sentence-transformers",

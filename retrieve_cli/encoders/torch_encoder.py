@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from retrieve_cli.contracts import ModelCard, TokenVectors
-from retrieve_cli.encoders.devices import Choice, Device, choose, precision_on
+from retrieve_cli.encoders.devices import Choice, Device, choose
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import ModelFolder, Precision
 from retrieve_cli.encoders.threads import Truncating, once
@@ -27,6 +27,7 @@ class TorchEncoder(Truncating):
 
     Texts of different lengths share a batch and are padded, so that a vector may differ in its last bits with its
     neighbours: cosine 0.9999 in half precision. Where that matters to the bit, the onnx encoder is the one to take.
+    In bfloat16 on a CPU only texts of one length share a batch: nothing is padded, and a text keeps its bits.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class TorchEncoder(Truncating):
             Digests(self._cache_dir),
             query_prefix=self._query_prefix,
             passage_prefix=self._passage_prefix,
-            precision=precision_on(self._choice.device, self._precision),
+            precision=self._choice.precision,
         )
 
     @once
@@ -114,8 +115,16 @@ class TorchEncoder(Truncating):
                 take(int(place), content(ids, states, self.tokenizer.special_ids))
 
         size = self._batch_size or _BATCH[self._choice.device]
-        self._runner.run(longest_first(lengths), run, size=size)
+        for places in self._alike(lengths):
+            self._runner.run(places, run, size=size)
         return self._to_unit(vectors) if self._folder.normalize else vectors
+
+    def _alike(self, lengths: Rows) -> list[Rows]:
+        """Return the places of the texts that may share a batch, the longest first."""
+        order = longest_first(lengths)
+        if self._choice.device == "cuda" or self._choice.precision == "float32":
+            return [order]
+        return np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
 
     def _to_unit(self, vectors: Vectors) -> Vectors:
         """Half-precision norms are off by 1e-3, which would tilt a ranking by inner product."""
@@ -125,7 +134,7 @@ class TorchEncoder(Truncating):
 
     @once
     def _choice(self) -> Choice:
-        return choose(self._asked, "torch")
+        return choose(self._asked, "torch", precision=self._precision)
 
     @once
     def _runner(self) -> TorchRunner:
@@ -133,7 +142,7 @@ class TorchEncoder(Truncating):
             "SentenceTransformer",
             self._folder.path,
             device=self._choice.device,
-            precision=precision_on(self._choice.device, self._precision),
+            precision=self._choice.precision,
             prepare=self._limit,
         )
 

@@ -62,7 +62,7 @@ class Found:
         return self.folder.revision(digests)
 
 
-_FROM_FOLDERS = ("auto", "onnx", "torch", "remote")
+_FROM_FOLDERS = ("auto", "onnx", "openvino", "torch", "remote")
 
 
 def needs(settings: Settings) -> list[Need]:

@@ -14,6 +14,8 @@ from retrieve_cli.encoders import devices
 from retrieve_cli.encoders.devices import choose, why_no_gpu
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
+LACKING = "this processor has no bfloat16 instructions"
+
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
@@ -95,7 +97,7 @@ def test_driver_without_torch_is_no_gpu(machine: Callable[..., None], monkeypatc
     assert why_no_gpu() == "torch is not installed"
 
 
-@pytest.mark.parametrize("kind", ["onnx", "hashed"])
+@pytest.mark.parametrize("kind", ["onnx", "openvino", "hashed"])
 def test_gpu_for_a_kind_that_has_none_is_a_usage_error(kind: Any) -> None:
     with pytest.raises(UsageError, match=kind):
         choose("cuda", kind)
@@ -110,3 +112,104 @@ devices.choose()
 print("torch" in sys.modules)
 """
     assert run_python(program).strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "reason"),
+    [
+        ("processor\t: 0\nflags\t\t: fpu avx512f avx512_bf16 amx\n", ""),
+        ("processor\t: 0\nflags\t\t: fpu amx_bf16 amx_tile\n", ""),
+        ("processor\t: 0\nFeatures\t: fp asimd bf16 i8mm\n", ""),
+        ("processor\t: 0\nflags\t\t: fpu avx2 avx512f\n", LACKING),
+        ("", LACKING),
+    ],
+)
+def test_bfloat16_is_read_off_the_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str, reason: str
+) -> None:
+    become_processor(tmp_path, monkeypatch, cpuinfo)
+    assert devices.why_no_bfloat16() == reason
+
+
+@pytest.mark.parametrize(("has", "reason"), [(True, ""), (False, LACKING)])
+def test_bfloat16_is_asked_of_torch_where_there_is_no_cpuinfo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool, reason: str
+) -> None:
+    torch = ModuleType("torch")
+    vars(torch)["cpu"] = SimpleNamespace(get_capabilities=lambda: {"avx2": True, "avx512_bf16": has})
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(devices, "_CPUINFO", str(tmp_path / "nowhere"))
+    assert devices.why_no_bfloat16() == reason
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert devices.why_no_bfloat16()
+
+
+def become_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str) -> None:
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    monkeypatch.setattr(devices, "_CPUINFO", str(tmp_path / "cpuinfo"))
+
+
+WITH, WITHOUT = "flags : fpu avx512_bf16\n", "flags : fpu avx2\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision", "cpuinfo", "expected"),
+    [
+        ("auto", "auto", WITH, ("onnx", "float32", "cpu: onnxruntime (as asked)")),
+        ("auto", "float32", WITH, ("onnx", "float32", "cpu: onnxruntime (as asked)")),
+        ("onnx", "float32", WITH, ("onnx", "float32", "cpu: onnxruntime (as asked)")),
+        ("openvino", "auto", WITH, ("openvino", "float32", "cpu: openvino (as asked)")),
+        ("openvino", "bfloat16", WITH, ("openvino", "bfloat16", "cpu: openvino in bfloat16 (as asked)")),
+        ("auto", "bfloat16", WITH, ("torch", "bfloat16", "cpu: torch in bfloat16 (as asked)")),
+        ("torch", "bfloat16", WITH, ("torch", "bfloat16", "cpu: torch in bfloat16 (as asked)")),
+        (
+            "torch",
+            "bfloat16",
+            WITHOUT,
+            (
+                "torch",
+                "bfloat16",
+                f"cpu: torch in bfloat16 (as asked; {LACKING}: float32 is faster here)",
+            ),
+        ),
+        (
+            "auto",
+            "float16",
+            WITH,
+            ("onnx", "float32", "cpu: onnxruntime (as asked; float16 is for a GPU: float32 here)"),
+        ),
+    ],
+)
+def test_a_precision_chooses_the_encoder_of_a_cpu_and_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    precision: Any,
+    cpuinfo: str,
+    expected: tuple[str, str, str],
+) -> None:
+    become_processor(tmp_path, monkeypatch, cpuinfo)
+    choice = choose("cpu", kind, precision=precision)
+    assert (choice.kind, choice.precision, str(choice)) == expected
+
+
+@pytest.mark.parametrize(("kind", "precision"), [("onnx", "bfloat16"), ("onnx", "float16"), ("openvino", "float16")])
+def test_a_precision_that_a_kind_does_not_compute_in_is_a_usage_error(kind: str, precision: Any) -> None:
+    with pytest.raises(UsageError, match=precision) as caught:
+        choose("cpu", kind, precision=precision)
+    assert "encoder.precision" in caught.value.hint
+
+
+def test_openvino_in_bfloat16_on_a_processor_without_it_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become_processor(tmp_path, monkeypatch, WITHOUT)
+    with pytest.raises(Unavailable, match="no bfloat16 instructions") as caught:
+        choose("cpu", "openvino", precision="bfloat16")
+    assert "encoder.precision: float32" in caught.value.hint
+
+
+def test_with_a_gpu_the_precision_is_that_of_the_gpu(machine: Callable[..., None]) -> None:
+    machine(driver=True, gpu=True)
+    assert choose().precision == "float16"
+    assert choose("cuda", precision="bfloat16").precision == "bfloat16"

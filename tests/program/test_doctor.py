@@ -177,6 +177,34 @@ def test_a_file_in_the_place_of_the_folder_is_one_failure(catalog: Path, doctor:
     assert [name for name, status in statuses(findings).items() if status == "fail"] == ["artifacts"]
 
 
+def test_bfloat16_on_a_processor_without_it_is_a_warning(index: Path, doctor: Doctor, monkeypatch) -> None:
+    Path("cpuinfo").write_text("flags : fpu avx2\n")
+    monkeypatch.setattr("retrieve_cli.encoders.devices._CPUINFO", "cpuinfo")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "torch")
+    monkeypatch.setenv("RETRIEVE_ENCODER__PRECISION", "bfloat16")
+    finding = doctor()["gpu"]
+    assert finding["status"] == "warn"
+    assert "no bfloat16 instructions" in finding["message"]
+    assert "encoder.precision: float32" in finding["fix"]
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "openvino")
+    assert doctor()["gpu"]["status"] == "fail"
+
+
+def test_openvino_that_is_configured_and_not_installed_is_a_failure(index: Path, doctor: Doctor, monkeypatch) -> None:
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name == "openvino":
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert "openvino" not in doctor()["packages"]["fix"]
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "openvino")
+    assert doctor()["packages"]["fix"] == "pip install openvino"
+
+
 def refuse(monkeypatch: pytest.MonkeyPatch, path: Path, right: int) -> None:
     """Takes a right away, even from root."""
     real = os.access

@@ -1,0 +1,105 @@
+"""An index in bfloat16: another recipe, and queries that need neither torch nor OpenVINO."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program
+
+from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
+from retrieve_cli.config.settings import EncoderSettings, Settings
+from retrieve_cli.encoders.devices import why_no_bfloat16
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.encoders.torch_encoder import TorchEncoder
+from retrieve_cli.errors import UsageError
+from retrieve_cli.storage.manifest import Manifest
+
+HAS_OPENVINO = importlib.util.find_spec("openvino") and not why_no_bfloat16()
+openvino = pytest.param(
+    "openvino", marks=pytest.mark.skipif(not HAS_OPENVINO, reason="no openvino, or no bfloat16 instructions")
+)
+QUERY = """
+import sys
+from retrieve_cli.cli.main import main
+code = main(["query", "outline the pulmonary organs in a tomography", "--json"])
+heavy = [name for name in ("torch", "openvino", "onnxruntime") if name in sys.modules]
+print(*heavy, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "models"))
+    return tmp_path / "models"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["torch", openvino])
+def test_an_index_in_bfloat16_has_a_recipe_of_its_own_and_is_queried_in_float32(
+    catalog: Path, cache: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    plain = retrieve("build", "--catalog", catalog, "--json").json["generation"]
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", kind)
+    assert retrieve("sync", "--json").json["generation"] == plain
+    monkeypatch.setenv("RETRIEVE_ENCODER__PRECISION", "bfloat16")
+    assert "precision" in retrieve("sync", "--dry-run").out
+    done = retrieve("sync", "--json")
+    assert done.code == 0, done.err
+    assert done.json["generation"] != plain
+    manifest = Manifest.read(Path("artifacts/generations") / done.json["generation"] / "manifest.json")
+    assert manifest.recipe.encoder_card.precision == "bfloat16"
+    asked = subprocess.run([sys.executable, "-c", QUERY], capture_output=True, text=True)
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stderr.splitlines()[-1:] == [""]
+    answer = json.loads(asked.stdout)
+    assert answer["strategies_used"] == ["bm25", "dense"]
+    assert answer["results"][0]["doc_id"] == "lungs"
+
+
+def configured(cache: Path, **keys: Any) -> Settings:
+    settings = Settings()
+    return replace(settings, encoder=EncoderSettings(**keys), models=replace(settings.models, cache_dir=cache))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("auto", TorchEncoder), ("torch", TorchEncoder), ("openvino", OnnxEncoder)]
+)
+def test_bfloat16_on_a_cpu_is_built_as_configured_and_queried_by_the_onnx_encoder(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, kind: str, expected: type
+) -> None:
+    monkeypatch.setattr("retrieve_cli.encoders.devices.why_no_bfloat16", lambda: "")
+    settings = configured(cache, kind=kind, precision="bfloat16", device="cpu")
+    built = encoder_to_build(settings)
+    assert type(built) is expected
+    assert built.card.precision == "bfloat16"
+    queried = encoder_to_query(settings, built.card)
+    assert type(queried) is OnnxEncoder
+    assert queried.card == replace(built.card, precision="float32")
+
+
+def test_queries_of_an_index_in_float32_take_the_kind_that_is_configured(cache: Path) -> None:
+    settings = configured(cache, kind="torch", device="cpu")
+    assert type(encoder_to_query(settings, encoder_to_build(settings).card)) is TorchEncoder
+
+
+def test_a_precision_that_the_kind_lacks_stops_a_build_and_no_query(
+    catalog: Path, cache: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    monkeypatch.setenv("RETRIEVE_ENCODER__PRECISION", "bfloat16")
+    assert retrieve("query", "brain", "--mode", "dense").code == 0
+    done = retrieve("build", "--catalog", catalog)
+    assert done.code == 2
+    assert "`encoder.kind: torch` or `openvino`" in done.err
+    with pytest.raises(UsageError):
+        encoder_to_build(configured(cache, kind="onnx", precision="bfloat16"))
