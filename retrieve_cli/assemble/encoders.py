@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config.settings import Settings
@@ -15,8 +15,9 @@ from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import EncoderSettings
+    from retrieve_cli.encoders.onnx_encoder import Runtime
 
-_RUNTIMES: Mapping[str, Literal["onnxruntime", "openvino"]] = {"onnx": "onnxruntime", "openvino": "openvino"}
+_RUNTIMES: Mapping[str, Runtime] = {"onnx": "onnxruntime", "openvino": "openvino"}
 """What runs the exported graph, by kind."""
 _KINDS = ("auto", "onnx", "openvino", "torch")
 
@@ -138,10 +139,13 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
     # `hashed` and `remote` speak of the next build: an index of a model needs that model until then.
     kind = "auto" if chosen.kind == "hashed" or chosen.kind == "remote" else chosen.kind
     choice = choose(chosen.device, kind, precision=chosen.precision)
-    if choice.kind in _RUNTIMES:
+    runtime, precision = _RUNTIMES.get(choice.kind), choice.precision
+    if choice.kind == "torch" and choice.device == "cpu" and precision == "bfloat16":
+        # A pickle is for sentence-transformers to open.
+        runtime = "torch" if folder.weights[0].suffix == ".safetensors" else None
+    if runtime:
         from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 
-        runtime, precision = _RUNTIMES[choice.kind], choice.precision
         try:
             return OnnxEncoder(folder, cache_dir=cache_dir(settings), runtime=runtime, precision=precision, **prefixes)
         except Unavailable:

@@ -1,6 +1,6 @@
 """The default encoder on a CPU: hidden states of the BERT family by `onnx_runner.py`, pooled to one vector a text.
 
-OpenVINO can take the place of onnxruntime, and computes in bfloat16 too. Short queries go through NumPy either way.
+OpenVINO or torch can take the place of onnxruntime for bfloat16. Short queries go through NumPy in any case.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.eager import hidden_states
 from retrieve_cli.encoders.exports import Contents, Export
 from retrieve_cli.encoders.model_folder import ModelFolder, Precision
-from retrieve_cli.encoders.onnx_runner import SHORT, Keep, OnnxRunner, in_onnxruntime
+from retrieve_cli.encoders.onnx_runner import SHORT, Graph, Keep, OnnxRunner, in_onnxruntime
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, content
@@ -26,6 +26,8 @@ from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
+
+Runtime: TypeAlias = Literal["onnxruntime", "openvino", "torch"]
 
 _REMEMBERED = 256
 """Short queries whose hidden states are kept: late interaction asks for the tokens of a query next."""
@@ -43,11 +45,11 @@ class OnnxEncoder(Truncating):
         passage_prefix: str | None = None,
         threads: int | None = None,
         batch_tokens: int = 512,
-        runtime: Literal["onnxruntime", "openvino"] = "onnxruntime",
+        runtime: Runtime = "onnxruntime",
         precision: Precision = "float32",
     ) -> None:
         """`batch_tokens` is what a batch of one thread holds: 512 tokens keep its activations in the L2 cache.
-        `precision` is that of OpenVINO; onnxruntime computes in float32.
+        `precision` is OpenVINO's choice; onnxruntime computes in float32, torch here in bfloat16.
 
         Raises:
             Unavailable: the model is of a family that this encoder does not know.
@@ -57,17 +59,13 @@ class OnnxEncoder(Truncating):
                 f"The onnx encoder cannot run this model (it has the modules {', '.join(folder.extras)}).",
                 hint="set `encoder.kind: torch`, which runs any sentence-transformers model",
             )
-        in_runtime = in_onnxruntime
-        if runtime == "openvino":
-            from retrieve_cli.encoders.openvino_graph import in_openvino  # a query does without it
-
-            in_runtime = partial(in_openvino, precision=precision)
+        architecture = Architecture.read(folder.config)
         self._runner = OnnxRunner(
             partial(dense_export, folder, cache_dir),
-            Architecture.read(folder.config),
+            architecture,
             threads=threads,
             batch_tokens=batch_tokens,
-            runtime=in_runtime,
+            runtime=_opener(runtime, precision, architecture),
         )
         self._runtime = runtime
         self._precision = precision
@@ -170,6 +168,19 @@ def dense_export(folder: ModelFolder, cache_dir: Path, digests: Digests | None =
     architecture = Architecture.read(folder.config)
     revision = folder.revision(digests or Digests(cache_dir))
     return Export(cache_dir, folder.name, revision, partial(_contents, folder, architecture))
+
+
+def _opener(runtime: Runtime, precision: Precision, architecture: Architecture) -> Callable[[Path, int], Graph]:
+    """What opens the exported graph; a query with onnxruntime does without the others' modules."""
+    if runtime == "openvino":
+        from retrieve_cli.encoders.openvino_graph import in_openvino
+
+        return partial(in_openvino, precision=precision)
+    if runtime == "torch":
+        from retrieve_cli.encoders.torch_graph import in_torch
+
+        return partial(in_torch, architecture=architecture)
+    return in_onnxruntime
 
 
 def _contents(folder: ModelFolder, architecture: Architecture) -> Contents:

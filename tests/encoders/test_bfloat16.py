@@ -1,4 +1,4 @@
-"""bfloat16 on a CPU, by torch and by OpenVINO: near float32, the same bits in any company, and never for a query."""
+"""bfloat16 on a CPU, by torch and OpenVINO: near float32, and the same bits in any company."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from retrieve_cli.contracts import Encoder
 from retrieve_cli.encoders.devices import why_no_bfloat16
 from retrieve_cli.encoders.model_folder import ModelFolder
-from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder, Runtime
 from retrieve_cli.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.errors import Exit, Unavailable
 
@@ -23,13 +23,14 @@ Precision = Literal["float32", "bfloat16"]
 NO_OPENVINO = not importlib.util.find_spec("openvino")
 needs_openvino = pytest.mark.skipif(NO_OPENVINO, reason="openvino is not installed: pip install -e '.[openvino]'")
 needs_bfloat16 = pytest.mark.skipif(bool(why_no_bfloat16()), reason=why_no_bfloat16())
-KINDS = ["torch", pytest.param("openvino", marks=[needs_openvino, needs_bfloat16])]
+KINDS = ["sentence-transformers", "torch", pytest.param("openvino", marks=[needs_openvino, needs_bfloat16])]
 
 
 def in_bfloat16(kind: str, folder: ModelFolder, cache_dir: Path, threads: int | None = None) -> Encoder:
-    if kind == "torch":
+    if kind == "sentence-transformers":
         return TorchEncoder(folder, cache_dir=cache_dir, device="cpu", precision="bfloat16")
-    return OnnxEncoder(folder, cache_dir=cache_dir, threads=threads, runtime="openvino", precision="bfloat16")
+    runtime: Runtime = "torch" if kind == "torch" else "openvino"
+    return OnnxEncoder(folder, cache_dir=cache_dir, threads=threads, runtime=runtime, precision="bfloat16")
 
 
 def cosines(left: Any, right: Any) -> Any:
@@ -105,12 +106,39 @@ def test_openvino_in_float32_is_the_onnx_encoder_but_for_rounding(
     assert np.allclose(other.encode_passages(texts), onnx.encode_passages(texts), atol=1e-5)
 
 
-@needs_openvino
-@needs_bfloat16
-def test_a_short_query_is_encoded_in_float32_whatever_runs_the_passages(
-    default_model: ModelFolder, cache_dir: Path
+@pytest.mark.parametrize("activation", ["relu", "gelu_new"])
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_other_activations_are_near_too(
+    make_tiny: Callable[..., ModelFolder], cache_dir: Path, texts: list[str], kind: str, activation: str
 ) -> None:
-    encoder = in_bfloat16("openvino", default_model, cache_dir)
+    folder = make_tiny(hidden_act=activation)
+    expected = OnnxEncoder(folder, cache_dir=cache_dir).encode_passages(texts)
+    assert cosines(in_bfloat16(kind, folder, cache_dir).encode_passages(texts), expected).min() > 0.999
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_positions_that_start_after_the_padding_are_taken(
+    tiny_roberta: ModelFolder, cache_dir: Path, texts: list[str], kind: str
+) -> None:
+    expected = OnnxEncoder(tiny_roberta, cache_dir=cache_dir).encode_passages(texts)
+    assert cosines(in_bfloat16(kind, tiny_roberta, cache_dir).encode_passages(texts), expected).min() > 0.999
+
+
+def test_torch_has_as_many_threads_after_a_batch_as_before(tiny_bert: ModelFolder, cache_dir: Path) -> None:
+    import torch
+
+    usual = torch.get_num_threads()
+    for threads in (1, 2):
+        encoder = in_bfloat16("torch", tiny_bert, cache_dir, threads)
+        encoder.encode_passages(["word " * size for size in range(1, 12)])
+        assert torch.get_num_threads() == usual
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_short_query_is_encoded_in_float32_whatever_runs_the_passages(
+    default_model: ModelFolder, cache_dir: Path, kind: str
+) -> None:
+    encoder = in_bfloat16(kind, default_model, cache_dir)
     expected = OnnxEncoder(default_model, cache_dir=cache_dir).encode_queries(["segment lungs in CT"])
     assert np.array_equal(encoder.encode_queries(["segment lungs in CT"]), expected)
 
