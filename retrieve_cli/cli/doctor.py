@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,23 +14,35 @@ from retrieve_cli.errors import Exit, printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from retrieve_cli.doctor.advise import Advice
     from retrieve_cli.doctor.subject import Check
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 @shared("text", "json")
-def doctor(*, shared: Shared) -> None:
+def doctor(
+    *,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Measure the encoders of this machine's CPU, and print which one to set.")
+    ] = False,
+    shared: Shared,
+) -> None:
     """Check all that can keep the program from answering well, and name the command that mends it; change nothing."""
     from retrieve_cli.doctor.examine import examine
     from retrieve_cli.output.formats import dump
 
     checks = examine(shared.artifacts, shared.config)
     ok = all(check.status != "fail" for check in checks)
-    if shared.format == "json":
-        print(dump({"ok": ok, "checks": [asdict(check) for check in checks]}))
-    else:
+    as_json = shared.format == "json"
+    if not as_json:
         _show(checks, shared.console())
+    advice = _advice(shared) if advise else None
+    if as_json:
+        more = {} if advice is None else {"advice": asdict(advice)}
+        print(dump({"ok": ok, "checks": [asdict(check) for check in checks], **more}))
+    elif advice is not None:
+        _show_advice(advice, shared.console())
     if not ok:
         raise typer.Exit(Exit.ERROR)
 
@@ -45,3 +57,37 @@ def _show(checks: Sequence[Check], console: Console) -> None:
         console.print(Text.assemble((f"{check.status:4}", _STYLES[check.status]), said), soft_wrap=True)
         if check.fix and check.status != "ok":
             console.print(Text(f"      fix: {printable(check.fix)}", style="bold"), soft_wrap=True)
+
+
+def _advice(shared: Shared) -> Advice:
+    from retrieve_cli.doctor.advise import advise
+    from retrieve_cli.doctor.examine import configured
+
+    subject, _ = configured(shared.artifacts, shared.config)
+    return advise(subject, say=shared.talk.say)
+
+
+def _show_advice(advice: Advice, console: Console) -> None:
+    """What was measured as a table, what could not be, and the lines to set in the configuration."""
+    from rich.text import Text
+
+    lines = []
+    if advice.measured:
+        about = f"{advice.texts} texts ({advice.origin}), {advice.queries} queries"
+        lines.append(f"\nencoders of this machine's CPU for {printable(advice.model)}, {about}:")
+        columns = ("kind", "precision", "texts/CPU s", "speedup", "cosine mean", "min", "overlap@10")
+        lines.append("  {:9} {:9} {:>11} {:>8} {:>11} {:>8} {:>10}".format(*columns))
+    for each in advice.measured:
+        speed = f"{each.texts_per_cpu_s:>11.3g} {each.speedup:>8.3g}"
+        near = f"{each.cosine_mean:>11.5f} {each.cosine_min:>8.5f} {each.overlap_at_10:>10.3g}"
+        lines.append(f"  {each.kind:9} {each.precision:9} {speed} {near}")
+    for missing in advice.absent:
+        hint = f" ({missing.hint})" if missing.hint else ""
+        lines.append(f"  {missing.kind:9} {missing.precision:9} not measured: {printable(missing.message + hint)}")
+    lines.append(f"advice: {printable(advice.message)}")
+    if advice.hint:
+        lines.append(f"hint: {printable(advice.hint)}")
+    if advice.set:
+        lines += ["encoder:", *(f"  {key.partition('.')[2]}: {value}" for key, value in advice.set.items())]
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)

@@ -30,9 +30,14 @@ _IN_THE_FOLDER = {"index", "generations", "lock", "disk", "cache"}
 
 def examine(artifacts: Path, file: Path | None) -> list[Check]:
     """Every finding. A configuration that is not understood is one of them; the others then take the defaults."""
-    settings, first = _configuration(file)
-    subject = Subject(artifacts, file, settings)
+    subject, first = configured(artifacts, file)
     return [first, *(_look(subject, name) for name in _CHECKS)]
+
+
+def configured(artifacts: Path, file: Path | None) -> tuple[Subject, Check]:
+    """Return what is examined, and the finding about its configuration."""
+    settings, first = _configuration(file)
+    return Subject(artifacts, file, settings), first
 
 
 def _configuration(file: Path | None) -> tuple[Settings, Check]:

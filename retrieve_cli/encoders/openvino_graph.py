@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _HINTS = {"float32": ("f32", "float32"), "bfloat16": ("bf16", "bfloat16")}
 """By precision, what OpenVINO is told and what it answers."""
-_TALKS = ("openvino.tools.ovc", "openvino_telemetry")
+_REPORTERS = ("openvino.tools.ovc", "openvino_telemetry")
 """Modules of OpenVINO that report their import to a server; what is done here needs neither."""
 
 
@@ -69,7 +69,7 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
 @contextmanager
 def _silent() -> Iterator[None]:
     """Keep the modules that report to a server from being imported, unless somebody has imported them already."""
-    kept_out = [name for name in _TALKS if name not in sys.modules]
+    kept_out = [name for name in _REPORTERS if name not in sys.modules]
     absent: dict[str, Any] = dict.fromkeys(kept_out)
     sys.modules.update(absent)
     try:

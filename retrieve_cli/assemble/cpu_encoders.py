@@ -1,0 +1,91 @@
+"""The ways in which a CPU can encode passages with the configured model, to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from retrieve_cli.assemble.encoders import encoder_to_build
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Encoder
+from retrieve_cli.errors import Unavailable
+
+Precision = Literal["float32", "bfloat16"]
+
+_OTHERS: tuple[tuple[str, Precision], ...] = (
+    ("openvino", "float32"),
+    ("openvino", "bfloat16"),
+    ("torch", "bfloat16"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Values of `encoder.kind` and `encoder.precision`, and the encoder that they give; its weights are not loaded."""
+
+    kind: str
+    precision: Precision
+    encoder: Encoder | None
+    missing: str = ""
+    """Why there is no encoder."""
+    hint: str = ""
+
+
+def ways(settings: Settings) -> Iterator[Way]:
+    """Yield what the configured model can be encoded with on a CPU, first what is taken by default.
+
+    Raises:
+        Unavailable: the model is not on this machine.
+        UsageError: the model's folder is not a sentence-transformers model.
+    """
+    from retrieve_cli.encoders.devices import why_no_bfloat16
+
+    default = _way(settings, "onnx", "float32")
+    if default.encoder is None:
+        default = Way("torch", "float32", _encoder(settings, "torch", "float32"))
+    yield default
+    lacking = why_no_bfloat16()
+    for kind, precision in _OTHERS:
+        if precision == "bfloat16" and lacking:
+            yield Way(kind, precision, None, lacking)
+        else:
+            yield _way(settings, kind, precision)
+
+
+def configured(settings: Settings, default: Way) -> tuple[str, Precision] | str:
+    """Return the kind and precision of the configured encoder on a CPU, or in a sentence why there is none.
+
+    Raises:
+        Unavailable: a GPU is required and there is none.
+        UsageError: the kind does not compute in the precision.
+    """
+    from retrieve_cli.encoders.devices import choose
+
+    chosen = settings.encoder
+    choice = choose(chosen.device, chosen.kind, precision=chosen.precision)
+    if choice.device == "cuda":
+        return f"passages are encoded on a GPU ({choice})"
+    precision: Precision = "bfloat16" if choice.precision == "bfloat16" else "float32"
+    return default.kind if choice.kind == "onnx" else choice.kind, precision
+
+
+def why_none(settings: Settings) -> str:
+    """Return why no model of this machine's CPU encodes passages, or nothing if one does."""
+    if not settings.dense.enabled:
+        return "nothing is encoded (dense.enabled: false)"
+    if settings.encoder.kind not in ("auto", "onnx", "openvino", "torch"):
+        return f"no model of this machine encodes passages (encoder.kind: {settings.encoder.kind})"
+    return ""
+
+
+def _way(settings: Settings, kind: str, precision: Precision) -> Way:
+    try:
+        return Way(kind, precision, _encoder(settings, kind, precision))
+    except Unavailable as error:
+        return Way(kind, precision, None, error.message, error.hint)
+
+
+def _encoder(settings: Settings, kind: str, precision: Precision) -> Encoder:
+    chosen = replace(settings.encoder, kind=kind, precision=precision, device="cpu")
+    return encoder_to_build(replace(settings, encoder=chosen))
