@@ -30,6 +30,8 @@ TERM_LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
 """Of the cache of passages' term weights."""
 _BLOCK = 16_384
 """Rows lent at a time."""
+_FEW = 1024
+"""Vectors that are passed on at a time: they stay in the processor's cache on their way."""
 TERM_BATCH = 1024
 """Texts that the sparse encoder is given at a time, and what a killed build loses of its work at most."""
 
@@ -131,8 +133,8 @@ class VectorEncoding:
             yield from self.cache.gather(texts.keys)
             return
         file = self._older.file(str(pipelines.vectors_file(self._older)))
-        for start in range(0, len(texts.keys), _BLOCK):
-            rows, keys = texts.older[start : start + _BLOCK], texts.keys[start : start + _BLOCK]
+        for start in range(0, len(texts.keys), _FEW):
+            rows, keys = texts.older[start : start + _FEW], texts.keys[start : start + _FEW]
             vectors = pipelines.stored_vectors(self._older, np.maximum(rows, 0))
             for found in self.cache.gather(keys[rows < 0]):  # no more than one block
                 vectors[rows < 0] = found

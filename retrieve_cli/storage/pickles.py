@@ -23,6 +23,7 @@ import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.storage import durable
 from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def dump(value: Any, path: Path, blocks: Iterable[tuple[Later, Array]] = ()) -> 
             table.append((end, array.nbytes))
             if not isinstance(array, Later):
                 file.seek(end)
-                file.write(array.data)
+                durable.write(file, _bytes_of(array))
             end += array.nbytes
         places = zip(pickler.arrays, table, strict=True)
         _fill(file, {id(array): place for array, place in places if isinstance(array, Later)}, blocks)
@@ -131,10 +132,14 @@ def _fill(file: BinaryIO, places: Mapping[int, tuple[int, int]], blocks: Iterabl
         if span[0] + stored.nbytes > span[1]:
             raise ValueError("there is no such place in the value")
         file.seek(span[0])
-        file.write(stored.data)
+        durable.write(file, _bytes_of(stored))
         span[0] += stored.nbytes
     if any(start < stop for start, stop in left.values()):
         raise ValueError("an array was not filled")
+
+
+def _bytes_of(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
 
 
 def filled(value: dict[str, Any], blocks: Iterable[tuple[Later, Array]]) -> dict[str, Any]:

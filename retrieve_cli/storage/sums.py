@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.mapped import Sums
 
 FILE = "sums.pkl"
-_AT_ONCE = 64 * BLOCK
+_AT_ONCE = 8 * BLOCK
 """Bytes of a file that are in memory at a time."""
 
 

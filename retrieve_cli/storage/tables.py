@@ -12,13 +12,14 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.durable import PIECE
 from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
-_AT_ONCE = 8 << 20
-"""Bytes that are copied at a time."""
+_AT_ONCE, _HELD = PIECE, 16 << 20
+"""Bytes that are copied at a time, and that are held in memory."""
 
 
 class TableWriter:
@@ -105,12 +106,15 @@ class Table:
 
     def raw_rows(self, rows: range) -> Iterator[tuple[bytes, Rows]]:
         """Yield the lines of rows as they stand in the file, some at a time, and where they start and end there."""
-        at = rows.start
+        at, done = rows.start, 0
         while at < rows.stop:
             limit = int(self._offsets[at]) + _AT_ONCE
             end = max(at + 1, int(np.searchsorted(self._offsets[at : rows.stop + 1], limit, side="right")) - 1 + at)
             yield self._bytes(at, end), self._offsets[at : end + 1]
-            self._file.release()
+            done += int(self._offsets[end] - self._offsets[at])
+            if done > _HELD or end == rows.stop:
+                self._file.release()
+                done = 0
             at = end
 
     def _bytes(self, first: int, end: int) -> bytes:
