@@ -38,12 +38,17 @@ def test_the_exit_code_of_an_error_and_its_sentence_arrive() -> None:
     assert done.stderr.startswith("error: there is no index in nowhere yet")
 
 
-@pytest.mark.parametrize("module", ["cProfile", "trace"])
-def test_a_profiler_reports(module: str) -> None:
-    watch = {"cProfile": ["cProfile", "-m"], "trace": ["trace", "--count", "--summary", "--module"]}[module]
+@pytest.mark.parametrize(
+    ("watch", "said"),
+    [
+        (("cProfile", "-m"), "function calls"),
+        (("trace", "--count", "--summary", "--coverdir", ".", "--module"), "cov%"),
+    ],
+)
+def test_a_profiler_reports(watch: tuple[str, ...], said: str) -> None:
     command = [sys.executable, "-m", *watch, "retrieve_cli", "--version"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert {"cProfile": "function calls", "trace": "retrieve_cli"}[module] in done.stdout.partition("\n")[2]
+    assert said in done.stdout.partition("\n")[2]
 
 
 def test_output_that_cannot_be_written_is_no_success() -> None:
