@@ -1,4 +1,4 @@
-"""A generation's retrievers, opened, and the pipeline that answers from them.
+"""The pipeline that answers from a generation.
 
 What an index was built with is read from its recipe, never from today's configuration: an index answers as it was
 made. The configuration decides what is not part of an answer's meaning: how deep the retrievers are asked, how they are
@@ -7,19 +7,18 @@ fused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import registry
-from retrieve_cli.contracts import Analyzer, Index, Stage, Unit
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.contracts import Stage, Unit
 from retrieve_cli.retrievers.retriever import Retriever
-from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation
+from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
+    from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Mask
     from retrieve_cli.graph.graph import Graph
@@ -33,75 +32,6 @@ if TYPE_CHECKING:
 
 SEEN_BY_EXPANSION = 50
 """Hits that a walk along edges has to see: the score of the last one is where scores of paths begin."""
-_HINT = "build again: retrieve build"
-
-
-class Indexes(Mapping[str, Index[Any]]):
-    """The index of each retriever that a generation has, opened when it is first asked for.
-
-    Threads may share one. Asking for an index raises IndexCorrupt if it is damaged or has other rows than the rest, or
-    if its retriever is not installed.
-    """
-
-    def __init__(self, makers: Mapping[str, Callable[[], Index[Any]]]) -> None:
-        """`makers` open the indexes."""
-        self._makers = makers
-        self._opened: dict[str, Index[Any]] = {}
-        self._lock = RLock()
-
-    def __getitem__(self, name: str) -> Index[Any]:
-        with self._lock:
-            if name not in self._opened:
-                self._opened[name] = self._makers[name]()
-            return self._opened[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._makers
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-    def replaced(self, indexes: Mapping[str, Index[Any]]) -> Indexes:
-        """Return the same with other indexes in the place of some."""
-        same = {name: partial(self.__getitem__, name) for name in self}
-        return Indexes({**same, **{name: partial(indexes.__getitem__, name) for name in indexes}})
-
-    @property
-    def analyzer(self) -> Analyzer:
-        """The analyzer of the index, which also marks the matched words of a hit.
-
-        Raises:
-            IndexCorrupt: no retriever of the index compares terms.
-        """
-        for name in self:
-            if (analyzer := registry.retriever(name).analyzer(self[name])) is not None:
-                return analyzer
-        raise IndexCorrupt("no retriever of the index compares words", hint=_HINT)
-
-
-def open_indexes(generation: Generation, settings: Settings) -> Indexes:
-    """Return the indexes of a generation, each mapped into memory when it is used.
-
-    Raises:
-        IndexCorrupt: a table has other rows than the manifest says, or a retriever is not installed.
-    """
-    rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
-    generation.expect(RECORDS, rows["record"])
-    generation.expect(CHUNKS, rows["chunk"])
-
-    def opened(name: str) -> Index[Any]:
-        retriever = registry.retriever(name)
-        index = retriever.open(generation, settings)
-        generation.expect(retriever.file, len(index))
-        if len(index) != (wanted := rows.get(index.unit)):
-            raise IndexCorrupt(f"{retriever.file} has {len(index)} rows for {wanted} {index.unit}s", hint=_HINT)
-        return index
-
-    names = registry.ordered(generation.manifest.recipe.retrievers)
-    return Indexes({name: partial(opened, name) for name in names})
 
 
 def layout_of(generation: Generation) -> Layout:

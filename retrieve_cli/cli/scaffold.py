@@ -81,7 +81,7 @@ def _drawn(
     shared: Shared, settings: Settings, out: Path, kind: str | None, *, n: int, seed: int
 ) -> tuple[str, int, Mapping[str, int]]:
     """Writes queries drawn from the live index; their kind, how many, and by reason how many texts became none."""
-    from retrieve_cli.assemble.pipelines import open_indexes
+    from retrieve_cli.assemble.indexes import open_indexes
     from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter, write
     from retrieve_cli.storage.generation import open_generation
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.assemble import pipelines
 from retrieve_cli.assemble.graph import open_graph
+from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
@@ -82,7 +82,7 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
     row = generation.chunks[generation.find_chunk(chunk_id)]
     recipe = generation.manifest.recipe
     prefix = recipe.encoder_card.passage_prefix if recipe.encoder is not None else ""
-    analyzer = pipelines.open_indexes(generation, settings).analyzer
+    analyzer = open_indexes(generation, settings).analyzer
     return {**row, "embedded": f"{prefix}{row['header']}{row['text']}", "terms": analyzer.terms(str(row["text"]))}
 
 
@@ -156,7 +156,7 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
     if not faults:
         try:
             with open_generation(store) as generation:
-                dict(pipelines.open_indexes(generation, settings))  # each is opened when it is looked at
+                dict(open_indexes(generation, settings))  # each is opened when it is looked at
         except IndexCorrupt as error:
             faults["generation"] = error.message
     files = {name: faults.get(name, "sound") for name in manifest.files}

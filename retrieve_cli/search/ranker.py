@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import pipelines, registry, rerankers
 from retrieve_cli.assemble.graph import graph_of
+from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import STEP_FAILURES, Unavailable, UsageError, quoted
@@ -78,7 +79,7 @@ class Ranker:
         begun = time.perf_counter()
         self.generation = generation
         self.settings = settings
-        self.indexes = pipelines.open_indexes(generation, settings)
+        self.indexes = open_indexes(generation, settings)
         self.models = QueryModels(settings, generation.manifest.recipe)
         self._readers: dict[object, Reader | None] = {}
         self._making = RLock()
@@ -92,7 +93,7 @@ class Ranker:
         sibling.settings = settings
         sibling.models = self.models.under(settings)
         if settings.dense != self.settings.dense:
-            sibling.indexes = pipelines.open_indexes(self.generation, settings)
+            sibling.indexes = open_indexes(self.generation, settings)
         if indexes:
             sibling.indexes = sibling.indexes.replaced(indexes)
         return sibling

@@ -20,7 +20,7 @@ from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.assemble.pipelines import Indexes
+    from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.assemble.tokenizers import Counter
     from retrieve_cli.contracts import Watched
 

@@ -26,7 +26,7 @@ from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
-    from retrieve_cli.assemble.pipelines import Indexes
+    from retrieve_cli.assemble.indexes import Indexes
 
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
 

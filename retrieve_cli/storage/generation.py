@@ -91,6 +91,7 @@ class Generation:
         self._made: dict[object, Any] = {}
         self._making = RLock()
         self._files: dict[str, MappedFile] = {}
+        self._at_hand: dict[str, MappedFile] = {}
         self._sparse = False
         self._looked_up = 0
         self._sums = sums.read(folder)
@@ -145,10 +146,21 @@ class Generation:
         """
         with self._making:
             if name not in self._files:
-                self._files[name] = self._mapped(name)
+                mapped = self._at_hand.pop(name, None)
+                self._files[name] = self._mapped(name) if mapped is None else mapped
                 if self._sparse:
                     self._files[name].read_here_and_there()
             return self._files[name]
+
+    def have_at_hand(self, name: str) -> None:
+        """Map a file that may be read later: it can be, even if somebody removes the folder before.
+
+        Raises:
+            IndexCorrupt: it cannot be read.
+        """
+        with self._making:
+            if name not in self._files and name not in self._at_hand:
+                self._at_hand[name] = self._mapped(name)
 
     def _mapped(self, name: str) -> MappedFile:
         path, entry = self.folder / name, self.manifest.files.get(name)

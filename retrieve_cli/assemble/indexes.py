@@ -1,0 +1,88 @@
+"""The indexes of a generation's retrievers, opened when they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.assemble import registry
+from retrieve_cli.contracts import Analyzer, Index
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+
+_HINT = "build again: retrieve build"
+
+
+class Indexes(Mapping[str, Index[Any]]):
+    """The index of each retriever that a generation has, opened when it is first asked for.
+
+    Threads may share one. Asking for an index raises IndexCorrupt if it is damaged or has other rows than the rest, or
+    if its retriever is not installed.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Index[Any]]]) -> None:
+        """`makers` open the indexes."""
+        self._makers = makers
+        self._opened: dict[str, Index[Any]] = {}
+        self._lock = RLock()
+
+    def __getitem__(self, name: str) -> Index[Any]:
+        with self._lock:
+            if name not in self._opened:
+                self._opened[name] = self._makers[name]()
+            return self._opened[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def replaced(self, indexes: Mapping[str, Index[Any]]) -> Indexes:
+        """Return the same with other indexes in the place of some."""
+        same = {name: partial(self.__getitem__, name) for name in self}
+        return Indexes({**same, **{name: partial(indexes.__getitem__, name) for name in indexes}})
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """The analyzer of the index, which also marks the matched words of a hit.
+
+        Raises:
+            IndexCorrupt: no retriever of the index compares terms.
+        """
+        for name in self:
+            if (analyzer := registry.retriever(name).analyzer(self[name])) is not None:
+                return analyzer
+        raise IndexCorrupt("no retriever of the index compares words", hint=_HINT)
+
+
+def open_indexes(generation: Generation, settings: Settings) -> Indexes:
+    """Return the indexes of a generation, their files mapped into memory, each opened when it is used.
+
+    Raises:
+        IndexCorrupt: a table has other rows than the manifest says, a file is absent, or a retriever is not installed.
+    """
+    rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
+    generation.expect(RECORDS, rows["record"])
+    generation.expect(CHUNKS, rows["chunk"])
+
+    def opened(name: str) -> Index[Any]:
+        retriever = registry.retriever(name)
+        index = retriever.open(generation, settings)
+        generation.expect(retriever.file, len(index))
+        if len(index) != (wanted := rows.get(index.unit)):
+            raise IndexCorrupt(f"{retriever.file} has {len(index)} rows for {wanted} {index.unit}s", hint=_HINT)
+        return index
+
+    names = registry.ordered(generation.manifest.recipe.retrievers)
+    for name in names:
+        generation.have_at_hand(registry.retriever(name).file)
+    return Indexes({name: partial(opened, name) for name in names})
