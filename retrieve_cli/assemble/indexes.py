@@ -83,6 +83,6 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
         return index
 
     names = registry.ordered(generation.manifest.recipe.retrievers)
-    for name in names:
-        generation.have_at_hand(registry.retriever(name).file)
+    for file in generation.manifest.files:
+        generation.have_at_hand(file)
     return Indexes({name: partial(opened, name) for name in names})
