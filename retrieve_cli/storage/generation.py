@@ -247,11 +247,6 @@ class Generation:
         made: T = self._made[make]
         return made
 
-    @cached_property
-    def rows_by_origin(self) -> dict[bytes, int]:
-        """The row of each record by the SHA-1 of what it was read from."""
-        return {origin.tobytes(): row for row, origin in enumerate(self.origins)}
-
     def find_record(self, record_id: str, *, visible: Mask | None = None) -> int:
         """The row of a record, of those that are `visible`, (records,) bool, if only some are.
 
