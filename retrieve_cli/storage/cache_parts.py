@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,6 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.storage.key_rows import KEY, KEY_TYPE, KeyRows
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,11 +72,21 @@ class Part:
     path: Path
     keys: Keys
     starts: Rows
-    columns: Entry
+    load: Callable[[], Entry]
+    """Reads its columns: a part has no file open but while it is looked at, for there may be thousands."""
     sound: bool = False
     """Whether its bytes are known to be those that were written."""
-    file: MappedFile | None = None
-    """What the columns lie in."""
+    _columns: Entry | None = None
+
+    @property
+    def columns(self) -> Entry:
+        """What it has of all entries."""
+        if self._columns is None:
+            self._columns = self.load()
+            _OPEN.append(self)
+            if len(_OPEN) > _MOST_OPEN:
+                _OPEN.popleft().release()
+        return self._columns
 
     def entry(self, place: int) -> Entry:
         """Return the entry at a place."""
@@ -84,9 +94,13 @@ class Part:
         return tuple(column[own] for column in self.columns)
 
     def release(self) -> None:
-        """Let go of the memory in which entries were read."""
-        if self.file is not None:
-            self.file.release()
+        """Let go of the file in which entries were read."""
+        self._columns = None
+
+
+_MOST_OPEN = 64
+_OPEN: deque[Part] = deque()
+"""Parts that were looked at last, of all caches."""
 
 
 class Level:

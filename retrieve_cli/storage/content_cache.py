@@ -29,7 +29,6 @@ from retrieve_cli.storage import durable, pickles
 from retrieve_cli.storage.cache_parts import Layout, Level, Part, Say
 from retrieve_cli.storage.key_rows import KEY_TYPE, KeyRows, as_digests, as_keys
 from retrieve_cli.storage.manifest import sha1_file
-from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
@@ -155,17 +154,22 @@ class ContentCache:
                 self._skip(path)
         if (read := self._layout.read_older) is not None:
             path = self._folder.with_suffix(self._layout.older_suffix)
-            parts.extend(self._part(path, stored, sound=True) for stored in read(path, self._card, self._say))
+            parts.extend(self._older(path, stored) for stored in read(path, self._card, self._say))
 
     def _read(self, path: Path, *, sound: bool = False) -> Part | None:
-        """Return what a file holds; None if it is no such file. Raises: OSError, IndexCorrupt."""
-        file = MappedFile(path)
-        stored = pickles.load(file)
-        return self._part(path, stored, sound=sound, file=file) if self._layout.fits(stored) else None
+        """Return what a file holds; None if it is no such file. Raises: IndexCorrupt."""
+        stored = pickles.load(path)
+        if not self._layout.fits(stored):
+            return None
+        keys, starts = stored["keys"].copy(), stored["starts"].copy()
+        return Part(path, keys.view(KEY_TYPE), starts, lambda: self._columns_of(pickles.load(path)), sound)
 
-    def _part(self, path: Path, stored: Any, *, sound: bool = False, file: MappedFile | None = None) -> Part:
-        columns = tuple(stored[name] for name in self._layout.columns)
-        return Part(path, stored["keys"].view(KEY_TYPE), stored["starts"], columns, sound, file)
+    def _older(self, path: Path, stored: Any) -> Part:
+        columns = self._columns_of(stored)
+        return Part(path, stored["keys"].view(KEY_TYPE), stored["starts"], lambda: columns, sound=True)
+
+    def _columns_of(self, stored: Any) -> Entry:
+        return tuple(stored[name] for name in self._layout.columns)
 
     def _add(self, part: Part | None) -> None:
         """Take in a part that was written."""

@@ -232,6 +232,20 @@ def test_many_files_become_one(tmp_path: Path, said: list[str]) -> None:
     holds(opened(tmp_path), keys)
 
 
+def test_more_files_than_may_be_open_are_read(tmp_path: Path) -> None:
+    cache, keys = opened(tmp_path), [text_key(f"text {number}") for number in range(150)]
+    for key in keys:
+        cache.append([key], [entry(key)])
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(Path("/proc/self/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 80, before[1]))
+    try:
+        holds(cache, keys)
+        holds(opened(tmp_path), keys[::-1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def test_what_a_killed_writer_left_and_what_is_damaged_do_not_outlive_a_pruning(
     tmp_path: Path, said: list[str]
 ) -> None:
