@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 _ONE_CELL = re.compile("[\n -~\xa1-\xac\xae-\u02ff\u0370-\u0373\u0384-\u038a\u0391-\u03a1\u03a3-\u0482\u2013-\u2026]*")
 """Latin, Greek, Cyrillic, dashes, quotation marks, the ellipsis."""
-_WORD = re.compile(r"\s*\S+\s*")
+_WORD = re.compile(r"(?:\A\s*+)?\S++\s*+")
 _LEAST = 24
 """Columns that texts which may be broken need to be laid out here."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
     from retrieve_cli.storage.mapped import MappedFile
 
-FILE = "dense.sq8.faiss"
+FILE = "dense_sq8.faiss"
 _HEADER = struct.Struct("<4siqqq?iiifQQQ")
 """faiss write_index of an IndexScalarQuantizer: "IxSQ", d, ntotal, two unused, is_trained, metric; type, range
 statistic and its argument, d, bytes of a row; number of floats that follow."""

@@ -148,7 +148,7 @@ def test_where_there_are_no_links_the_file_is_written(
 
 
 def bytes_beside(artifacts: Path) -> Path:
-    return vectors(artifacts).with_name("dense.sq8.faiss")
+    return vectors(artifacts).with_name("dense_sq8.faiss")
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["links", "the second link fails"])
