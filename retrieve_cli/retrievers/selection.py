@@ -40,7 +40,7 @@ def spread(values: Vectors, total: int) -> tuple[float, float]:
 
 def grouped(scores: Vectors, starts: Rows | None) -> Vectors:
     """The best score of each group of rows; `starts` holds each group's first row and the number of rows at its end."""
-    if starts is None or not len(scores):
+    if starts is None or not len(scores) or len(starts) - 1 == len(scores):  # no group is empty: each is one row
         return scores
     return np.asarray(np.maximum.reduceat(scores, starts[:-1]), np.float32)
 

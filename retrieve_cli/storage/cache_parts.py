@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,12 +80,13 @@ class Part:
     @property
     def columns(self) -> Entry:
         """What it has of all entries."""
-        if self._columns is None:
-            self._columns = self.load()
-            _OPEN.append(self)
+        columns = self._columns
+        if columns is None:
+            columns = self._columns = self.load()
+            _OPEN[id(self)] = self
             if len(_OPEN) > _MOST_OPEN:
-                _OPEN.popleft().release()
-        return self._columns
+                next(iter(_OPEN.values())).release()
+        return columns
 
     def entry(self, place: int) -> Entry:
         """Return the entry at a place."""
@@ -96,11 +96,12 @@ class Part:
     def release(self) -> None:
         """Let go of the file in which entries were read."""
         self._columns = None
+        _OPEN.pop(id(self), None)
 
 
 _MOST_OPEN = 64
-_OPEN: deque[Part] = deque()
-"""Parts that were looked at last, of all caches."""
+_OPEN: dict[int, Part] = {}
+"""Parts of all caches that have their file open, by identity, in the order in which they were opened."""
 
 
 class Level:

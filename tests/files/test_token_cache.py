@@ -70,6 +70,21 @@ def test_what_lies_together_in_the_older_table_is_handed_on_at_once(tmp_path: Pa
     assert [each.sizes.tolist() for each in found] == [[2, 3, 4], [5], [1], [3], [3]]
 
 
+def test_many_texts_of_one_file_are_read_one_by_one_between_lent_ones(tmp_path: Path) -> None:
+    """As of a sync in which records here and there changed: each of them opens the file and lets go of it."""
+    keys = [text_key(str(place)) for place in range(300)]
+    older = [Stretch(packed(place % 8), np.array([place % 8])) for place in range(0, 300, 2)]
+    token_table.write(older, tmp_path / "tokens.pkl", dim=CARD.dim)
+    cache = opened(tmp_path)
+    cache.append(keys[1::2], [packed(place % 8) for place in range(1, 300, 2)])
+    cache.lend(TokenTable(pickles.load(tmp_path / "tokens.pkl")), KeyRows(as_keys(keys[::2])))
+
+    found = list(cache.gather(as_keys(keys)))
+
+    assert [stretch.tokens.ids.tolist() for stretch in found] == [packed(at % 8).ids.tolist() for at in range(300)]
+    assert [stretch.tokens.codes.tolist() for stretch in found] == [packed(at % 8).codes.tolist() for at in range(300)]
+
+
 def test_what_was_lent_is_not_kept(tmp_path: Path) -> None:
     cache = opened(tmp_path)
     cache.lend(table(tmp_path, [1]), KeyRows(as_keys(KEYS[1:2])))
