@@ -156,20 +156,20 @@ class MappedFile:
     def rows(self, first: int, size: int, rows: NDArray[np.int64]) -> Bytes:
         """Return some rows, (n, size), held to their sums: rows of `size` bytes, the first of which begins at `first`.
 
-        They are read and not mapped. A page that is touched may bring two megabytes into the memory of this process,
-        and what is asked for lies all over the file.
+        As long as not all of the file was looked at, they are read and not mapped: a page that is touched may bring two
+        megabytes into the memory of this process, and what is asked for lies all over the file.
 
         Raises:
             IndexCorrupt: one of them is damaged.
         """
+        if self._settled or not len(rows):
+            whole = max(0, len(self.data) - first) // size
+            return self.data[first : first + whole * size].reshape(whole, size)[rows]
         found = np.empty((len(rows), size), np.uint8)
-        if not len(rows):
-            return found
         begins = first + rows * size
-        if not self._settled:
-            blocks = np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK]))
-            for block in blocks[~self._sound[blocks]].tolist():
-                self._verify(block, block + 1, self._read(block * BLOCK, BLOCK))
+        blocks = np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK]))
+        for block in blocks[~self._sound[blocks]].tolist():
+            self._verify(block, block + 1, self._read(block * BLOCK, BLOCK))
         cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
         for start, stop in pairwise(cuts):  # rows that follow each other in one stretch
             found[start:stop].reshape(-1)[:] = self._read(int(begins[start]), (stop - start) * size)
