@@ -35,7 +35,7 @@ GROUPS = {
 OTHER = "other packages"
 COMMAND, END = "command line and output", "end of the process"
 STAGES = {"open": "opening the index", "encode": "model", "search": "search", "rerank": "reranking"}
-"""What `--timing` prints, and what it is called here."""
+"""Names in `--timing`, and their names here."""
 _IMPORT = re.compile(r"^import time: +(\d+) \| +\d+ \| +(\S+)$", re.MULTILINE)
 _STAGE = re.compile(r"(\w+) ([\d.]+) ms")
 _STAGES_ALONE = """

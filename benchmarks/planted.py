@@ -30,7 +30,7 @@ from retrieve_cli.encoders.onnx_runner import OnnxRunner
 
 TOKENS, DIM, CENTRES = 30_522, 384, 4096
 BEFORE, CENTRE = np.float32(0.6), np.float32(0.2)
-"""How much the token before counts, and the centre of the passage."""
+"""Weights of the token before and of the centre of the passage."""
 REPORT = {"seconds": 0.0, "texts": 0}
 
 

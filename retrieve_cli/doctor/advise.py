@@ -64,13 +64,13 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What was measured, and what to do."""
+    """Measurements, and what to do."""
 
     message: str
     hint: str = ""
     model: str = ""
     origin: str = ""
-    """Where the texts are from: index, synthetic."""
+    """Origin of the texts: index or synthetic."""
     texts: int = 0
     queries: int = 0
     measured: Sequence[Measured] = ()

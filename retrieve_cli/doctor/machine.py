@@ -63,7 +63,7 @@ def _missing(subject: Subject, error: Unavailable) -> Check:
 
 
 def gpu(subject: Subject) -> Check:
-    """Whether a GPU would encode passages and why not, and if the processor has the precision that is configured."""
+    """Check that a GPU would encode passages, or that the processor has the configured precision."""
     if not subject.settings.dense.enabled:
         return Check("gpu", "ok", "none is needed: nothing is encoded (dense.enabled: false)")
     try:

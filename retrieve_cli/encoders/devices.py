@@ -21,7 +21,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 _CPUINFO = "/proc/cpuinfo"
 _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
-"""What Linux calls the instructions that multiply bfloat16: two sets on x86, the last one on ARM."""
+"""Linux names of the instructions that multiply bfloat16: two sets on x86, the last one on ARM."""
 _FASTER = "set `encoder.precision: float32`, which is faster here; it changes the index"
 _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 """What NVIDIA's driver leaves behind; the last is its door under WSL."""

@@ -99,7 +99,7 @@ class IndexWriter(Protocol):
 
 @runtime_checkable
 class RangeWriter(Protocol):
-    """What an `IndexWriter` may do besides: keep many records of the older generation at once."""
+    """An `IndexWriter` that keeps many records of the older generation at once."""
 
     def keep_all(self, records: range) -> None:
         """Append the rows that records which lie together in the older generation have."""
@@ -107,7 +107,7 @@ class RangeWriter(Protocol):
 
 @runtime_checkable
 class CompanionWriter(Protocol):
-    """What an `IndexWriter` may do besides: write more files, that its index reads along with the artifact."""
+    """An `IndexWriter` that writes more files, which its index reads along with the artifact."""
 
     def companions(self, rows: int) -> Sequence[str]:
         """Return the names of the files that so many rows have beside them."""

@@ -40,8 +40,8 @@ _BLOCK = 4096
 _WORTH_THREADS = 8
 """Queries from which on they are spread over the cores: NumPy lets go of the interpreter while it multiplies."""
 _WORTH_LIMIT = 2
-"""How many times more candidates there are than wanted where it is worth to score that many first: the worst of them is
-a better limit for the others than two bounds below the worst of the scan."""
+"""Candidates, as a multiple of the depth, from which on the best `depth` of them are scored first: the lowest of these
+scores is a tighter limit for the others than the scan's."""
 _SLACK = np.float32(1.01)
 """Covers the rounding of a limit."""
 _HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
@@ -132,7 +132,7 @@ def open_index(
 
 
 class _Wanted(NamedTuple):
-    """What a query is searched for."""
+    """Limits of one search."""
 
     depth: int
     starts: Rows | None
