@@ -76,8 +76,12 @@ def sync(
 
 
 def _run(shared: Shared, settings: Settings) -> None:
+    from retrieve_cli.ingest import schedule
+
     with _writing(shared, settings) as progress:
         report = prepare(shared, settings, progress).run()
+    if settings.sync.every_hours:
+        schedule.mark(shared.store)
     finish(report, shared)
 
 
@@ -169,12 +173,16 @@ def prepare(
 
 
 def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None:
-    """Sync on the way to an answer (`sources.auto_sync`); if that fails, the current index answers and says why.
+    """Sync on the way to an answer, if it is time to; if that fails, the current index answers and says why.
 
     The reason may quote any record: it is shown only to those who may see all of them.
     """
     from retrieve_cli.cli.progress import progress_for
+    from retrieve_cli.ingest import schedule
 
+    if not settings.sources.auto_sync and not schedule.due(shared.store, settings.sync.every_hours):
+        return
+    schedule.mark(shared.store)  # also if it fails: a source that does not answer is not asked again by every query
     try:
         with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
             prepare(shared, settings, progress).run()

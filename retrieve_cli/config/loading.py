@@ -14,6 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from retrieve_cli.config.environment import variable_of, variables
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.config.settings import LARGEST, FieldSetting, Settings, SourceSetting
 from retrieve_cli.contracts import Json
@@ -22,7 +23,6 @@ from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
 
 DEFAULT_FILE = Path("config.yaml")
-_PREFIX = "RETRIEVE_"
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", Path: "a path"}
 
 _MOVED = {
@@ -56,9 +56,7 @@ def load(
     settings = Settings()
     if path is not None:
         settings = _overlay(settings, _read(path), where=str(path), folder=path.parent, say=say)
-    variables = {name: text for name, text in environment.items() if name.startswith(_PREFIX) and "__" in name}
-    for name, text in sorted(variables.items()):
-        section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
+    for name, section, key, text in variables(environment):
         overrides = {section: {key: read_yaml(text, name)}}
         settings = _overlay(settings, overrides, where=f"environment variable {name}", folder=Path(), say=say)
     return settings
@@ -154,7 +152,7 @@ def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, fo
     changed: dict[str, Any] = {}
     for key, value in keys.items():
         if (moved := _MOVED.get(f"{prefix}{key}")) is not None:
-            hint = f"rename it: {moved}, or in the environment {_variable(moved)}"
+            hint = f"rename it: {moved}, or in the environment {variable_of(moved)}"
             raise UsageError(f"{prefix}{key} is now {moved} (in {where})", hint=hint)
         name = _ALSO_KNOWN_AS.get(f"{prefix}{key}", key)
         if name not in hints:
@@ -165,11 +163,6 @@ def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, fo
             continue
         changed[name] = _value(hints[name], value, bounds[name], place, folder)
     return replace(section, **changed)
-
-
-def _variable(key: str) -> str:
-    """The environment variable that sets a key."""
-    return _PREFIX + key.upper().replace(".", "__")
 
 
 def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: Path) -> Any:

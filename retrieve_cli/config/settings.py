@@ -70,10 +70,11 @@ class SourcesSettings:
 
 @dataclass(frozen=True)
 class SyncSettings:
-    """Limits of a sync: the share that a source may lose, the wait for another writer."""
+    """Limits of a sync: the share that a source may lose, the wait for another writer; and when a query runs one."""
 
     max_shrink: float = _bounded(0.5, 0, 1)
     wait: float = _bounded(30.0, 0)
+    every_hours: float | None = _bounded(None, 0)
 
 
 @dataclass(frozen=True)

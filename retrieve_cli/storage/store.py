@@ -10,6 +10,7 @@
     artifacts/calibration.json            what scores are worth, see evaluation/calibration.py
     artifacts/quarantine.jsonl            what the last build refused
     artifacts/lock                        who is writing
+    artifacts/synced                      when a sync was last tried, see ingest/schedule.py
 
 A generation is written into a scratch folder, synced to disk, renamed to its id, and only then named in `current`,
 which is replaced in one step. A crash at any moment leaves the live generation as it was; nothing is edited in place.

@@ -168,6 +168,7 @@ ELSEWHERE = {
     "sources.list": "tests/sync",
     "sync.max_shrink": "tests/sync",
     "sync.wait": "tests/sync",
+    "sync.every_hours": "tests/sync/test_schedule.py",
     "store.keep": "tests/sync",
     "docs.name_weight": "test_a_title_weighs_in_documents",
     "docs.max_mb": "tests/sources/test_folder.py",
