@@ -53,6 +53,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _COMMANDS = {
+    "init": "Write a configuration file to start from.",
     "build": "Build an index and make it the live one.",
     "sync": "Bring the live index up to its sources.",
     "query": "Answer a question from the live index.",

@@ -1,0 +1,92 @@
+"""`retrieve init` writes a configuration that works, and each preset holds the numbers of its seed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.config.loading import load
+from retrieve_cli.config.starters import presets
+
+OFFLINE = {"ENCODER__KIND": "hashed", "ENCODER__DIMENSIONS": "null", "SPLADE__MODEL": "null"}
+"""What stands in for the servers and models that presets name."""
+VALUES = {
+    "imaging": {
+        "search.k": 12, "broadening.min_results": 5, "broadening.max_retries": 2, "encoder.timeout_s": 20.0,
+        "encoder.query_prefix": "Represent the query for retrieving relevant software: ",
+        "encoder.passage_prefix": "Represent the software for retrieval: ",
+        "rerank.model": "BAAI/bge-reranker-v2-m3", "dense.index": "flat",
+    },
+    "biocortex": {"search.depth": 50, "search.k": 15, "expansion.depth": 2, "rerank.prompt": "pick", "rerank.keep": 15},
+    "rag": {"search.similarity_top_k": 20, "search.grade": 0.7, "rerank.keep": 5, "rerank.min_score": 0.5,
+            "encoder.dimensions": 1024, "dense.index": "hnsw"},
+    "cities": {"gating.top_groups": 10, "gating.global_candidates": 300, "rerank.depth": 200, "rerank.keep": 40,
+               "rerank.backend": "none", "search.max_also": 2},
+    "modular": {"chunking.size": 300, "chunking.overlap": 50, "fusion.method": "rrf", "fusion.rrf_k": 60.0,
+                "fusion.weights": {"bm25": 0.3, "splade": 0.3, "dense": 0.4}, "splade.min_weight": 0.01,
+                "dense.hnsw_m": 16, "dense.hnsw_ef_search": 50, "search.depth": 100, "search.k": 10},
+}  # fmt: skip
+
+
+def test_there_is_a_preset_for_each_seed() -> None:
+    assert set(presets()) == set(VALUES)
+
+
+@pytest.mark.parametrize("preset", VALUES)
+def test_a_preset_sets_the_numbers_of_its_seed(preset: str, retrieve: Program) -> None:
+    assert retrieve("init", "--preset", preset).code == 0
+    settings = load(Path("config.yaml"), {})
+    for key, value in VALUES[preset].items():
+        section, _, name = key.partition(".")
+        assert getattr(getattr(settings, section), name) == value, key
+
+
+@pytest.mark.parametrize("preset", [None, *VALUES])
+def test_an_index_is_built_and_answers_under_every_preset(
+    preset: str | None, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in OFFLINE.items():
+        monkeypatch.setenv(f"RETRIEVE_{key}", value)
+    assert retrieve("init", *(["--preset", preset] if preset else [])).code == 0
+    catalog, folder = Path("tools.jsonl"), Path("documents")
+    write_catalog(catalog, TOOLS)
+    Path("dataset").mkdir()
+    write_catalog(Path("dataset/catalog.jsonl"), TOOLS)
+    for tool in TOOLS:
+        (folder / tool["id"]).mkdir(parents=True)
+        (folder / tool["id"] / "report.md").write_text(f"# {tool['name']}\n\n{tool['description']}\n")
+    assert retrieve("build").code == 0
+    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "auto")  # for the servers and models that are not here
+    monkeypatch.setenv("RETRIEVE_RERANK__MIN_SCORE", "null")
+    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "null")
+    found = retrieve("query", "segments lungs and lobes in chest CT", "--json").json
+    assert found["results"][0]["doc_id"] in ("lungs", "lungs/report.md")
+
+
+def test_a_file_that_exists_is_replaced_only_when_told_to(retrieve: Program) -> None:
+    Path("config.yaml").write_text("search: {k: 3}\n")
+    refused = retrieve("init")
+    assert (refused.code, Path("config.yaml").read_text()) == (2, "search: {k: 3}\n")
+    assert "--force" in refused.err
+    assert retrieve("init", "--force").code == 0
+    assert "k: 10" in Path("config.yaml").read_text()
+
+
+def test_another_file_may_be_named_and_json_says_which(retrieve: Program) -> None:
+    done = retrieve("init", "--config", "other.yaml", "--preset", "rag", "--json")
+    assert json.loads(done.out) == {"path": "other.yaml", "preset": "rag"}
+    assert load(Path("other.yaml"), {}).search.k == 5
+
+
+@pytest.mark.parametrize("place", ["missing/config.yaml", "."])
+def test_a_place_that_cannot_be_written_is_named(place: str, retrieve: Program) -> None:
+    done = retrieve("init", "--config", place)
+    assert done.code == 2
+    assert "--config" in done.err
+
+
+def test_an_unknown_preset_is_refused_with_the_nearest_one(retrieve: Program) -> None:
+    done = retrieve("init", "--preset", "citys")
+    assert (done.code, Path("config.yaml").exists()) == (2, False)
+    assert "did you mean `cities`?" in done.err
