@@ -172,6 +172,7 @@ class DenseSettings:
     hnsw_ef_construction: int = _bounded(200, 1, 10_000)
     hnsw_ef_search: int = _bounded(128, 1, 10_000)
     quantized_from: int | None = _bounded(250_000, 0)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,8 @@ class Dense(Retriever["Vectors"]):
         file = generation.file(self.file)
         codes = generation.file(quantized.FILE) if quantized.FILE in generation.manifest.files else None
         (codes or file).fetch()  # each search reads all of it
-        index = open_index(file, hnsw_ef_search=settings.dense.hnsw_ef_search, codes=codes)
+        chosen = settings.dense
+        index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, codes=codes, device=chosen.device)
         dim = generation.manifest.recipe.encoder_card.dim
         if index.dim != dim:
             message = f"{self.file} has vectors of {index.dim} numbers; the recipe says {dim}"

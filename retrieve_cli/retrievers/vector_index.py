@@ -10,7 +10,7 @@ filtered list, in a group and asked for by itself, whatever kernel, file or grap
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -20,10 +20,10 @@ from retrieve_cli.contracts import Candidates, Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.numerics import available_cores
-from retrieve_cli.retrievers import quantized
+from retrieve_cli.retrievers import gpu_scan, quantized
 from retrieve_cli.retrievers.hnsw_index import HnswIndex, faiss_package
 from retrieve_cli.retrievers.scan import Scan, contenders, members, score_rows
-from retrieve_cli.retrievers.selection import best, grouped, masks, total
+from retrieve_cli.retrievers.selection import best, grouped, masks, spread, total
 from retrieve_cli.storage.mapped import MappedFile, unchecked
 
 if TYPE_CHECKING:
@@ -104,12 +104,19 @@ def _written(path: Path, dim: int) -> Iterator[Vectors]:
 
 
 def open_index(
-    source: Path | MappedFile, *, hnsw_ef_search: int, codes: MappedFile | None = None
+    source: Path | MappedFile,
+    *,
+    hnsw_ef_search: int,
+    codes: MappedFile | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "cpu",
 ) -> FlatIndex | HnswIndex:
     """Maps `dense.faiss` into memory, whichever kind it holds; a flat one is scanned by its `codes` if it has some.
 
+    `device` is where a flat one is scanned for batches of queries.
+
     Raises:
         IndexCorrupt: the file is absent, cut short, or no inner-product index.
+        Unavailable: `cuda` is asked for, and faiss finds no GPU.
     """
     path = source.path if isinstance(source, MappedFile) else source
     try:
@@ -128,7 +135,12 @@ def open_index(
         raise IndexCorrupt(f"{path} does not hold the {rows} rows of {dim} numbers that it announces", hint=_HINT)
     vectors = np.frombuffer(file.data, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim)
     scan = None if codes is None else quantized.QuantizedScan(codes, rows=rows, dim=dim)
-    return FlatIndex(vectors, file, scan)
+    return FlatIndex(vectors, file, scan, device=device)
+
+
+def _spread_of_rows(scores: Vectors, _: Vectors) -> tuple[float, float]:
+    """Mean and standard deviation of scores, of rows or of the best in groups."""
+    return spread(scores, len(scores))
 
 
 class _Wanted(NamedTuple):
@@ -146,15 +158,27 @@ class FlatIndex:
     unit: Unit = "chunk"
 
     def __init__(
-        self, vectors: Vectors, file: MappedFile | None = None, scan: quantized.QuantizedScan | None = None
+        self,
+        vectors: Vectors,
+        file: MappedFile | None = None,
+        scan: quantized.QuantizedScan | None = None,
+        *,
+        device: Literal["auto", "cpu", "cuda"] = "cpu",
     ) -> None:
         """Takes (n, dim) float32 vectors, usually those of a mapped file, whose blocks are checked as they are read.
 
-        `scan` finds the candidates; by default the vectors themselves are scanned.
+        `scan` finds the candidates; by default the vectors themselves are scanned. A GPU scans for batches.
+
+        Raises:
+            Unavailable: the device is `cuda`, and faiss finds no GPU.
         """
         self._vectors = vectors
         self._file = file
-        self._scan = scan or Scan(vectors, unchecked if file is None else file.check_parts)
+        self._check = unchecked if file is None else file.check_parts
+        self._scan = scan or Scan(vectors, self._check)
+        self._device = device
+        if device == "cuda":
+            gpu_scan.pairwise_on_gpu(device)
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -186,6 +210,10 @@ class FlatIndex:
         ]
         if not many:
             return [self._find(*each, threads=cores) for each in zip(queries, wanted, strict=True)]
+        if len(queries) >= gpu_scan.WORTH_QUERIES and (pairwise := gpu_scan.pairwise_on_gpu(self._device)):
+            scanned = gpu_scan.GpuScan(self._vectors, pairwise, self._check).scores(queries)
+            plain = zip(queries, wanted, scanned, strict=True)
+            return [self._chosen(query, each, *scores, spread_of=_spread_of_rows) for query, each, scores in plain]
         from concurrent.futures import ThreadPoolExecutor  # a single query does without it
 
         with ThreadPoolExecutor(cores) as threads:
@@ -196,10 +224,22 @@ class FlatIndex:
         return score_rows(self.vectors, query, rows, starts)
 
     def _find(self, query: Vectors, wanted: _Wanted, threads: int = 1) -> Candidates:
-        depth, starts, allowed, visible = wanted
         scores, bound = self._scan.scores(query, threads=threads)
+        return self._chosen(query, wanted, scores, bound, spread_of=self._scan.spread)
+
+    def _chosen(
+        self,
+        query: Vectors,
+        wanted: _Wanted,
+        scores: Vectors,
+        bound: float,
+        *,
+        spread_of: Callable[[Vectors, Vectors], tuple[float, float]],
+    ) -> Candidates:
+        """The best rows, by exact scores, of a scan whose `scores` are within `bound` of those."""
+        depth, starts, allowed, visible = wanted
         worth = grouped(scores, starts)
-        mean, deviation = self._scan.spread(worth, query)
+        mean, deviation = spread_of(worth, query)
 
         def exact(units: Rows) -> Vectors:
             if starts is None or not len(units):

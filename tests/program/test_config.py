@@ -199,6 +199,7 @@ ELSEWHERE = {
     "log.queries": "tests/program/test_query_logs.py",
     "fusion.rrf_k": "test_the_constant_of_reciprocal_ranks",
     "dense.hnsw_ef_search": "tests/indexes",
+    "dense.device": "tests/indexes/test_gpu_scan.py",
     "dense.quantized_from": "tests/indexes/test_quantized.py",
     "encoder.model": "tests/encoders",
     "encoder.device": "tests/program/test_offline.py",

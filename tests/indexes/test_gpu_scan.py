@@ -1,0 +1,116 @@
+"""Batches of queries are scanned by faiss on a GPU if there is one, and the lists and scores are those of the CPU.
+
+There is a GPU on few machines: faiss's own product of all pairs on the CPU, whose last bits differ from those of the
+scan here just as a GPU's do, stands in its place but for the last test.
+"""
+
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.contracts import Candidates
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.retrievers import gpu_scan
+from retrieve_cli.retrievers.gpu_scan import WORTH_QUERIES, GpuScan, pairwise_on_gpu
+from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters, open_index, write
+
+ROWS, DIM = 5000, 48
+
+
+def _vectors(rows: int, seed: int = 0) -> np.ndarray:
+    drawn = np.random.default_rng(seed).normal(size=(rows, DIM)).astype(np.float32)
+    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+
+
+def _products(queries: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Inner products as faiss computes them, each number rounded to 11 bits first as tensor cores may do."""
+    rounded = [_eleven_bits(array) for array in (queries, np.ascontiguousarray(vectors))]
+    return faiss.pairwise_distances(*rounded, metric=faiss.METRIC_INNER_PRODUCT)
+
+
+def _eleven_bits(array: np.ndarray) -> np.ndarray:
+    bits = np.require(array, np.float32, ["C", "A"]).view(np.uint32)
+    return ((bits + np.uint32(1 << 12)) & ~np.uint32((1 << 13) - 1)).view(np.float32)
+
+
+@pytest.fixture
+def _gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_scan, "pairwise_on_gpu", lambda device: None if device == "cpu" else _products)
+
+
+def _same(mine: Candidates, theirs: Candidates) -> bool:
+    lists = np.array_equal(mine.rows, theirs.rows) and np.array_equal(mine.scores, theirs.scores)
+    numbers = np.allclose([mine.mean, mine.deviation], [theirs.mean, theirs.deviation], atol=1e-3)
+    return lists and numbers and (mine.before, mine.after) == (theirs.before, theirs.after)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.usefixtures("_gpu")
+def test_a_gpu_lists_what_the_cpu_lists_with_the_same_scores(*, grouped: bool) -> None:
+    vectors, queries = _vectors(ROWS), list(_vectors(WORTH_QUERIES, seed=1))
+    starts = np.arange(0, ROWS + 1, 4) if grouped else None
+    units = ROWS if starts is None else len(starts) - 1
+    rng = np.random.default_rng(2)
+    allowed = [None if at % 3 else rng.random(units) < 0.1 for at in range(len(queries))]
+    wanted = {"depth": 50, "starts": starts, "allowed": allowed}
+    on_gpu = FlatIndex(vectors, device="auto").search(queries, **wanted)
+    on_cpu = FlatIndex(vectors).search(queries, **wanted)
+    assert all(map(_same, on_gpu, on_cpu))
+
+
+def test_the_bound_covers_the_rounding_of_tensor_cores() -> None:
+    vectors, queries = 3 * _vectors(2000), list(2 * _vectors(8, seed=1))
+    for query, (scores, bound) in zip(queries, GpuScan(vectors, _products).scores(queries), strict=True):
+        exact = vectors.astype(np.float64) @ query.astype(np.float64)
+        assert 0 < np.abs(scores - exact).max() < bound
+
+
+def test_scores_are_computed_in_blocks_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_scan, "_SCORES", 2500)
+    asked: list[int] = []
+
+    def counted(queries: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        asked.append(len(queries))
+        return _products(queries, vectors)
+
+    assert len(list(GpuScan(_vectors(1000), counted).scores(list(_vectors(5, seed=1))))) == 5
+    assert asked == [2, 2, 1]
+
+
+@pytest.mark.usefixtures("_gpu")
+def test_few_queries_stay_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_scan, "GpuScan", None)  # which would fail if it was made
+    index = FlatIndex(_vectors(100), device="auto")
+    assert len(index.search(list(_vectors(WORTH_QUERIES - 1, seed=1)), depth=5)) == WORTH_QUERIES - 1
+
+
+def test_a_damaged_row_is_found_before_it_is_sent_to_a_gpu() -> None:
+    def damaged(block: np.ndarray) -> None:
+        raise IndexCorrupt("row 0 is damaged", hint="")
+
+    with pytest.raises(IndexCorrupt):
+        next(GpuScan(_vectors(10), _products, damaged).scores(list(_vectors(2))))
+
+
+@pytest.mark.skipif(faiss.get_num_gpus() > 0, reason="there is a GPU")
+def test_a_gpu_that_was_required_and_is_not_there_is_an_error(tmp_path: Path, retrieve: Program) -> None:
+    assert pairwise_on_gpu("auto") is None
+    with pytest.raises(Unavailable, match=r"dense.device: cuda"):
+        pairwise_on_gpu("cuda")
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
+    Path("config.yaml").write_text("dense: {device: cuda}\n")
+    done = retrieve("query", "lungs", "--mode", "dense")
+    assert done.code == 6
+    assert "dense.device: auto" in done.err
+
+
+@pytest.mark.skipif(faiss.get_num_gpus() == 0, reason="faiss finds no GPU")
+def test_a_real_gpu_lists_what_the_cpu_lists(tmp_path: Path) -> None:
+    vectors, queries = _vectors(ROWS), list(_vectors(WORTH_QUERIES, seed=1))
+    write([vectors], tmp_path / "dense.faiss", rows=ROWS, dim=DIM, parameters=Parameters())
+    mine = open_index(tmp_path / "dense.faiss", hnsw_ef_search=1, device="cuda").search(queries, depth=50)
+    theirs = open_index(tmp_path / "dense.faiss", hnsw_ef_search=1).search(queries, depth=50)
+    assert all(map(_same, mine, theirs))
