@@ -53,6 +53,10 @@ def evaluate(
         typer.Option("--mode", metavar=MODES, help="Which retrievers answer: all, or one.  [default: hybrid]"),
     ] = None,
     run_out: Annotated[Path | None, _path("--run-out", "Write the run as TREC has it.")] = None,
+    trec_ids: Annotated[
+        Path | None,
+        _path("--trec-ids", "Ids that a TREC run has percent-encoded: read for --run, else written for --run-out."),
+    ] = None,
     per_query_out: Annotated[
         Path | None, _path("--per-query-out", "Where every measure of every query goes.  [default: ARTIFACTS/runs]")
     ] = None,
@@ -97,6 +101,7 @@ def evaluate(
         _refuse_options(context)
         return
     from retrieve_cli.evaluation import gates, measures
+    from retrieve_cli.evaluation.trec import read_ids
     from retrieve_cli.experiments import summary
     from retrieve_cli.experiments.ablation import ablations, recommendation
     from retrieve_cli.experiments.arms import Answers, Runs, arm
@@ -109,14 +114,29 @@ def evaluate(
     gates.check_names(wanted, figures(topics, chosen, retrieving=not run))
     before = _baseline(baseline, tolerance)
     _check_company(
-        {"--ablate": ablate, "--tune": tune, "--calibrate": calibrate, "--run": run, "--with": with_},
-        {"--compare": compare, "--latency-budget-ms": latency_budget_ms is not None, "--write": write},
+        {
+            "--ablate": ablate,
+            "--tune": tune,
+            "--calibrate": calibrate,
+            "--run": run,
+            "--with": with_,
+            "--run or --run-out": run or run_out,
+        },
+        {
+            "--compare": compare,
+            "--latency-budget-ms": latency_budget_ms is not None,
+            "--write": write,
+            "--trec-ids": trec_ids is not None,
+        },
     )
-    check_places(report, {"--run-out": run_out, "--per-query-out": per_query_out}, [gold, queries, qrels, *(run or ())])
+    read = [gold, queries, qrels, *(run or ()), trec_ids if run else None]
+    written = {"--run-out": run_out, "--per-query-out": per_query_out, "--trec-ids": None if run else trec_ids}
+    check_places(report, written, read)
     index = None if run else Answers.of("as configured", shared.store, settings)
-    base = index or Runs.of(", ".join(map(str, run or ())), run or (), rrf_k=settings.fusion.rrf_k)
+    runs: Any = {"rrf_k": settings.fusion.rrf_k, "ids": read_ids(trec_ids) if run and trec_ids else None}
+    base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
     without = ablations(index) if index and ablate else []
-    others = [arm(text, index, settings.fusion.rrf_k) for text in with_ or ()]
+    others = [arm(text, index, **runs) for text in with_ or ()]
     trial = Trial.of(base, [*others, *without], topics, chosen, notes)
     advice = None
     if latency_budget_ms is not None:
@@ -127,6 +147,8 @@ def evaluate(
     per_query = trial.write_per_query(per_query_out, shared.store.runs if index else None)
     if run_out is not None:
         trial.write_run(run_out)
+        if not (run and trec_ids):
+            trial.write_ids(trec_ids)
     if report is not None:
         shared.talk.say(f"the report is at {trial.write_report(report, index)}")
     outcome = summary.Outcome(trial, per_query, advice, tuned, calibration)
@@ -159,7 +181,12 @@ class _GateFailed(RetrieveError):
     kind = "gate_failed"
 
 
-_COMPANION = {"--compare": "--with", "--latency-budget-ms": "--ablate", "--write": "--tune"}
+_COMPANION = {
+    "--compare": "--with",
+    "--latency-budget-ms": "--ablate",
+    "--write": "--tune",
+    "--trec-ids": "--run or --run-out",
+}
 """Options that mean nothing without another one."""
 
 

@@ -16,6 +16,7 @@ from retrieve_cli.contracts import Index, Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.judgments import Run, Topic, read_run
 from retrieve_cli.evaluation.measures import ranked
+from retrieve_cli.evaluation.trec import TrecIds, matched
 from retrieve_cli.experiments.evaluate import Evaluation, evaluate, judge
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fusion import reciprocal_rank
@@ -101,10 +102,13 @@ class Runs:
 
     name: str
     pipeline: str
-    run: Run
+    runs: Sequence[Run]
+    rrf_k: float
+    ids: TrecIds | None = None
+    """What the encoded ids of the runs stand for, if a file says so."""
 
     @classmethod
-    def of(cls, name: str, paths: Sequence[Path], *, rrf_k: float) -> Runs:
+    def of(cls, name: str, paths: Sequence[Path], *, rrf_k: float, ids: TrecIds | None = None) -> Runs:
         """Reads them.
 
         Raises:
@@ -112,13 +116,15 @@ class Runs:
         """
         if len(set(paths)) < len(paths):
             raise UsageError("a run is named twice", hint="name each --run once")
-        runs = [read_run(path) for path in paths]
-        if len(runs) == 1:
-            return cls(name, str(paths[0]), runs[0])
-        return cls(name, f"rrf(k={rrf_k:g}: {', '.join(map(str, paths))})", fused(runs, k=rrf_k))
+        listed = ", ".join(map(str, paths))
+        pipeline = listed if len(paths) == 1 else f"rrf(k={rrf_k:g}: {listed})"
+        return cls(name, pipeline, [read_run(path) for path in paths], rrf_k, ids)
 
     def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation:
-        return judge(self.run, topics, measures, pipeline=self.pipeline)
+        found = [matched(run, topics, self.ids) for run in self.runs]
+        run = found[0].run if len(found) == 1 else fused([each.run for each in found], k=self.rrf_k)
+        notes = dict.fromkeys(note for each in found for note in each.notes)
+        return judge(run, topics, measures, pipeline=self.pipeline, notes=[*notes])
 
 
 def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
@@ -133,15 +139,17 @@ def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
     return found
 
 
-def arm(text: str, base: Answers | None, rrf_k: float) -> Arm:
+def arm(text: str, base: Answers | None, *, rrf_k: float, ids: TrecIds | None = None) -> Arm:
     """What `--with TEXT` names: an artifacts folder, a configuration file, a run, or changes `section.key=value,…`.
+
+    `ids` are those of runs.
 
     Raises:
         UsageError: it is none of these, or needs an index and there is none.
     """
     path = Path(text)
     if path.is_file() and path.suffix not in (".yaml", ".yml"):
-        return Runs.of(text, [path], rrf_k=rrf_k)
+        return Runs.of(text, [path], rrf_k=rrf_k, ids=ids)
     if base is None:
         raise UsageError(f"--with {text} asks an index; beside --run stand runs alone", hint="name another run")
     if path.is_dir():

@@ -18,7 +18,7 @@ import numpy as np
 from retrieve_cli.contracts import Json, Query, Ranking, Request, Unit
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.judgments import Run, Topic
-from retrieve_cli.evaluation.measures import Values, depth, per_query, ranked
+from retrieve_cli.evaluation.measures import Values, depth, per_query
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.search.searcher import Ranked, Searcher
 from retrieve_cli.stages.pipeline import Edit
@@ -77,15 +77,22 @@ class Evaluation:
         }
 
 
-def judge(run: Run, topics: Sequence[Topic], measures: Sequence[Measure], *, pipeline: str) -> Evaluation:
+def judge(
+    run: Run,
+    topics: Sequence[Topic],
+    measures: Sequence[Measure],
+    *,
+    pipeline: str,
+    notes: Sequence[str] = (),
+) -> Evaluation:
     """Somebody's run on these topics; queries of the run that nobody judged are left out, and said."""
     judged = {topic.id for topic in topics}
     if not judged & run.keys():
         hint = "name the judgments that belong to this run"
         raise UsageError(f"none of the {len(run)} queries of the run is judged", hint=hint)
     strangers = len(run.keys() - judged)
-    notes = [f"{strangers} queries of the run are not judged: left out"] if strangers else []
-    return _evaluation(run, topics, measures, pipeline=pipeline, notes=notes)
+    unjudged = [f"{strangers} queries of the run are not judged: left out"] if strangers else []
+    return _evaluation(run, topics, measures, pipeline=pipeline, notes=[*notes, *unjudged])
 
 
 def evaluate(
@@ -192,20 +199,6 @@ def latency(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
         for stage in ("total", "encode", "search", "rerank")
         for share in (50, 95)
     }
-
-
-def run_lines(run: Run, *, tag: str) -> str:
-    """The run as TREC has it: `query Q0 document rank score tag`, the rank by trec_eval's order of equal scores."""
-    lines = []
-    for query, scores in run.items():
-        for rank, (document, score) in enumerate(ranked(scores), 1):
-            if len(document.split()) != 1 or len(query.split()) != 1:
-                hint = "TREC files set their columns apart by blanks; --per-query-out has no such limit"
-                raise UsageError(
-                    f"a TREC run cannot hold the id {quoted(document)} of query {quoted(query)}", hint=hint
-                )
-            lines.append(f"{query} Q0 {document} {rank} {score!r} {tag}\n")
-    return "".join(lines)
 
 
 def per_query_lines(found: Evaluation, topics: Sequence[Topic]) -> str:

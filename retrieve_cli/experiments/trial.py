@@ -12,7 +12,8 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.experiments.arms import Answers, Arm
-from retrieve_cli.experiments.evaluate import GROUPS, LATENCY, Evaluation, per_query_lines, run_lines
+from retrieve_cli.experiments.evaluate import GROUPS, LATENCY, Evaluation, per_query_lines
+from retrieve_cli.experiments.run_file import run_lines, trec_ids
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
 
@@ -66,8 +67,15 @@ class Trial:
 
     def write_run(self, path: Path) -> None:
         """The first arm's run as TREC has it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        durable.put(path, run_lines(self.found.run, tag="retrieve"))
+        _put(path, run_lines(self.found.run, tag="retrieve"))
+
+    def write_ids(self, path: Path | None) -> None:
+        """What the encoded ids of that run stand for; without a path, a note that there are some."""
+        ids = trec_ids(self.found.run)
+        if path is not None:
+            _put(path, ids.lines())
+        elif ids:
+            self.notes.append(ids.notice)
 
     def write_per_query(self, path: Path | None, runs: Path | None) -> Path | None:
         """A line of JSON for each query: to `path`, else into a folder of `runs` that is named after what it holds."""
@@ -98,6 +106,11 @@ class Trial:
             describe=_names(index),
             notes=self.notes,
         )
+
+
+def _put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    durable.put(path, text)
 
 
 def check_places(report: Path | None, files: Mapping[str, Path | None], read: Sequence[Path | None]) -> None:

@@ -6,12 +6,16 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import orjson
 
 from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
+
+if TYPE_CHECKING:
+    from retrieve_cli.evaluation.trec import TrecIds
 
 SCHEMA_VERSION = 1
 RUN_TAG = "retrieve"
@@ -234,20 +238,21 @@ def as_markdown(answers: Sequence[Answer]) -> str:
 
 
 def as_trec(answers: Sequence[Answer]) -> str:
-    """A TREC run, `qid Q0 docid rank score tag`; white space within an id is percent-encoded."""
-    rows = []
+    """A TREC run, `qid Q0 docid rank score tag`; ids with white space are percent-encoded."""
+    ids, rows = trec_ids(answers), []
     for answer in answers:
         for rank, result in enumerate(answer.results, 1):
-            query, document = _word(answer.query.id), _word(result_id(answer, result))
+            query, document = ids.query(answer.query.id), ids.document(result_id(answer, result))
             rows.append(f"{query} Q0 {document} {rank} {result.hit.score!r} {RUN_TAG}\n")
     return "".join(rows)
 
 
-def _word(text: str) -> str:
-    """A text without white space or control characters: those are percent-encoded, and so is nothing else."""
-    from urllib.parse import quote
+def trec_ids(answers: Sequence[Answer]) -> TrecIds:
+    """How the ids of answers stand in a TREC run."""
+    from retrieve_cli.evaluation.trec import TrecIds
 
-    return "".join(quote(char) if char.isspace() or not char.isprintable() else char for char in text)
+    documents = (result_id(answer, result) for answer in answers for result in answer.results)
+    return TrecIds.of((answer.query.id for answer in answers), documents)
 
 
 def as_ids(answers: Sequence[Answer]) -> str:
