@@ -11,7 +11,7 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -38,6 +38,24 @@ class Color(StrEnum):
     auto = "auto"
     always = "always"
     never = "never"
+
+
+class GroupBy(StrEnum):
+    """Headings over the passages of a prompt."""
+
+    document = "document"
+    group = "group"
+
+
+class Shape(NamedTuple):
+    """Flags on how answers are printed, besides their format."""
+
+    ids: bool
+    explain: bool
+    timing: bool
+    batch: bool
+    group_by: GroupBy
+    trec_ids: Path | None
 
 
 @dataclass(frozen=True, slots=True)

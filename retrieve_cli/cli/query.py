@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from retrieve_cli.cli.options import MODES, Shared, shared
-from retrieve_cli.errors import Exit, printable
+from retrieve_cli.cli.options import MODES, GroupBy, Shape, Shared, shared
+from retrieve_cli.errors import Exit, UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,12 +36,15 @@ _KEYS = {
 """Flags that stand for a key of the configuration."""
 
 
-@shared("text", "json", "jsonl", "csv", "md", "trec")
+@shared("text", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table")
 def query(
     text: Annotated[
         list[str] | None, typer.Argument(metavar="[TEXT...|-]", help="The question; - reads one a line from stdin.")
     ] = None,
-    k: Annotated[int | None, typer.Option("-k", metavar="N", help="How many results.  [default: 10]")] = None,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "-n", "--top-k", "--limit", metavar="N", help="How many results.  [default: 10]"),
+    ] = None,
     mode: Annotated[
         str | None,
         typer.Option("--mode", metavar=MODES, help="Which retrievers answer: all, or one.  [default: hybrid]"),
@@ -103,7 +107,17 @@ def query(
         float | None,
         typer.Option("--min-confidence", metavar="P", help="Leave out what is less sure; needs eval --calibrate."),
     ] = None,
-    chunks: Annotated[bool, typer.Option("--chunks", help="Rank chunks instead of whole records.")] = False,
+    chunks: Annotated[
+        bool | None,
+        typer.Option("--chunks/--no-chunks", help="Rank chunks instead of whole records.  [default: for a prompt]"),
+    ] = None,
+    group_by: Annotated[
+        GroupBy, typer.Option("--group-by", metavar="document|group", help="How --format prompt orders its passages.")
+    ] = GroupBy.document,
+    trec_ids: Annotated[
+        Path | None,
+        typer.Option("--trec-ids", metavar="FILE", help="With --format trec: write which ids it has encoded."),
+    ] = None,
     ids: Annotated[bool, typer.Option("--list", "-l", help="Print ids only, one a line.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show how each score came about.")] = False,
     explain_empty: Annotated[
@@ -146,6 +160,8 @@ def query(
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
         retrievers=() if retrievers is None else tuple(settings.search.retrievers),
     )
+    if trec_ids is not None and shared.format != "trec":
+        raise UsageError("--trec-ids goes with --format trec", hint="add --format trec, or leave --trec-ids out")
     batch = text == ["-"]
     found = requests.from_stdin(asked) if batch else [requests.from_words(text or (), asked)]
     all_records = all(request.tenant is None for request in found)
@@ -156,7 +172,7 @@ def query(
     searcher = Searcher(shared.store, settings)
     options = searcher.options(
         k=k,
-        unit="chunk" if chunks else "record",
+        unit="chunk" if (shared.format == "prompt" if chunks is None else chunks) else "record",
         rerank=rerank,
         min_confidence=min_confidence,
     )
@@ -167,7 +183,8 @@ def query(
         answers = _kept(answers, shared, settings)
     for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
         shared.talk.say(f"note: {notice}")
-    _print(answers, shared, ids=ids, explain=explain, timing=timing, batch=batch)
+    shape = Shape(ids, explain, timing, batch, group_by, trec_ids)
+    _print(answers, shared, shape)
     if explain_empty:
         _explain_empty(searcher, answers, sys.stdout if shared.format == "text" and not ids else sys.stderr)
     if (shared.talk.verbose or log_json) and not shared.talk.quiet:
@@ -216,16 +233,20 @@ def _explain_empty(searcher: Searcher, answers: Sequence[Answer], file: TextIO) 
             print(*map(printable, lines), sep="\n", file=file)
 
 
-def _print(answers: Sequence[Answer], shared: Shared, *, ids: bool, explain: bool, timing: bool, batch: bool) -> None:
+def _print(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     from retrieve_cli.output import formats
 
-    if ids:
+    if shape.ids:
         sys.stdout.write(formats.as_ids(answers))
     elif shared.format == "text":
         from retrieve_cli.output import terminal
 
-        shown = {"explain": explain, "timing": timing, "batch": batch}
+        shown = {"explain": shape.explain, "timing": shape.timing, "batch": shape.batch}
         terminal.print_answers(answers, shared.console, plain=shared.plain_width, **shown)
+    elif shared.format in ("prompt", "prompt-table", "trec"):
+        from retrieve_cli.cli import printing
+
+        printing.PRINT[shared.format](answers, shared, shape)
     else:
-        written = formats.BATCH_FORMATS if batch else formats.FORMATS
+        written = formats.BATCH_FORMATS if shape.batch else formats.FORMATS
         sys.stdout.write(written[shared.format](answers))

@@ -78,6 +78,8 @@ class Spent:
     """What counted the tokens."""
     cut: tuple[tuple[str, str], ...] = ()
     """Chunk ids of hits that are left out, or shown without what stands around them, and why; in rank order."""
+    count: Callable[[str], int] | None = field(default=None, compare=False)
+    """Counts the tokens of a text; None where tokens are not limited."""
 
     def as_json(self) -> dict[str, Json]:
         """The budget as the output tells it."""

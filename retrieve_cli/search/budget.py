@@ -111,6 +111,7 @@ class _Room:
             max_tokens=self._max_tokens,
             tokenizer=None if counter is None else counter.name,
             cut=cut,
+            count=None if counter is None else counter.tokenizer.count,
         )
 
 

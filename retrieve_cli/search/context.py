@@ -104,18 +104,25 @@ def _merged_into(result: Result) -> tuple[str, ...]:
 
 
 def joined(rows: Sequence[Mapping[str, Json]]) -> Span:
-    """Consecutive rows of `chunks.jsonl` as one text: what they share is there once, what parts them is filled in.
+    """Consecutive rows of `chunks.jsonl` as one text."""
+    return together([Span.of(row) for row in rows])
 
-    What parts them is in no chunk: its length and line breaks are known, and CR LF where any of the chunks has one.
+
+def together(spans: Sequence[Span]) -> Span:
+    """Spans of one record, in the order of their starts, as one text: what they share is there once, what parts them is
+    filled in.
+
+    What parts them is in no chunk: its length and line breaks are known, and CR LF where any of the spans has one.
     """
-    span = Span.of(rows[0])
-    parts, end, line = [span.text], span.end, span.end_line
-    line_break = "\r\n" if any("\r\n" in row["text"] for row in rows) else "\n"
-    for row in rows[1:]:
-        parts.append(_gap(row["start"] - end, lines=row["start_line"] - line, line_break=line_break))
-        parts.append(row["text"][max(0, end - row["start"]) :])
-        end, line = max(end, row["end"]), max(line, row["end_line"])
-    return replace(span, last=rows[-1]["index"], text="".join(parts), end=end, end_line=line)
+    first = spans[0]
+    parts, end, line = [first.text], first.end, first.end_line
+    line_break = "\r\n" if any("\r\n" in span.text for span in spans) else "\n"
+    for span in spans[1:]:
+        parts.append(_gap(span.start - end, lines=span.start_line - line, line_break=line_break))
+        parts.append(span.text[max(0, end - span.start) :])
+        end, line = max(end, span.end), max(line, span.end_line)
+    last = max(span.last for span in spans)
+    return replace(first, last=last, text="".join(parts), end=end, end_line=line)
 
 
 def _gap(length: int, *, lines: int, line_break: str) -> str:

@@ -45,7 +45,7 @@ def test_whatever_has_a_letter_or_sign_is_a_query(index: Path, retrieve: Program
     assert retrieve("query", "--format", "md", "--", text).code == 0
 
 
-@pytest.mark.parametrize("format_", ["text", "json", "jsonl", "csv", "md", "trec"])
+@pytest.mark.parametrize("format_", ["text", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table"])
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
 def test_bytes_that_are_not_utf8_in_a_query_do_no_harm(index: Path, retrieve: Program, mode: str, format_: str) -> None:
     done = retrieve("query", b"lungs \xff".decode("utf-8", "surrogateescape"), "--mode", mode, "--format", format_)
@@ -169,7 +169,7 @@ def test_a_bad_line_of_a_batch_is_named_before_anything_is_answered(
 
 
 @pytest.mark.parametrize("line", [b'{"query": "a\\ud800"}', b'{"query": "a", "id": "\\ud800"}'])
-@pytest.mark.parametrize("format_", ["text", "json", "csv", "md", "trec"])
+@pytest.mark.parametrize("format_", ["text", "json", "csv", "md", "trec", "prompt", "prompt-table"])
 def test_a_lone_surrogate_in_a_batch_does_no_harm(
     index: Path, retrieve: Program, stdin, line: bytes, format_: str
 ) -> None:

@@ -52,7 +52,7 @@ def why(text: str, name: str, *words: str, **keys: str) -> Way:
 
 
 TEXT = "open single cell matrices"
-FORMATS = ["text", "json", "jsonl", "csv", "md", "trec"]
+FORMATS = ["text", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table"]
 BATCH = json.dumps({"id": "x", "query": TEXT, "filters": ["license=MIT"]}) + f"\n{TEXT} [EXCLUDE:a1]\n"
 WAYS = [
     *(query(TEXT, "--format", name) for name in FORMATS),

@@ -1,0 +1,239 @@
+"""Answers as text for a language model: whole passages with numbered citations, or a table of what was found.
+
+    # the question
+
+    ## name of a document
+
+    [1] docs/a.md:12-40 › Section > Subsection
+    ```
+    the whole passage
+    ```
+
+Documents stand in the order of their best hits, and the passages of one in the order in which they are read. A passage
+is data: no fence within it is as long as the one around it, so that no text can end its passage or forge a citation.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import Literal, NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import printable
+from retrieve_cli.search.answer import Answer, Result, Span
+from retrieve_cli.search.context import together
+
+GroupBy = Literal["document", "group"]
+_BETWEEN = "\n---\n\n"
+"""Stands between the prompts of a batch."""
+_NAMED = 5
+"""How many ids a note lists."""
+_TICKS = re.compile("`+")
+
+
+class Written(NamedTuple):
+    """What is printed."""
+
+    text: str
+    notes: tuple[str, ...]
+    """What did not fit."""
+
+
+def as_prompt(answers: Sequence[Answer], *, group_by: GroupBy = "document", batch: bool = False) -> Written:
+    """A prompt a query: its passages under their documents, and these under their groups if that is asked for."""
+    headed = _by_group if group_by == "group" else _by_document
+
+    def render(answer: Answer, results: Sequence[Result]) -> str:
+        numbers = count(1)
+        body = "\n".join(headed(_documents(results), numbers)) or "(no passages)\n"
+        return f"# {_title(answer, batch)}\n\n{body}"
+
+    return _together(answers, render, batch=batch)
+
+
+def as_table(answers: Sequence[Answer], *, batch: bool = False) -> Written:
+    """A table a query, a record a row; in a batch under the query's text."""
+
+    def render(answer: Answer, results: Sequence[Result]) -> str:
+        best = {result.hit.record: result for result in reversed(results)}
+        rows = [_row(best[record]) for record in dict.fromkeys(result.hit.record for result in results)]
+        lines = [_COLUMNS, ["---"] * len(_COLUMNS), *rows]
+        table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        return f"# {_title(answer, batch)}\n\n{table}" if batch else table
+
+    return _together(answers, render, batch=batch)
+
+
+_COLUMNS = "name description url keywords license modalities dimensions formats demo retrieval_score".split()
+"""The last one is the score that the order stands on: after reranking, the reranked one."""
+
+
+def _together(answers: Sequence[Answer], render: Callable[[Answer, Sequence[Result]], str], *, batch: bool) -> Written:
+    """What `render` makes of each answer, as far as its budget goes."""
+    texts, notes = [], []
+    for answer in answers:
+        kept = _fitting(answer, partial(render, answer))
+        texts.append(render(answer, kept))
+        where = f"query {answer.query.id}: " if batch else ""
+        notes += [where + note for note in _left_out(answer, kept)]
+    return Written(_BETWEEN.join(texts), tuple(notes))
+
+
+def _fitting(answer: Answer, render: Callable[[Sequence[Result]], str]) -> Sequence[Result]:
+    """The first results whose text as it is printed, headings and all, is within the budget of tokens."""
+    spent = answer.spent
+    if spent is None or spent.count is None or spent.max_tokens is None:
+        return answer.results
+    tokens, limit = spent.count, spent.max_tokens
+    first = bisect_left(
+        range(1, len(answer.results) + 1), x=True, key=lambda size: tokens(render(answer.results[:size])) > limit
+    )
+    return answer.results[:first]
+
+
+def _left_out(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
+    """Sentences on what the budget had no room for."""
+    spent = answer.spent
+    if spent is None:
+        return
+    shown = {result.hit.id for result in kept}
+    partly = [(name, why) for name, why in spent.cut if name in shown]
+    ids = [name for name, _ in spent.cut if name not in {result.hit.id for result in answer.results}]
+    ids += [result.hit.id for result in answer.results[len(kept) :]]
+    if ids:
+        limits = [f"{spent.max_tokens} tokens"] if spent.max_tokens is not None else []
+        limits += [f"{spent.max_chunks} chunks"] if spent.max_chunks is not None else []
+        named = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
+        yield f"did not fit into {' and '.join(limits)}: {named}"
+    yield from (f"{name}: {why}" for name, why in partly)
+
+
+# ---------------------------------------------------------------------------------------------- documents
+
+
+class _Passage(NamedTuple):
+    """A stretch of one document, of one hit or of several that touch."""
+
+    span: Span
+    sections: tuple[str, ...]
+
+
+class _Document(NamedTuple):
+    """A record that was found, and its passages in the order in which they are read."""
+
+    result: Result
+    """Its best one."""
+    passages: Sequence[_Passage]
+
+
+def _documents(results: Sequence[Result]) -> list[_Document]:
+    """The documents of results, in the order of their best hits."""
+    found: dict[int, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.hit.record, []).append(result)
+    return [_Document(own[0], _passages(own)) for own in found.values()]
+
+
+def _passages(results: Sequence[Result]) -> list[_Passage]:
+    """The passages of one document: hits that overlap are one, and so are neighbours within one section."""
+    done: list[_Passage] = []
+    for result in sorted(results, key=lambda each: (_span(each).start, -_span(each).end)):
+        span, section = _span(result), result.chunk["section"]
+        sections = (str(section),) if section else ()
+        if done and _touch(done[-1], span, sections):
+            before = done[-1]
+            together_ = tuple(dict.fromkeys((*before.sections, *sections)))
+            done[-1] = _Passage(together([before.span, span]), together_)
+        else:
+            done.append(_Passage(span, sections))
+    return done
+
+
+def _span(result: Result) -> Span:
+    return result.context or Span.of(result.chunk)
+
+
+def _touch(before: _Passage, span: Span, sections: tuple[str, ...]) -> bool:
+    """Return True if a passage goes on with a span that does not begin before it."""
+    if span.start < before.span.end:
+        return True
+    return span.first == before.span.last + 1 and sections == before.sections
+
+
+# ---------------------------------------------------------------------------------------------- prompts
+
+
+def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: str = "##") -> Iterator[str]:
+    for document in documents:
+        record = document.result.record
+        aside = "" if record["id"] in (record["name"], record["source"]) else f" ({record['id']})"
+        title = _line(f"{record['name']}{aside}")
+        blocks = [_block(document.result, passage, next(numbers)) for passage in document.passages]
+        yield f"{mark} {title}\n\n" + "\n".join([*blocks, *_needs(document.result)])
+
+
+def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterator[str]:
+    groups: dict[str, list[_Document]] = {}
+    for document in documents:
+        groups.setdefault(str(document.result.record["group"] or "(no group)"), []).append(document)
+    for group, own in groups.items():
+        yield f"## {_line(group)}\n"
+        yield from _by_document(own, numbers, "###")
+
+
+def _block(result: Result, passage: _Passage, number: int) -> str:
+    """A passage under its citation."""
+    span, record = passage.span, result.record
+    source = record["source"] if record["kind"] == "catalog" else record["id"]
+    lines = str(span.start_line) if span.end_line == span.start_line else f"{span.start_line}-{span.end_line}"
+    section = f" › {', '.join(passage.sections)}" if passage.sections else ""
+    state = "" if result.freshness == "fresh" else f" ({result.freshness} since the build)"
+    text = "\n".join(
+        "\t".join(map(printable, line.split("\t"))) for line in span.text.replace("\r\n", "\n").split("\n")
+    )
+    fence = "`" * max(3, max(map(len, _TICKS.findall(text)), default=0) + 1)
+    return f"{_line(f'[{number}] {source}:{lines}{section}{state}')}\n{fence}\n{text}\n{fence}\n"
+
+
+def _needs(result: Result) -> list[str]:
+    """A line on what a result requires, if that was asked for."""
+    if result.bundle is None or not result.bundle.needs:
+        return []
+    return [_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
+
+
+def _title(answer: Answer, batch: bool) -> str:
+    return _line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
+
+
+def _line(text: str) -> str:
+    """A text as one line."""
+    return printable(" ".join(text.split()))
+
+
+# ---------------------------------------------------------------------------------------------- tables
+
+
+def _row(result: Result) -> list[str]:
+    record = result.record
+    data: Mapping[str, Json] = record["supporting_data"]
+    listed = (
+        record["keywords"],
+        record["license"],
+        *(data.get(key) for key in ("modalities", "dimensions", "formats")),
+    )
+    values = (record["name"], record["description"], record["url"], *listed, data.get("demo_url"))
+    return [*map(_cell, values), f"{result.hit.score:.4f}"]
+
+
+def _cell(value: Json) -> str:
+    """A value as a cell of a Markdown table: no character of it ends the cell or the row."""
+    if value is None:
+        return ""
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    escaped = text.strip().replace("\r\n", "\n").replace("\t", " ").replace("\\", "\\\\").replace("|", "\\|")
+    return "<br>".join(map(printable, escaped.split("\n")))
