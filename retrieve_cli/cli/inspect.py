@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieve_cli.cli.inspect_queries import queries
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, UsageError
 from retrieve_cli.untrusted import files
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 app = typer.Typer(
-    help="Look into the index: status, records, one record, one chunk, graph, why, run, verify, history, diff.",
+    help="Look into the index: status, records, record, chunk, graph, why, run, queries, verify, history, diff.",
     rich_markup_mode=None,
 )
 
 
 @app.callback(invoke_without_command=True)
 def inspect(context: typer.Context) -> None:
-    """Look into the index: status, records, one record, one chunk, graph, why, run, verify, history, diff."""
+    """Look into the index: status, records, record, chunk, graph, why, run, queries, verify, history, diff."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -134,7 +135,9 @@ def why(
         list[str] | None, typer.Option("--doc-id", metavar="ID", help="As query has it; repeatable.")
     ] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", metavar="X", help="As query has it.")] = None,
-    k: Annotated[int | None, typer.Option("-k", metavar="N", help="As query has it.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", "-n", "--top-k", "--limit", metavar="N", help="As query has it.")
+    ] = None,
     mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="As query has it.")] = None,
     retrievers: Annotated[str | None, typer.Option("--retrievers", metavar="A,B", help="As query has it.")] = None,
     *,
@@ -170,6 +173,9 @@ def run(id_: Id, *, shared: Shared) -> None:
 
     shared.settings()
     _show(journal.read(shared.store.runs, id_), shared)
+
+
+app.command()(queries)
 
 
 @app.command()

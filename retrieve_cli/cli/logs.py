@@ -1,47 +1,60 @@
-"""What `-v` says of answers: a line a query on stderr, `key=value`, or JSON with `--log-json`."""
+"""What `-v` says of answers: how candidates fared, and a line a query as `key=value`; JSON with `--log-json`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import printable
+from retrieve_cli.errors import printable, shortened
+from retrieve_cli.output.numbers import numbers
 from retrieve_cli.search.answer import Answer
 
 
-def log_answers(answers: Sequence[Answer], *, as_json: bool) -> None:
-    """A line for each answer."""
+def log_answers(answers: Sequence[Answer], *, as_json: bool, min_candidates: int) -> None:
+    """The lines of each answer, on stderr."""
     for answer in answers:
-        event = {"event": "answer", **_event(answer)}
-        print(json.dumps(event) if as_json else _plain(event), file=sys.stderr)
+        event = _event(answer, min_candidates)
+        lines = [json.dumps(event)] if as_json else [*_course(answer, event), _plain(event)]
+        print(*lines, sep="\n", file=sys.stderr)
 
 
-def _event(answer: Answer) -> dict[str, Json]:
+def _event(answer: Answer, min_candidates: int) -> dict[str, Json]:
     """What happened on the way to an answer, in numbers."""
-    similar = [each.score for result in answer.results for each in result.hit.evidence if each.source in answer.similar]
-    moved = sum(
-        result.hit.reranked is not None and result.hit.reranked.before != rank
-        for rank, result in enumerate(answer.results, 1)
-    )
     return {
+        "event": "answer",
         "query": answer.query.id,
         "generation": answer.generation,
-        "candidates": dict(answer.stages),
-        "results": len(answer.results),
-        "mean_similarity": round(sum(similar) / len(similar), 4) if similar else None,
-        "moved_by_reranker": moved if answer.reranked else None,
-        "retries": max(len(answer.attempts) - 1, 0),
-        "skipped": sorted(answer.strategies_skipped),
+        **numbers(answer, min_candidates=min_candidates),
         "total_ms": answer.timings_ms["total"],
     }
 
 
+def _course(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
+    """How many candidates there were at each step, and what became of their scores."""
+    course, text = answer.course, json.dumps(shortened(answer.query.text), ensure_ascii=False)
+    for name, count in course.stages[:1]:
+        best = f", top_score={_short(course.top_score)}"
+        yield printable(f"INFO search: {name}: query={text}, results={count}{best}")
+    if event["reranked"]:
+        change = _short(course.top_score_change, "+")
+        yield f"INFO reranker: Reranking {course.read} candidates, top_score_change={change}"
+    yield f"INFO pipeline: Final candidates: {event['results']}, avg_score={_short(event['avg_score'])}"
+    if event["warning"] is not None:
+        yield f"WARNING pipeline: {event['warning']}"
+
+
+def _short(value: float | None, sign: str = "") -> str:
+    """A number as people read it; `-` where there is none."""
+    return "-" if value is None else f"{value:{sign}.3g}"
+
+
 def _plain(event: Mapping[str, Json]) -> str:
-    """The event as `key=value`, parted by blanks; what holds several values as JSON."""
-    parts = (
-        f"{key}={json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value}"
-        for key, value in event.items()
-    )
-    return printable(" ".join(parts))
+    """The event as `key=value`, parted by blanks; what holds several values, or blanks, as JSON."""
+    return printable(" ".join(f"{key}={_value(value)}" for key, value in event.items()))
+
+
+def _value(value: Json) -> str:
+    compound = isinstance(value, dict | list) or (isinstance(value, str) and len(value.split()) > 1)
+    return json.dumps(value, ensure_ascii=False) if compound else str(value)

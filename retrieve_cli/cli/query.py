@@ -190,11 +190,11 @@ def query(
     if (shared.talk.verbose or log_json) and not shared.talk.quiet:
         from retrieve_cli.cli import logs
 
-        logs.log_answers(answers, as_json=log_json)
+        logs.log_answers(answers, as_json=log_json, min_candidates=settings.log.min_candidates)
     if settings.log.queries:
         with suppress(BrokenPipeError):  # which ends the command when all is done
             sys.stdout.flush()
-        _log(answers, shared)
+        _log(answers, shared, settings)
     if strict_fresh and any(result.freshness != "fresh" for answer in answers for result in answer.results):
         raise typer.Exit(Exit.STALE)
     if exit_status and not any(answer.results for answer in answers):
@@ -212,13 +212,13 @@ def _kept(answers: Sequence[Answer], shared: Shared, settings: Settings) -> list
     return [replace(answer, run_id=run_id) for answer in answers]
 
 
-def _log(answers: Sequence[Answer], shared: Shared) -> None:
+def _log(answers: Sequence[Answer], shared: Shared, settings: Settings) -> None:
     """Adds to the log of queries; an answer is not withheld because that fails."""
     from retrieve_cli.errors import RetrieveError
     from retrieve_cli.output import journal
 
     try:
-        journal.log(shared.store.runs, answers)
+        journal.log(shared.store.runs, answers, min_candidates=settings.log.min_candidates)
     except RetrieveError as error:
         shared.talk.say(f"note: the query was not logged: {error.message} ({error.hint})")
 

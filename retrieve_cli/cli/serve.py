@@ -52,6 +52,7 @@ def serve(
     """Serve the encoder, and the cross-encoder where one is configured, over an OpenAI-compatible API.
 
     POST /v1/embeddings takes texts as they are; `input_type: query` or `passage` puts the model's own prefix in front.
+    GET /metrics has numbers for Prometheus: of its requests, and of the log of queries in --artifacts.
     SIGTERM ends it with exit code 0, SIGINT with 130: requests under way are answered within --grace, later with 503.
     """
     from retrieve_cli.web.listening import bound
@@ -65,10 +66,12 @@ def serve(
     key = read_key(api_key_env)
     with bound(host, port) as listener:
         encoder, scorer, prompted = _parts(settings)
+        from retrieve_cli.output.journal import QUERIES
         from retrieve_cli.serving.app import encoder_app
 
         name = encoder.card.name
-        app = encoder_app(encoder, scorer, name, key, query_prefix=prompted[0], passage_prefix=prompted[1])
+        query, passage, log = *prompted, shared.store.runs / QUERIES
+        app = encoder_app(encoder, scorer, name, key, query_prefix=query, passage_prefix=passage, query_log=log)
         _warm(encoder, scorer)
         shared.talk.detail(f"device: {encoder.device}")
         address = listener.getsockname()

@@ -275,6 +275,7 @@ class LogSettings:
     """Log of queries."""
 
     queries: bool = False
+    min_candidates: int = _bounded(8, 0)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, quoted, unwritable
 from retrieve_cli.output import formats
+from retrieve_cli.output.numbers import numbers
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
@@ -80,7 +81,7 @@ def read(runs: Path, run_id: str) -> dict[str, Json]:
         raise UsageError(f"the run {quoted(run_id)} cannot be read: {error}", hint=f"see {runs / run_id}") from error
 
 
-def log(runs: Path, answers: Sequence[Answer]) -> None:
+def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
     """Adds a line for each query to the log, in one piece each, whoever else writes to it.
 
     Raises:
@@ -92,7 +93,8 @@ def log(runs: Path, answers: Sequence[Answer]) -> None:
         descriptor = regular_descriptor(runs / QUERIES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode=0o600)
         try:
             for answer in answers:
-                os.write(descriptor, formats.dump({"at": at, **_logged(answer)}).encode() + b"\n")
+                line = {"at": at, **_logged(answer, min_candidates)}
+                os.write(descriptor, formats.dump(line).encode() + b"\n")
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -130,13 +132,14 @@ def _entry(answer: Answer) -> dict[str, Json]:
     return {**told, "unit": answer.unit, "applied": applied}
 
 
-def _logged(answer: Answer) -> dict[str, Json]:
+def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
     """One answer as the log keeps it."""
     return {
         "query": answer.query.text,
         "clean_query": answer.question.clean,
         "generation": answer.generation,
         "pipeline": answer.pipeline,
+        **numbers(answer, min_candidates=min_candidates),
         "results": [{"id": result.record["id"], "score": result.hit.score} for result in answer.results],
         "total_ms": answer.timings_ms["total"],
     }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.contracts import Freshness, Hit, Json, Question, Request, Unit
+from retrieve_cli.contracts import Freshness, Hit, Json, Question, Ranking, Request, Unit
 from retrieve_cli.frozen import dataclass
+
+if TYPE_CHECKING:
+    from retrieve_cli.stages.pipeline import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,37 @@ class Result:
         return str(self.chunk["text"]) if self.context is None else self.context.text
 
 
+class Course(NamedTuple):
+    """What became of a question's candidates from stage to stage."""
+
+    stages: tuple[tuple[str, int], ...] = ()
+    """How many hits each stage passed on."""
+    top_score: float | None = None
+    """The best score when they were retrieved."""
+    read: int = 0
+    """How many hits the reranker read."""
+    top_score_change: float | None = None
+    """The best score after reranking less the best one before it; None without a reranker."""
+
+    @classmethod
+    def by_ranking(cls, steps: Sequence[Step], rankings: Sequence[Ranking]) -> dict[int, Course]:
+        """Those of the rankings that the steps came to, each by the identity of its ranking."""
+        return {id(ranking): cls.of(steps, at) for at, ranking in enumerate(rankings)}
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], at: int) -> Course:
+        """That of the question at this place of a batch."""
+        hits = [step.rankings[at].hits for step in steps]
+        tops = [found[0].score if found else None for found in hits]
+        stages = tuple((step.name, len(found)) for step, found in zip(steps, hits, strict=True))
+        place = next((place for place, step in enumerate(steps) if step.stage.kind == "rerank"), None)
+        if place is None:
+            return cls(stages, tops[0])
+        before, after = tops[place - 1], tops[place]
+        change = None if before is None or after is None else after - before
+        return cls(stages, tops[0], sum(hit.reranked is not None for hit in hits[place]), change)
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """A text that a question was asked in, and how many results were good enough."""
@@ -145,8 +180,12 @@ class Answer:
     """What the stages have to say besides the hits: filters, gate, texts, thresholds, diversity."""
     spent: Spent | None = None
     """Where there was a budget."""
-    stages: tuple[tuple[str, int], ...] = ()
-    """How many hits each stage passed on."""
+    course: Course = Course()
+    """What became of its candidates, in the words that found the most."""
+    k: int = 0
+    """Results that were asked for."""
+    found: int = 0
+    """Results before a budget left some out, and before neighbours were joined."""
     run_id: str | None = None
     """Where it was kept."""
     similar: tuple[str, ...] = ()
@@ -158,3 +197,8 @@ class Answer:
     def query(self) -> Request:
         """The question as it was asked."""
         return self.question.request
+
+    @property
+    def stages(self) -> tuple[tuple[str, int], ...]:
+        """How many hits each stage passed on."""
+        return self.course.stages

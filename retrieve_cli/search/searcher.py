@@ -13,7 +13,7 @@ from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.config.settings import RelaxationSettings, Settings
 from retrieve_cli.contracts import Analyzer, Index, Json, Query, Question, Ranking, Request
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.search.answer import Answer, Attempt
+from retrieve_cli.search.answer import Answer, Attempt, Course
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
 from retrieve_cli.search.options import SearchOptions
@@ -42,6 +42,9 @@ class _Batch(NamedTuple):
     timings: Mapping[str, float]
     deadline: Mapping[str, Json] | None
     notices: tuple[str, ...]
+    courses: Mapping[int, Course]
+    """By the identity of a ranking."""
+    k: int
 
 
 class Searcher:
@@ -111,30 +114,28 @@ class Searcher:
         ranked = self.rank([question.query for question in questions], options)
         notices = [*(notice for question in questions for notice in question.notices), *ranked.notices]
         begun = time.perf_counter()
+        courses = Course.by_ranking(ranked.steps, ranked.rankings)
+
+        def rank(queries: Sequence[Query]) -> Sequence[Ranking]:
+            again = self.rank(queries, options)
+            notices.extend(again.notices)
+            courses.update(Course.by_ranking(again.steps, again.rankings))
+            return again.rankings
+
         rankings, attempts = relaxed(
             questions,
             ranked.rankings,
             self.settings.broadening if ranked.deadline.left != 0.0 else RelaxationSettings(max_retries=0),
             analyzer=lambda: self.indexes.analyzer,
-            rank=lambda queries: self._ranked_again(queries, options, notices.extend),
+            rank=rank,
             most=self._most(ranked, options),
         )
         shown = self._shown(rankings, ranked, options, notices.append)
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
-        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)))
-        return [
-            self._answer(*each, at=at, batch=batch)
-            for at, each in enumerate(zip(questions, rankings, shown, attempts, strict=True))
-        ]
-
-    def _ranked_again(
-        self, queries: Sequence[Query], options: SearchOptions, say: Callable[[Sequence[str]], None]
-    ) -> Sequence[Ranking]:
-        ranked = self.rank(queries, options)
-        say(ranked.notices)
-        return ranked.rankings
+        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), courses, options.k)
+        return [self._answer(*each, batch=batch) for each in zip(questions, rankings, shown, attempts, strict=True)]
 
     def _shown(
         self, rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions, say: Callable[[str], None]
@@ -169,10 +170,9 @@ class Searcher:
         shown: Shown,
         attempts: tuple[Attempt, ...],
         *,
-        at: int,
         batch: _Batch,
     ) -> Answer:
-        """The answer to the question at this place of its batch."""
+        """The answer to a question of a batch."""
         ranked = batch.ranked
         mute = self._silent(question.query, ranked.retrievers)
         return Answer(
@@ -192,7 +192,9 @@ class Searcher:
             attempts=attempts,
             trace=ranking.trace,
             spent=shown.spent,
-            stages=tuple((step.name, len(step.rankings[at].hits)) for step in ranked.steps),
+            course=batch.courses[id(ranking)],
+            k=batch.k,
+            found=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
             notices=batch.notices,
         )

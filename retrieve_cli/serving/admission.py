@@ -59,6 +59,11 @@ class Queue:
         """True if something is being computed."""
         return self._computing
 
+    @property
+    def waiting(self) -> int:
+        """Requests that are computed or wait for it."""
+        return self._waiting
+
     async def compute(self, work: Work, gone: Callable[[], Awaitable[None]]) -> bytes:
         """Return the answer as JSON, once its turn has come; `gone` returns if the client leaves before that.
 

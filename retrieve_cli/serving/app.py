@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Encoder, PairScorer
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.output.prometheus import CONTENT_TYPE
 from retrieve_cli.serving.admission import Queue, admit, departure, read_body
 from retrieve_cli.serving.answers import failure_handlers, response
 from retrieve_cli.serving.embeddings import Embeddings
+from retrieve_cli.serving.metrics import Metrics
 from retrieve_cli.serving.requests import Limits, Work, read_object
 from retrieve_cli.serving.rerank import Rerank
 from retrieve_cli.serving.service import Service
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
+_PATHS = ("/v1/embeddings", "/v1/rerank", "/rerank", "/v1/models", "/health", "/metrics")
 INSTALL = "pip install 'retrieve-cli[serve]'"
 
 
@@ -35,12 +40,14 @@ def encoder_app(
     query_prefix: str = "",
     passage_prefix: str = "",
     limits: Limits | None = None,
+    query_log: Path | None = None,
 ) -> Service:
-    """POST /v1/embeddings, POST /v1/rerank (and /rerank, where TEI has it), GET /v1/models, GET /health.
+    """POST /v1/embeddings, POST /v1/rerank (and /rerank, where TEI has it), GET /v1/models, GET /health, GET /metrics.
 
     `encoder` puts no prefix in front of a text: a client that knows the model's prefixes sends them, as OpenAI's
     API has it, and one that does not says `input_type: query` or `passage`, which puts the one given here in front.
     `name` is the model's; a request for another one is refused. With `key`, all but /health want it.
+    `query_log` is a log of queries whose numbers stand in the metrics too, once there is one.
 
     Raises:
         Unavailable: fastapi is not installed.
@@ -57,7 +64,7 @@ def encoder_app(
     prefixes = {"query": query_prefix, "passage": passage_prefix}
     embeddings, rerank = Embeddings(encoder, name, prefixes=prefixes, limits=limits), Rerank(scorer, limits)
     names = list(dict.fromkeys([name, *([scorer.name] if scorer else [])]))
-    endpoints = _Endpoints(embeddings, rerank, names, key, limits)
+    endpoints = _Endpoints(embeddings, rerank, names, key, limits, query_log=query_log)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -68,14 +75,21 @@ def encoder_app(
 
     routes, handlers = endpoints.routes(), failure_handlers()
     app = FastAPI(title="retrieve", openapi_url=None, routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    return Service(app, endpoints.busy)
+    return Service(app, endpoints.busy, endpoints.metrics.count)
 
 
 class _Endpoints:
     """What is answered at each address."""
 
     def __init__(
-        self, embeddings: Embeddings, rerank: Rerank, names: list[str], key: Secret | None, limits: Limits
+        self,
+        embeddings: Embeddings,
+        rerank: Rerank,
+        names: list[str],
+        key: Secret | None,
+        limits: Limits,
+        *,
+        query_log: Path | None,
     ) -> None:
         self._embeddings = embeddings
         self._rerank = rerank
@@ -83,6 +97,7 @@ class _Endpoints:
         self._key = key
         self._limits = limits
         self._queue = Queue(limits)
+        self.metrics = Metrics(_PATHS, waiting=lambda: self._queue.waiting, query_log=query_log)
 
     def close(self) -> None:
         """Drops what has not begun."""
@@ -101,6 +116,7 @@ class _Endpoints:
             Route("/rerank", self.rerank, methods=["POST"]),
             Route("/v1/models", self.models, methods=["GET"]),
             Route("/health", self.health, methods=["GET"]),
+            Route("/metrics", self.scrape, methods=["GET"]),
         ]
 
     async def embeddings(self, request: Request) -> Response:
@@ -116,6 +132,13 @@ class _Endpoints:
 
     async def health(self, _: Request) -> Response:
         return response({"status": "ok"})
+
+    async def scrape(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        admit(request, self._key)
+        text = await asyncio.to_thread(self.metrics.exposition, self.metrics.server())
+        return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _answer(self, request: Request, understand: Callable[[dict[str, Any]], Work]) -> Response:
         admit(request, self._key)

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 class Service:
     """An ASGI application in front of another one."""
 
-    def __init__(self, app: ASGIApp, busy: Callable[[], bool]) -> None:
-        """`busy` says whether something is being computed."""
+    def __init__(
+        self, app: ASGIApp, busy: Callable[[], bool], count: Callable[[str, int], None] = lambda *_: None
+    ) -> None:
+        """`busy` says whether something is being computed; `count` is told the path and status of each answer."""
         self._app = app
         self._busy = busy
+        self._count = count
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
@@ -44,12 +47,14 @@ class Service:
         async def noting(message: Message) -> None:
             nonlocal begun
             begun = True
+            if message["type"] == "http.response.start":
+                self._count(scope["path"], message["status"])
             await send(message)
 
         answered = not self._stopped and await self._completed(self._app(scope, receive, noting))
         if not (answered or begun):
             stopping = Refused(503, "the server is stopping", code="stopping")
-            await refusal(stopping)(scope, receive, send)
+            await refusal(stopping)(scope, receive, noting)
 
     async def _completed(self, answering: Awaitable[None]) -> bool:
         """Return True once a request is answered, False if it was given up.

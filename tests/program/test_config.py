@@ -197,6 +197,7 @@ ELSEWHERE = {
     "context.table_window": "tests/program/test_context_command.py",
     "budget.tokenizer": "tests/program/test_context_command.py",
     "log.queries": "tests/program/test_query_logs.py",
+    "log.min_candidates": "tests/program/test_query_logs.py",
     "fusion.rrf_k": "test_the_constant_of_reciprocal_ranks",
     "dense.hnsw_ef_search": "tests/indexes",
     "dense.device": "tests/indexes/test_gpu_scan.py",

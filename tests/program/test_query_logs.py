@@ -43,6 +43,48 @@ def test_each_answer_is_a_line_with_its_numbers(index: Path, retrieve: Program, 
     ]
 
 
+def test_scores_of_an_answer_are_those_of_its_results(index: Path, retrieve: Program) -> None:
+    done = retrieve("query", "brain", "-k", 3, "--json", "--log-json")
+    scores = [each["score"] for each in done.json["results"]]
+    (event,) = events(done)
+    assert event["top_score"] == pytest.approx(scores[0], abs=1e-6)
+    assert event["avg_score"] == pytest.approx(sum(scores) / 3, abs=1e-6)
+    (event,) = events(retrieve("query", "lungs", "--mode", "bm25", "--json", "--log-json"))
+    assert event["mean_similarity"] is None
+    assert (event["reranked"], event["top_score_change"]) == (False, None)
+
+
+def test_few_candidates_are_a_warning_in_the_log_alone(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warning(*words: object) -> str | None:
+        (event,) = events(retrieve("query", "brain", "--json", "--log-json", *words))
+        return str(event["warning"]) if event["warning"] else None
+
+    assert warning() == "5 candidates, fewer than 8 (log.min_candidates)"
+    assert warning("-k", 5) is None  # no more were asked for
+    assert warning("-k", 5, "--filter", "license=MIT") == "2 candidates, fewer than 5 (asked for by -k)"
+    assert warning("-k", 5, "--max-chunks", 2) is None  # a budget took them, no lack of candidates
+    assert "WARNING pipeline: 5 candidates" in retrieve("query", "brain", "-v").err
+    assert retrieve("query", "brain").err == ""
+    monkeypatch.setenv("RETRIEVE_LOG__MIN_CANDIDATES", "5")
+    assert warning() is None
+    monkeypatch.setenv("RETRIEVE_LOG__MIN_CANDIDATES", "0")
+    assert warning("--filter", "license=MIT", "--min-score", 1000) is None
+
+
+def test_the_course_of_candidates_is_that_of_the_words_that_found_the_most(
+    index: Path, retrieve: Program, stdin: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.25")
+    stdin("lungs\nregisters brain volumes zebra quokka lynx badger wolf fox hare\ncells\n")
+    done = retrieve("query", "-", "--json", "--log-json")
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert answers[1]["attempts"][0]["results"] < answers[1]["total_results"]
+    for event, answer in zip(events(done), answers, strict=True):
+        assert list(event["candidates"].values())[-1] == event["results"] == answer["total_results"]
+
+
 def test_retries_and_what_is_skipped_are_counted(
     index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +102,20 @@ def test_what_reading_again_moved_is_counted(catalog: Path, retrieve: Program, m
     assert retrieve("build", "--catalog", catalog).code == 0
     done = retrieve("query", "images of cells in a volume", "--json", "--log-json")
     moved = sum(each["rerank"]["rank_before"] != each["rank"] for each in done.json["results"])
-    assert events(done)[-1]["moved_by_reranker"] == moved
+    (event,) = events(done)
+    assert event["moved_by_reranker"] == moved
+    assert event["reranked"] is True
+    retrieval = retrieve("query", "images of cells in a volume", "--json", "--no-rerank", "--no-expand").json
+    reranked = retrieve("query", "images of cells in a volume", "--json", "--no-expand").json
+    change = reranked["results"][0]["score"] - retrieval["results"][0]["score"]
+    assert event["top_score_change"] == pytest.approx(change, abs=1e-5)
+    said = retrieve("query", "images of cells in a volume", "-v").err.splitlines()
+    best = retrieval["results"][0]["score"]
+    count = len(retrieval["results"])
+    search = 'INFO search: fuse(bm25@200, dense@200): query="images of cells in a volume", results='
+    assert f"{search}{count}, top_score={best:.3g}" in said
+    assert f"INFO reranker: Reranking {count} candidates, top_score_change={change:+.3g}" in said
+    assert f"INFO pipeline: Final candidates: {event['results']}, avg_score={event['avg_score']:.3g}" in said
 
 
 def test_verbose_says_the_same_for_people(index: Path, retrieve: Program) -> None:
@@ -112,6 +167,9 @@ def test_a_line_has_the_question_and_what_it_found(logging: Path, retrieve: Prog
     assert line["results"] == [{"id": each["doc_id"], "score": each["score"]} for each in answer["results"]]
     assert line["total_ms"] == answer["timings_ms"]["total"]
     assert line["at"]
+    assert line["top_score"] == pytest.approx(answer["results"][0]["score"], abs=1e-6)
+    assert line["candidates"] == {"fuse(bm25@200, dense@200)": 4}
+    assert (line["retries"], line["reranked"], line["warning"][:12]) == (0, False, "4 candidates")
 
 
 def test_lines_are_appended_in_order_a_batch_too(
@@ -128,7 +186,8 @@ def test_lines_are_appended_in_order_a_batch_too(
 def test_an_answer_is_there_before_it_is_logged(logging: Path, tmp_path: Path) -> None:
     assert logging.is_dir()
     code = (
-        "import os, sys; from retrieve_cli.output import journal; journal.log = lambda *_: os.write(1, b'logged')\n"
+        "import os, sys; from retrieve_cli.output import journal\n"
+        "journal.log = lambda *_, **__: os.write(1, b'logged')\n"
         "from retrieve_cli.cli.main import main; sys.exit(main(['query', 'brain', '-l']))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

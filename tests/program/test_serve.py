@@ -20,6 +20,7 @@ import pytest
 import urllib3
 import uvicorn
 from cross_models import make_bert
+from samples import Program
 
 from retrieve_cli.encoders.cross.scorer import CrossScorer
 from retrieve_cli.encoders.hashed import HashedEncoder
@@ -330,6 +331,57 @@ def test_a_key_opens_everything_but_health_and_nothing_opens_without_it(monkeypa
             RemoteEncoder(wrong, model="h", max_tokens=9).encode_queries(["x"])
 
 
+# -------------------------------------------------------------------------------------------- metrics
+
+
+def test_metrics_count_requests_by_route_and_status_alone(scorer: CrossScorer) -> None:
+    app = encoder_app(HashedEncoder(64), scorer, "hashed-64")
+    with serving(app) as address:
+        embed(address, input="lungs")
+        embed(address, input=["brain"])
+        post(f"{address}/v1/embeddings", {"input": 3})
+        for _ in range(3):
+            get(f"{address}/secret/place?q=who")
+        answer = get(f"{address}/metrics")
+        text = answer.data.decode()
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert 'retrieve_http_requests_total{route="/v1/embeddings",status="200"} 2\n' in text
+    assert 'retrieve_http_requests_total{route="/v1/embeddings",status="400"} 1\n' in text
+    assert 'retrieve_http_requests_total{route="other",status="404"} 3\n' in text
+    assert "secret" not in text
+    assert "retrieve_quer" not in text
+
+
+def test_metrics_have_the_numbers_of_the_log_of_queries_as_it_grows(tmp_path: Path) -> None:
+    log = tmp_path / "queries.jsonl"
+    entry = {"at": "2026-03-01T10:00:00+00:00", "query": "who earns what", "results": [], "total_ms": 10.0}
+    line = json.dumps(entry) + "\n"
+
+    def total(address: str) -> list[str]:
+        text = get(f"{address}/metrics").data.decode()
+        assert "who earns" not in text
+        return [row for row in text.splitlines() if row.startswith(("retrieve_queries_total", "retrieve_query_log_up"))]
+
+    with serving(encoder_app(HashedEncoder(64), None, "hashed-64", query_log=log)) as address:
+        assert total(address) == []
+        log.write_text(line * 2)
+        assert total(address) == ["retrieve_query_log_up 1", "retrieve_queries_total 2"]
+        with log.open("a") as file:
+            file.write(line)
+        assert total(address) == ["retrieve_query_log_up 1", "retrieve_queries_total 3"]
+        log.unlink()
+        log.mkdir()
+        assert total(address) == ["retrieve_query_log_up 0"]
+
+
+def test_metrics_ask_for_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = Secret("abcdefgh12345678")
+    with serving(encoder_app(HashedEncoder(64), None, "hashed-64", key)) as address:
+        assert get(f"{address}/metrics").status == 401
+        headers = {"Authorization": "Bearer abcdefgh12345678"}
+        assert urllib3.request("GET", f"{address}/metrics", headers=headers, timeout=30).status == 200
+
+
 # ------------------------------------------------------------------------------------------ the command
 
 PROGRAM = """
@@ -395,6 +447,17 @@ def test_for_people_one_line_and_with_v_the_requests_all_on_stderr(start: Start)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
     assert '"GET /v1/models HTTP/1.1" 200' in err
+
+
+def test_the_command_has_the_log_of_its_artifacts_in_its_metrics(start: Start, index: Path, retrieve: Program) -> None:
+    Path("config.yaml").write_text("log: {queries: true}")
+    assert retrieve("query", "lungs").code == 0
+    process = start("--encoders", "--port", "0", "--json", "--artifacts", str(index))
+    assert process.stdout is not None
+    address = json.loads(process.stdout.readline())["url"].removesuffix("/v1")
+    assert "\nretrieve_queries_total 1\n" in get(f"{address}/metrics").data.decode()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
 
 
 def test_without_v_nothing_but_the_ready_line_is_said(start: Start) -> None:

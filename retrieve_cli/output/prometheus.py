@@ -1,0 +1,57 @@
+"""Numbers in Prometheus' text format, version 0.0.4: for a scrape, or a file of the node exporter's textfile collector.
+
+https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite, isnan
+from typing import Literal, NamedTuple
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Sample(NamedTuple):
+    """A number; its name is the metric's with `suffix` behind it."""
+
+    value: float
+    labels: Mapping[str, str] = {}
+    suffix: str = ""
+
+
+class Metric(NamedTuple):
+    """Numbers of one name. That of a counter ends in `_total`, that of a time in its unit, `_seconds`."""
+
+    name: str
+    kind: Literal["counter", "gauge", "summary"]
+    help: str
+    samples: Sequence[Sample]
+
+
+def exposition(metrics: Iterable[Metric]) -> str:
+    """The text of all metrics that have samples."""
+    return "".join(line + "\n" for metric in metrics if metric.samples for line in _lines(metric))
+
+
+def _lines(metric: Metric) -> list[str]:
+    head = [f"# HELP {metric.name} {_escaped(metric.help)}", f"# TYPE {metric.name} {metric.kind}"]
+    return [
+        *head,
+        *(f"{metric.name}{each.suffix}{_labels(each.labels)} {_value(each.value)}" for each in metric.samples),
+    ]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    pairs = (f'{name}="{_escaped(value).replace(chr(34), chr(92) + chr(34))}"' for name, value in labels.items())
+    return f"{{{','.join(pairs)}}}" if labels else ""
+
+
+def _value(value: float) -> str:
+    if isfinite(value):
+        return repr(value)
+    return "NaN" if isnan(value) else f"{'+' if value > 0 else '-'}Inf"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

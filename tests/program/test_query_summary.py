@@ -1,0 +1,272 @@
+"""`retrieve inspect queries`, and the same numbers as Prometheus reads them."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import Program
+
+from retrieve_cli.inspect import query_log
+from retrieve_cli.inspect.query_log import Follower, QueryLog
+from retrieve_cli.inspect.query_metrics import query_metrics
+from retrieve_cli.output.prometheus import Metric, Sample, exposition
+
+SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"\n]*"(?:,[a-z]+="[^"\n]*")*\})? (\S+)')
+
+
+def line(text: str = "brain", at: str = "2026-03-01T10:00:00+00:00", **more: Any) -> bytes:
+    """A line of a log, as it is written."""
+    said: dict[str, Any] = {
+        "at": at,
+        "query": text,
+        "results": [{"id": "a", "score": 2.0}],
+        "top_score": 2.0,
+        "avg_score": 1.0,
+        "mean_similarity": 0.5,
+        "top_score_change": 0.25,
+        "reranked": True,
+        "retries": 0,
+        "warning": None,
+        "total_ms": 10.0,
+    }
+    return json.dumps({**said, **more}).encode() + b"\n"
+
+
+def written(*lines: bytes) -> Path:
+    """A log at the default place."""
+    path = Path("artifacts/runs/queries.jsonl")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def numbers(text: str) -> dict[str, float]:
+    """The samples of an exposition; every other line is a comment."""
+    found = {}
+    for row in text.splitlines():
+        if not row.startswith(("# HELP ", "# TYPE ")):
+            match = SAMPLE.fullmatch(row)
+            assert match is not None, row
+            found[match[1] + (match[2] or "")] = float(match[3])
+    return found
+
+
+# ----------------------------------------------------------------------------------------------- summary
+
+
+def test_queries_that_were_logged_are_summed_up(
+    index: Path, retrieve: Program, stdin: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_LOG__QUERIES", "true")
+    stdin("brain\nlungs\nbrain\n")
+    retrieve("query", "-")
+    retrieve("query", "zebra quokka lynx badger", "--mode", "bm25")
+    logged = [json.loads(each) for each in Path("artifacts/runs/queries.jsonl").read_bytes().splitlines()]
+    report = retrieve("inspect", "queries", "--json").json
+    assert (report["queries"], report["empty"], report["relaxed"], report["few_candidates"]) == (4, 1, 1, 4)
+    assert report["reranked_share"] == 0.0
+    top = [each["top_score"] for each in logged if each["top_score"] is not None]
+    assert report["top_score"] == pytest.approx(sum(top) / 3)
+    assert report["frequent"][0] == {"query": "brain", "count": 2}
+    assert report["found_nothing"] == [{"query": "zebra quokka lynx badger", "count": 1}]
+    (day,) = report["by_day"]
+    assert {key: day[key] for key in day if key != "day"} == {key: report[key] for key in day if key != "day"}
+    text = retrieve("inspect", "queries")
+    assert "zebra quokka lynx badger" in text.out
+    assert (text.code, text.err) == (0, "")
+
+
+def test_latencies_are_percentiles_to_three_digits() -> None:
+    spent = np.random.default_rng(7).lognormal(4, 1, 1001)
+    log = QueryLog()
+    for each in spent:
+        log.add(line(total_ms=float(each)))
+    for share, found in log.to_json(0)["latency_ms"].items():
+        exact = np.percentile(spent, int(share[1:]), method="inverted_cdf")
+        assert found == pytest.approx(exact, rel=5e-3)
+
+
+def test_days_are_those_of_utc_and_since_is_held(retrieve: Program) -> None:
+    written(
+        line("a", "2026-03-01T23:30:00+00:00"),
+        line("b", "2026-03-01T23:30:00-02:00", results=[]),
+        line("c", "2026-03-02T12:00:00"),
+    )
+    report = retrieve("inspect", "queries", "--json").json
+    assert [(each["day"], each["queries"], each["empty"]) for each in report["by_day"]] == [
+        ("2026-03-01", 1, 0),
+        ("2026-03-02", 2, 1),
+    ]
+    for since, count in (
+        ("2026-03-02", 2),
+        ("2026-03-02T12:00", 1),
+        ("2026-03-02T12:00:00+02:00", 1),
+        ("2026-04-01", 0),
+    ):
+        assert retrieve("inspect", "queries", "--since", since, "--json").json["queries"] == count
+    assert "no queries" in retrieve("inspect", "queries", "--since", "2026-04-01").out
+
+
+def test_damaged_lines_are_counted_and_named(retrieve: Program) -> None:
+    bad = [
+        b"garbage\n",
+        b"[1]\n",
+        line(at="yesterday"),
+        line(at=None),
+        line(query=None),
+        line(results=3),
+        line(total_ms="fast"),
+        line(total_ms=-1),
+        b"\xff\n",
+        b"[" * 5000 + b"\n",
+        line()[:-20],
+    ]
+    written(line(), *bad[:-1], line(total_ms=0), bad[-1])
+    done = retrieve("inspect", "queries", "--json")
+    assert (done.code, done.json["queries"], done.json["damaged"]["lines"]) == (0, 2, len(bad))
+    named = done.json["damaged"]["first"]
+    assert [each["line"] for each in named] == list(range(2, 12))
+    assert named[0]["why"] == "not JSON"
+    assert f"note: {len(bad)} damaged lines" in retrieve("inspect", "queries").err
+
+
+def test_lines_of_an_earlier_version_count_as_far_as_they_tell(retrieve: Program) -> None:
+    old = {"at": "2026-01-01T00:00:00+00:00", "query": "x", "results": [{"id": "a", "score": 4.0}], "total_ms": 1.0}
+    written(line(), json.dumps(old).encode() + b"\n")
+    report = retrieve("inspect", "queries", "--json").json
+    assert (report["queries"], report["reranked_share"], report["top_score"]) == (2, 1.0, 3.0)
+
+
+def test_as_many_texts_are_shown_as_are_asked_for(retrieve: Program) -> None:
+    written(*(line(f"text {number}") for number in range(20)), line("text 7"), line("a\n  b " * 200))
+    assert len(retrieve("inspect", "queries", "--json").json["frequent"]) == 10
+    frequent = retrieve("inspect", "queries", "-n", 30, "--json").json["frequent"]
+    assert frequent[0] == {"query": "text 7", "count": 2}
+    assert max(len(each["query"]) for each in frequent) == 300
+    assert retrieve("inspect", "queries", "-n", 0, "--json").json["frequent"] == []
+
+
+def test_texts_beyond_what_memory_is_given_are_said_not_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_log, "_TEXTS", 3)
+    log = QueryLog()
+    for text in ("a", "b", "c", "d", "a"):
+        log.add(line(text))
+    report = log.to_json(10)
+    assert (report["queries"], report["uncounted_texts"]) == (5, 1)
+    assert report["frequent"][0] == {"query": "a", "count": 2}
+
+
+def test_a_text_of_the_log_drives_no_terminal(retrieve: Program) -> None:
+    written(line("\x1b[31mred\u2028"))
+    for form in ("text", "json"):
+        done = retrieve("inspect", "queries", "--format", form)
+        assert not {"\x1b", "\u2028"} & set(done.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "log.queries: true"),
+        (["--since", "tomorrow"], "2026-01-31"),
+        (["-n", "-1"], "whole number"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(retrieve: Program, words: list[str], message: str) -> None:
+    if words:
+        written(line())
+    done = retrieve("inspect", "queries", *words)
+    assert (done.code, message in done.err) == (2, True), done
+
+
+def test_a_log_that_is_no_file_is_refused(retrieve: Program) -> None:
+    Path("artifacts/runs/queries.jsonl").mkdir(parents=True)
+    assert "a folder" in retrieve("inspect", "queries").err
+
+
+# --------------------------------------------------------------------------------------------- prometheus
+
+
+def test_prometheus_has_the_numbers_and_no_text(retrieve: Program) -> None:
+    secret = "who earns what"
+    written(line(secret), line(secret, results=[], top_score=None, retries=2, total_ms=30), line(secret, warning="few"))
+    done = retrieve("inspect", "queries", "--format", "prometheus")
+    found = numbers(done.out)
+    assert secret not in done.out
+    assert found == {
+        "retrieve_queries_total": 3,
+        "retrieve_queries_empty_total": 1,
+        "retrieve_queries_relaxed_total": 1,
+        "retrieve_queries_reranked_total": 3,
+        "retrieve_queries_few_candidates_total": 1,
+        'retrieve_query_duration_seconds{quantile="0.5"}': 0.01,
+        'retrieve_query_duration_seconds{quantile="0.95"}': 0.03,
+        "retrieve_query_duration_seconds_sum": pytest.approx(0.05),
+        "retrieve_query_duration_seconds_count": 3,
+        "retrieve_query_top_score": 2,
+        "retrieve_query_avg_score": 1,
+        "retrieve_query_mean_similarity": 0.5,
+        "retrieve_query_top_score_change": 0.25,
+        "retrieve_query_log_damaged_lines": 0,
+    }
+
+
+def test_prometheus_reads_what_is_written() -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    odd = [Sample(1.5, {"a": 'quote " back\\slash\nline'}), Sample(float("inf"), {"a": "é"}), Sample(float("nan"))]
+    log = QueryLog()
+    log.add(line())
+    text = exposition([Metric("odd", "gauge", "A help\nof two \\ lines.", odd), *query_metrics(log)])
+    families = {each.name: each for each in parser.text_string_to_metric_families(text)}
+    assert [each.labels for each in families["odd"].samples[:2]] == [dict(each.labels) for each in odd[:2]]
+    assert families["odd"].samples[1].value == float("inf")
+    assert families["retrieve_queries"].type == "counter"
+    assert families["retrieve_query_duration_seconds"].type == "summary"
+    numbers(exposition(query_metrics(log)))
+
+
+# ------------------------------------------------------------------------------------------------- following
+
+
+def test_a_log_is_read_on_from_where_it_was_read_to(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(line() * 3)
+    follower = Follower(path)
+    assert follower.read(10**6).all.queries == 3
+    with path.open("ab") as file:
+        file.write(line()[:20])
+        file.flush()
+        assert follower.read(10**6).all.queries == 3  # half a line is not read yet
+        file.write(line()[20:])
+    assert follower.read(10**6).all.queries == 4
+    assert follower.log.damages == 0
+
+
+def test_a_log_is_read_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(line() * 10)
+    follower = Follower(path)
+    assert [follower.read(len(line()) * 4 - 1).all.queries for _ in range(4)] == [4, 8, 10, 10]
+
+
+def test_a_log_that_was_cut_or_replaced_is_read_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(line() * 3)
+    follower = Follower(path)
+    follower.read()
+    path.write_bytes(line())
+    assert follower.read().all.queries == 1
+    (tmp_path / "new").write_bytes(line() * 5)
+    (tmp_path / "new").replace(path)
+    assert follower.read().all.queries == 5
+
+
+def test_a_line_without_end_is_read_in_bounded_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_log, "_LINE", 1000)
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 3500 + b"\n" + line())
+    log = Follower(path).read(10**6)
+    assert (log.all.queries, log.damages) == (1, 4)
