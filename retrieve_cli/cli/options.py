@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 import typer
 
 from retrieve_cli.config.plugins import modes
-from retrieve_cli.errors import printable, quoted
+from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -54,8 +54,14 @@ class Shape(NamedTuple):
     explain: bool
     timing: bool
     batch: bool
-    group_by: GroupBy
+    group_by: GroupBy | None
     trec_ids: Path | None
+
+    def check(self, form: str) -> None:
+        """Raises: UsageError if a flag is given that means nothing in a format."""
+        for flag, value, its in (("--group-by", self.group_by, "prompt"), ("--trec-ids", self.trec_ids, "trec")):
+            if value is not None and form != its:
+                raise UsageError(f"{flag} goes with --format {its}", hint=f"add --format {its}, or leave {flag} out")
 
 
 @dataclass(frozen=True, slots=True)

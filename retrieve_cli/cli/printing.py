@@ -14,7 +14,8 @@ from retrieve_cli.search.answer import Answer
 def _prompt(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     from retrieve_cli.output import prompt
 
-    written = prompt.as_prompt(answers, group_by=shape.group_by.value, batch=shape.batch)
+    group_by: prompt.GroupBy = "document" if shape.group_by is None else shape.group_by.value
+    written = prompt.as_prompt(answers, group_by=group_by, batch=shape.batch)
     _write(written.text, written.notes, shared)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from retrieve_cli.cli.options import MODES, GroupBy, Shape, Shared, shared
-from retrieve_cli.errors import Exit, UsageError, printable
+from retrieve_cli.errors import Exit, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,8 +112,9 @@ def query(
         typer.Option("--chunks/--no-chunks", help="Rank chunks instead of whole records.  [default: for a prompt]"),
     ] = None,
     group_by: Annotated[
-        GroupBy, typer.Option("--group-by", metavar="document|group", help="How --format prompt orders its passages.")
-    ] = GroupBy.document,
+        GroupBy | None,
+        typer.Option("--group-by", metavar="document|group", help="Headings of --format prompt.  [default: document]"),
+    ] = None,
     trec_ids: Annotated[
         Path | None,
         typer.Option("--trec-ids", metavar="FILE", help="With --format trec: write which ids it has encoded."),
@@ -160,9 +161,9 @@ def query(
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
         retrievers=() if retrievers is None else tuple(settings.search.retrievers),
     )
-    if trec_ids is not None and shared.format != "trec":
-        raise UsageError("--trec-ids goes with --format trec", hint="add --format trec, or leave --trec-ids out")
     batch = text == ["-"]
+    shape = Shape(ids, explain, timing, batch, group_by, trec_ids)
+    shape.check(shared.format)
     found = requests.from_stdin(asked) if batch else [requests.from_words(text or (), asked)]
     all_records = all(request.tenant is None for request in found)
     if settings.sources.auto_sync or settings.sync.every_hours:
@@ -183,7 +184,6 @@ def query(
         answers = _kept(answers, shared, settings)
     for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
         shared.talk.say(f"note: {notice}")
-    shape = Shape(ids, explain, timing, batch, group_by, trec_ids)
     _print(answers, shared, shape)
     if explain_empty:
         _explain_empty(searcher, answers, sys.stdout if shared.format == "text" and not ids else sys.stderr)

@@ -34,10 +34,10 @@ def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
 def _warning(answer: Answer, min_candidates: int) -> str | None:
     """A sentence if the candidates are few, and not because few were asked for."""
     least = min(min_candidates, answer.k)
-    if answer.found >= least:
+    if answer.before_budget >= least:
         return None
     limit = "log.min_candidates" if least == min_candidates else "asked for by -k"
-    return f"{answer.found} candidates, fewer than {least} ({limit})"
+    return f"{answer.before_budget} candidates, fewer than {least} ({limit})"
 
 
 def _mean(values: list[float]) -> float | None:

@@ -69,7 +69,7 @@ def as_table(answers: Sequence[Answer], *, batch: bool = False) -> Written:
 
 
 _COLUMNS = "name description url keywords license modalities dimensions formats demo retrieval_score".split()
-"""The last one is the score that the order stands on: after reranking, the reranked one."""
+"""The last one is the reranker's score, on its own scale, of what it read; of all else the score of retrieval."""
 
 
 def _together(answers: Sequence[Answer], render: Callable[[Answer, Sequence[Result]], str], *, batch: bool) -> Written:
@@ -120,6 +120,8 @@ class _Passage(NamedTuple):
 
     span: Span
     sections: tuple[str, ...]
+    above: str
+    """What is shown above its text without being part of it: the header of a table that was cut there."""
 
 
 class _Document(NamedTuple):
@@ -146,10 +148,10 @@ def _passages(results: Sequence[Result]) -> list[_Passage]:
         sections = (str(section),) if section else ()
         if done and _touch(done[-1], span, sections):
             before = done[-1]
-            together_ = tuple(dict.fromkeys((*before.sections, *sections)))
-            done[-1] = _Passage(together([before.span, span]), together_)
+            named = tuple(dict.fromkeys((*before.sections, *sections)))
+            done[-1] = before._replace(span=together([before.span, span]), sections=named)
         else:
-            done.append(_Passage(span, sections))
+            done.append(_Passage(span, sections, result.text.removesuffix(span.text)))
     return done
 
 
@@ -192,9 +194,8 @@ def _block(result: Result, passage: _Passage, number: int) -> str:
     lines = str(span.start_line) if span.end_line == span.start_line else f"{span.start_line}-{span.end_line}"
     section = f" › {', '.join(passage.sections)}" if passage.sections else ""
     state = "" if result.freshness == "fresh" else f" ({result.freshness} since the build)"
-    text = "\n".join(
-        "\t".join(map(printable, line.split("\t"))) for line in span.text.replace("\r\n", "\n").split("\n")
-    )
+    lines_ = (passage.above + span.text).replace("\r\n", "\n").split("\n")
+    text = "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines_)
     fence = "`" * max(3, max(map(len, _TICKS.findall(text)), default=0) + 1)
     return f"{_line(f'[{number}] {source}:{lines}{section}{state}')}\n{fence}\n{text}\n{fence}\n"
 
@@ -227,7 +228,8 @@ def _row(result: Result) -> list[str]:
         *(data.get(key) for key in ("modalities", "dimensions", "formats")),
     )
     values = (record["name"], record["description"], record["url"], *listed, data.get("demo_url"))
-    return [*map(_cell, values), f"{result.hit.score:.4f}"]
+    score = result.hit.reranked.score if result.hit.reranked else result.hit.score
+    return [*map(_cell, values), f"{score:.4f}"]
 
 
 def _cell(value: Json) -> str:

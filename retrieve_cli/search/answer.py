@@ -184,7 +184,7 @@ class Answer:
     """What became of its candidates, in the words that found the most."""
     k: int = 0
     """Results that were asked for."""
-    found: int = 0
+    before_budget: int = 0
     """Results before a budget left some out, and before neighbours were joined."""
     run_id: str | None = None
     """Where it was kept."""

@@ -194,7 +194,7 @@ class Searcher:
             spent=shown.spent,
             course=batch.courses[id(ranking)],
             k=batch.k,
-            found=len(shown.found),
+            before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
             notices=batch.notices,
         )

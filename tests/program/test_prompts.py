@@ -212,8 +212,9 @@ def rows(table: str) -> list[list[str]]:
     ]
 
 
-def test_a_table_has_a_row_a_record_with_the_score_that_ordered_it(index: Path, retrieve: Program) -> None:
-    header, line, *found = rows(retrieve("query", "brain images", "--format", "prompt-table").out)
+def test_a_table_has_a_row_a_record_within_its_tokens(index: Path, retrieve: Program) -> None:
+    asked = ["query", "brain images", "--format", "prompt-table"]
+    header, line, *found = rows(retrieve(*asked).out)
     assert header == "name description url keywords license modalities dimensions formats demo retrieval_score".split()
     assert set(line) == {"---"}
     results = retrieve("query", "brain images", "--json").json["results"]
@@ -230,7 +231,20 @@ def test_a_table_has_a_row_a_record_with_the_score_that_ordered_it(index: Path, 
             data["demo_url"] or "",
             f"{result['score']:.4f}",
         ]
-    assert rows(retrieve("query", "brain images", "--format", "prompt-table", "--chunks").out)[2:] == found
+    assert WordTokenizer().count(retrieve(*asked, "--max-tokens", 60).out) <= 60
+    assert rows(retrieve(*asked, "--chunks").out)[2:] == found
+
+
+def test_the_score_of_a_table_is_the_reranker_s_if_it_read_the_record(
+    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    for flags in (["--rerank"], ["--no-rerank"]):
+        _, _, *found = rows(retrieve("query", "brain images", "--format", "prompt-table", *flags).out)
+        results = retrieve("query", "brain images", "--json", *flags).json["results"]
+        scores = [result["rerank"]["score"] if "rerank" in result else result["score"] for result in results]
+        assert [cells[-1] for cells in found] == [f"{score:.4f}" for score in scores]
 
 
 @given(st.text(max_size=20))
@@ -246,6 +260,11 @@ def test_a_batch_of_tables_names_its_queries(index: Path, retrieve: Program, std
     first, second = retrieve("query", "-", "--format", "prompt-table").out.split("\n---\n\n")
     assert first.startswith("# q: lungs\n\n| name |")
     assert second.startswith("# 2: brain\n\n| name |")
+
+
+def test_headings_are_for_prompts_alone(index: Path, retrieve: Program) -> None:
+    done = retrieve("query", "brain", "--group-by", "group")
+    assert (done.code, "--format prompt" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("flag", ["-n", "--top-k", "--limit", "-k"])
