@@ -44,4 +44,5 @@ def queries(
     if log.damages:
         named = ", ".join(f"{each.line} ({each.why})" for each in log.damaged)
         more = ", …" if log.damages > len(log.damaged) else ""
-        shared.talk.say(f"note: {log.damages} damaged lines of {path} do not count: {named}{more}")
+        lines = "1 damaged line" if log.damages == 1 else f"{log.damages} damaged lines"
+        shared.talk.say(f"note: without {lines} of {path}: {named}{more}")

@@ -104,11 +104,15 @@ def matched(run: Run, topics: Iterable[Topic], ids: TrecIds | None) -> Matched:
     found = {name: documents.renamed(scores) for name, scores in queries.renamed(run).items()}
     notes = []
     if ids is None and (count := len(queries.used) + len(documents.used)):
-        notes.append(f"{count} ids of the run are percent-encoded: decoded to judged ids")
+        notes.append(f"{_of_run(count, 'is', 'are')} percent-encoded: decoded to judged ids")
     if doubtful := queries.doubtful | documents.doubtful:
-        said = f"{len(doubtful)} ids of the run decode to an id that its list holds already ({quoted(min(doubtful))})"
-        notes.append(f"{said}: left as they stand; {FLAG} says what they are")
+        said = _of_run(len(doubtful), "decodes", "decode")
+        notes.append(f"{said} to what its list holds already ({quoted(min(doubtful))}): not decoded; {FLAG} tells them")
     return Matched(found, notes)
+
+
+def _of_run(count: int, one: str, several: str) -> str:
+    return f"an id of the run {one}" if count == 1 else f"{count} ids of the run {several}"
 
 
 class _Decoded:
