@@ -111,7 +111,7 @@ def evaluate(
     topics, notes = _topics(gold, beir, split, queries, qrels)
     chosen = measures.parse(measures.names(metrics or measures.DEFAULT))
     wanted = [gates.Gate.of(text) for text in gate or ()]
-    gates.check_names(wanted, figures(topics, chosen, retrieving=not run))
+    gates.check_names(wanted, figures(topics, chosen, retrieving=not run, gated=settings.gating.enabled))
     before = _baseline(baseline, tolerance)
     _check_company(
         {
@@ -133,6 +133,7 @@ def evaluate(
     written = {"--run-out": run_out, "--per-query-out": per_query_out, "--trec-ids": None if run else trec_ids}
     check_places(report, written, read)
     index = None if run else Answers.of("as configured", shared.store, settings)
+    topics = _located(index, topics) if index else topics
     runs: Any = {"rrf_k": settings.fusion.rrf_k, "ids": read_ids(trec_ids) if run and trec_ids else None}
     base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
     without = ablations(index) if index and ablate else []
@@ -225,6 +226,14 @@ def _topics(
     elif queries and qrels:
         topics, unjudged = judgments.read_files(queries, qrels)
     return topics, [f"{unjudged} queries have no judgment: left out"] if unjudged else []
+
+
+def _located(index: Answers, topics: list[Topic]) -> list[Topic]:
+    """The queries, those that name a file or a heading with the records that these pick."""
+    from retrieve_cli.experiments.passages import Passages
+
+    placed = [topic for topic in topics if topic.names_place and not topic.grades]
+    return Passages.of(index.searcher.generation, placed).judged(topics) if placed else topics
 
 
 def _baseline(path: Path | None, tolerance: float) -> dict[str, float]:

@@ -36,16 +36,31 @@ class Topic:
     """The group that its answer belongs to."""
     quote: str | None = None
     """A stretch of text; chunks that hold it are relevant."""
+    file: str | None = None
+    """Path or glob of files, as their records name them; chunks that lie in one are relevant."""
+    heading: str | None = None
+    """Heading of a section; chunks that lie in it are relevant."""
     files: tuple[str, ...] = ()
     """Paths of what the query is about."""
     synthetic: str | None = None
     """What the query was made from, where nobody asked it: titles, headings, and so on."""
 
+    @property
+    def names_place(self) -> bool:
+        """True if a file or a heading says where its answer stands."""
+        return self.file is not None or self.heading is not None
+
+    @property
+    def names_chunks(self) -> bool:
+        """True if it says which chunks are relevant: by their place, or by what they hold."""
+        return self.names_place or self.quote is not None
+
 
 def read_gold(path: Path) -> list[Topic]:
-    """Topics of a gold file, one JSON object a line: `query`, and `relevant`, `group` or `quote`.
+    """Topics of a gold file, one JSON object a line: `query`, and `relevant`, `group`, `quote`, `file` or `heading`.
 
-    With a query may stand the `files` that it is about, as paths relative to the gold file.
+    With a query may stand the `files` that it is about, as paths relative to the gold file. `file` is where the answer
+    stands: a path within the folder of documents, or a glob.
 
     Raises:
         UsageError: the file cannot be read, or a line of it is not that.
@@ -116,15 +131,15 @@ def _gold_topic(item: Mapping[str, Json], where: str, number: int, folder: Path)
     text = item.get("query", item.get("text"))
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{where} has no `query`", hint=_GOLD)
-    known = {"query", "text", "relevant", "group", "quote", "id", "_id", "files", "metadata", "synthetic"}
+    known = {"query", "text", "relevant", "id", "_id", "files", "metadata", "synthetic", *_ANSWERS}
     if strange := sorted(item.keys() - known):
         raise UsageError(f"{where}: unknown key `{strange[0]}`", hint=_GOLD)
     grades = _grades(item.get("relevant", {}), where)
-    group, quote, synthetic = item.get("group"), item.get("quote"), item.get("synthetic")
-    for name, value in (("group", group), ("quote", quote), ("synthetic", synthetic)):
+    texts: dict[str, str | None] = {name: item.get(name) for name in (*_ANSWERS, "synthetic")}
+    for name, value in texts.items():
         if value is not None and not (isinstance(value, str) and value.strip()):
             raise UsageError(f"{where}: `{name}` is {quoted(value)}, not a text", hint=_GOLD)
-    if not grades and group is None and quote is None:
+    if not grades and all(texts[name] is None for name in _ANSWERS):
         raise UsageError(f"{where} says nothing of what is right for its query", hint=_GOLD)
     files = item.get("files", [])
     if not isinstance(files, list) or not all(isinstance(name, str) and name for name in files):
@@ -134,14 +149,17 @@ def _gold_topic(item: Mapping[str, Json], where: str, number: int, folder: Path)
         id=_check_id(str(number if name is None else name), where),
         text=text,
         grades=grades,
-        group=group,
-        quote=quote,
         files=tuple(str(folder / each) for each in files),
-        synthetic=synthetic,
+        **texts,
     )
 
 
-_GOLD = 'a line is {"query": "…", "relevant": ["id", …] or {"id": grade, …}}, with "group" and "quote" if you like'
+_ANSWERS = ("group", "quote", "file", "heading")
+"""Keys beside `relevant` that say what is right for a query."""
+_GOLD = (
+    'a line is {"query": "…", "relevant": ["id", …] or {"id": grade, …}}; instead of it, or beside it: '
+    '"group", "quote", "file", "heading"'
+)
 
 
 def _grades(relevant: Json, where: str) -> dict[str, int]:

@@ -20,6 +20,8 @@ from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Values, depth, per_query
 from retrieve_cli.evaluation.statistics import Interval, interval
+from retrieve_cli.experiments.groups import chosen_groups, group_measures
+from retrieve_cli.experiments.passages import Passages
 from retrieve_cli.search.searcher import Ranked, Searcher
 from retrieve_cli.stages.pipeline import Edit
 
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _TIMED = 50
 """Queries that are asked again, one at a time."""
-GROUPS = {"group@1": 1, "group@3": 3}
-"""Among how many of the first groups the right one is looked for."""
 _GROUPED = 100
 """Records among which the first groups are looked for, whatever the measures look at."""
 LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_", "rerank_") for share in (50, 95))
@@ -57,6 +57,8 @@ class Evaluation:
     samples_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """What these are of: by stage (`encode`, `search`, `total`), a number for each query that was timed."""
     notes: Sequence[str] = ()
+    gate_groups: Mapping[str, Sequence[Json]] = field(default_factory=dict)
+    """By query id, the groups that the gate chose; empty if there was no gate."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -91,8 +93,12 @@ def judge(
         hint = "name the judgments that belong to this run"
         raise UsageError(f"none of the {len(run)} queries of the run is judged", hint=hint)
     strangers = len(run.keys() - judged)
-    unjudged = [f"{strangers} queries of the run are not judged: left out"] if strangers else []
-    return _evaluation(run, topics, measures, pipeline=pipeline, notes=[*notes, *unjudged])
+    said = [*notes, *([f"{strangers} queries of the run are not judged: left out"] if strangers else [])]
+    placed = [topic for topic in topics if topic.names_place and not topic.grades]
+    if placed:
+        said.append(f"{len(placed)} queries name a file or heading, which only an index has: left out")
+        topics = [topic for topic in topics if topic not in placed]
+    return _evaluation(run, topics, measures, pipeline=pipeline, notes=said)
 
 
 def evaluate(
@@ -101,10 +107,12 @@ def evaluate(
     """Evaluate the searcher's answers to all topics; `edit` changes the pipeline that answers.
 
     Raises:
-        UsageError: no judged id is in the index.
+        UsageError: no judged id is in the index, or no file or heading that a query names.
         Unavailable: a retriever or reranker that is asked for cannot run.
     """
-    notes = check_ids(searcher, topics)
+    passages = Passages.of(searcher.generation, topics)
+    topics = passages.judged(topics)
+    notes = [*check_ids(searcher, topics), *passages.check(topics, searcher.generation)]
     queries = queries_of(searcher, topics, notes)
     k = looked_at(topics, measures)
     if k > searcher.settings.search.depth:
@@ -117,15 +125,12 @@ def evaluate(
         raise Unavailable(f"{leg} did not run ({why}): what is left is not what was to be measured",
                           hint="mend that, or measure without it (--mode, --with rerank.backend=none)")  # fmt: skip
     run = {ranking.query.id: _scores(searcher, ranking) for ranking in answered.rankings}
-    groups = _groups(searcher, answered.rankings, topics)
+    groups = group_measures(searcher.generation, answered.rankings, topics)
     if groups is None:
         notes.append("no record that was found has a group: groups are not measured")
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
-    quoting = [topic for topic in topics if topic.quote is not None]
-    if quoting:
-        by_quote, unfound = _quotes(searcher, quoting, measures, edit)
-        further |= by_quote
-        notes += [f"the quote of query {quoted(name)} is in no chunk: it can only be missed" for name in unfound]
+    if picking := [topic for topic in topics if topic.names_chunks]:
+        further |= _of_chunks(searcher, picking, passages, measures, edit)
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
     samples = samples_ms(searcher, queries[:_TIMED], edit, k=min(k, 10))
     return Evaluation(
@@ -139,6 +144,7 @@ def evaluate(
         latency_ms=latency(samples),
         samples_ms=samples,
         notes=found.notes,
+        gate_groups=chosen_groups(answered.rankings),
     )
 
 
@@ -209,6 +215,7 @@ def per_query_lines(found: Evaluation, topics: Sequence[Topic]) -> str:
             "query": topic.text,
             **{name: values[topic.id] for name, values in found.per_query.items() if topic.id in values},
             "results": len(found.run.get(topic.id, {})),
+            **({"gate_groups": found.gate_groups[topic.id]} if topic.id in found.gate_groups else {}),
         }
         for topic in topics
     )
@@ -224,7 +231,7 @@ def _evaluation(
     notes: Sequence[str],
     further: Values | None = None,
 ) -> Evaluation:
-    graded = {topic.id: topic.grades for topic in topics if topic.grades}
+    graded = {topic.id: topic.grades for topic in topics if topic.grades or topic.names_place}
     values: dict[str, Mapping[str, float]] = {}
     if graded:
         values.update(per_query(measures, graded, run))
@@ -232,30 +239,18 @@ def _evaluation(
     intervals = {name: interval(np.array(list(each.values()), np.float64)) for name, each in values.items() if each}
     unanswered = [topic.id for topic in topics if not run.get(topic.id)]
     if not intervals:
-        hint = "name what is right for them: `relevant`, `quote`, or a `group` that records have"
+        hint = "name what is right for them: `relevant`, `file`, `heading`, `quote`, or a `group` that records have"
         raise UsageError("nothing that these queries ask for can be measured", hint=hint)
     return Evaluation(values, intervals, unanswered, run, pipeline, len(topics), notes=notes)
 
 
-def _quotes(
-    searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Measure], edit: Edit | None
-) -> tuple[Values, list[str]]:
-    """The measures over chunks, of which those are relevant that hold the quote, and the queries whose quote none has.
-
-    White space counts as one blank, however much there is.
-    """
-    quotes = {topic.id: " ".join(str(topic.quote).split()) for topic in topics}
-    grades: dict[str, dict[str, int]] = {topic.id: {} for topic in topics}
-    for row, chunk in enumerate(searcher.generation.chunks):
-        text = " ".join(str(chunk["text"]).split())
-        for name, quote in quotes.items():
-            if quote in text:
-                grades[name][searcher.generation.chunk_id(row)] = 1
-    queries = queries_of(searcher, topics, [])
-    answered = _rank(searcher, queries, edit, k=depth(measures), unit="chunk")
+def _of_chunks(
+    searcher: Searcher, topics: Sequence[Topic], passages: Passages, measures: Sequence[Measure], edit: Edit | None
+) -> Values:
+    """The measures over chunks, of which those are relevant that a file, a heading or a quote picks."""
+    answered = _rank(searcher, queries_of(searcher, topics, []), edit, k=depth(measures), unit="chunk")
     run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in answered.rankings}
-    values = {f"chunk {name}": each for name, each in per_query(measures, grades, run).items()}
-    return values, [name for name, found in grades.items() if not found]
+    return {f"chunk {name}": each for name, each in per_query(measures, passages.chunks, run).items()}
 
 
 def queries_of(searcher: Searcher, topics: Iterable[Topic], notes: list[str]) -> list[Query]:
@@ -267,32 +262,3 @@ def queries_of(searcher: Searcher, topics: Iterable[Topic], notes: list[str]) ->
 
 def _scores(searcher: Searcher, ranking: Ranking) -> dict[str, float]:
     return {searcher.generation.record_id(hit.record): hit.score for hit in ranking.hits}
-
-
-def _groups(
-    searcher: Searcher, rankings: Sequence[Ranking], topics: Sequence[Topic]
-) -> dict[str, dict[str, float]] | None:
-    """Whether the right group is among the first ones, for the topics that name it: `group@1`, `group@3`.
-
-    None where the topics name groups and the index has none.
-    """
-    wanted = {topic.id: topic.group for topic in topics if topic.group is not None}
-    firsts = {each.query.id: _first_groups(searcher, each) for each in rankings if each.query.id in wanted}
-    if wanted and not any(firsts.values()):
-        return None
-    return {
-        measure: {name: float(wanted[name] in first[:count]) for name, first in firsts.items()}
-        for measure, count in (GROUPS.items() if wanted else ())
-    }
-
-
-def _first_groups(searcher: Searcher, ranking: Ranking) -> list[Json]:
-    """The groups of a ranking's records in the order in which they first occur, as many as are looked at."""
-    first: list[Json] = []
-    for hit in ranking.hits:
-        group = searcher.generation.records[hit.record]["group"]
-        if group is not None and group not in first:
-            first.append(group)
-        if len(first) == max(GROUPS.values()):
-            break
-    return first

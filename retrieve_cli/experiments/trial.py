@@ -12,7 +12,8 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.experiments.arms import Answers, Arm
-from retrieve_cli.experiments.evaluate import GROUPS, LATENCY, Evaluation, per_query_lines
+from retrieve_cli.experiments.evaluate import LATENCY, Evaluation, per_query_lines
+from retrieve_cli.experiments.groups import AT_GATE, GROUPS
 from retrieve_cli.experiments.run_file import run_lines, trec_ids
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from ir_measures import Measure
 
 
-def figures(topics: Sequence[Topic], measures: Sequence[Measure], *, retrieving: bool) -> list[str]:
-    """Names of what will be known of the first arm, before anything is measured."""
+def figures(
+    topics: Sequence[Topic], measures: Sequence[Measure], *, retrieving: bool, gated: bool = False
+) -> list[str]:
+    """Names of what will be known of the first arm, before anything is measured; `gated` if a gate chooses groups."""
     names = [str(measure) for measure in measures]
-    chunks = [f"chunk {name}" for name in names] if any(topic.quote for topic in topics) else []
-    groups = list(GROUPS) if any(topic.group for topic in topics) else []
+    chunks = [f"chunk {name}" for name in names] if any(topic.names_chunks for topic in topics) else []
+    groups = [*GROUPS, *([AT_GATE] if gated else [])] if any(topic.group for topic in topics) else []
     return [*names, *chunks, *groups, *LATENCY] if retrieving else names
 
 

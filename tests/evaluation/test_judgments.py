@@ -46,6 +46,8 @@ def test_a_list_of_ids_is_relevant_alike_and_a_line_number_is_an_id(tmp_path: Pa
         ('{"query": "a", "relevant": "x"}', "neither a list of ids nor grades"),
         ('{"query": "a", "relevent": ["x"]}', "unknown key `relevent`"),
         ('{"query": "a", "relevant": ["x"], "group": 3}', "`group` is 3"),
+        ('{"query": "a", "file": ["a.md"]}', "`file` is ['a.md']"),
+        ('{"query": "a", "file": "a.md", "heading": " "}', "`heading` is ' '"),
         ('{"query": "a", "id": 1, "relevant": ["x"]}\n{"query": "b", "id": 1, "relevant": ["x"]}', "two queries"),
         ("", "judges no query"),
     ],

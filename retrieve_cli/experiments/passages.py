@@ -1,0 +1,152 @@
+"""Chunks that judged queries call relevant by a file, a heading or a quote, looked up in a generation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.records.globs import path_glob
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Json
+    from retrieve_cli.storage.generation import Generation
+
+_LEVEL, _SEVERAL = " > ", ", "
+"""Between the levels of a section's path, and between the sections that one chunk holds."""
+_SHOWN = 3
+"""Queries that a note names."""
+
+
+@dataclass(slots=True)
+class Passages:
+    """By query, the relevant chunks and the records that they lie in, each with its grade."""
+
+    chunks: dict[str, dict[str, int]]
+    records: dict[str, dict[str, int]]
+
+    @classmethod
+    def of(cls, generation: Generation, topics: Iterable[Topic]) -> Passages:
+        """Look through all chunks for those of the topics that say which of them are relevant."""
+        wanted = [_Wanted.of(topic) for topic in topics if topic.names_chunks]
+        found = cls({each.topic.id: {} for each in wanted}, {each.topic.id: {} for each in wanted})
+        for row, chunk in enumerate(generation.chunks) if wanted else ():
+            words: list[str] = []
+            for each in wanted:
+                if each.has_place(chunk, generation) and each.has_quote(chunk, words):
+                    found.chunks[each.topic.id][generation.chunk_id(row)] = 1
+                    found.records[each.topic.id][str(chunk["doc_id"])] = 1
+        return found
+
+    def judged(self, topics: Sequence[Topic]) -> list[Topic]:
+        """Return the topics; those that name a place and no ids have the records there as their relevant ones."""
+        return [
+            replace(topic, grades=self.records[topic.id]) if topic.names_place and not topic.grades else topic
+            for topic in topics
+        ]
+
+    def check(self, topics: Sequence[Topic], generation: Generation) -> list[str]:
+        """Return what is to be said of topics that name no chunk of the index.
+
+        Raises:
+            UsageError: every topic names a file or a heading, and none of these is there.
+        """
+        placed = [topic for topic in topics if topic.names_place]
+        unfound = [topic for topic in placed if not self.chunks[topic.id]]
+        shown = ", ".join(f"{quoted(topic.id)}: {_described(topic)}" for topic in unfound[:_SHOWN])
+        if unfound and len(unfound) == len(topics):
+            hint = f"files and headings of the index look like {_example(generation)}"
+            raise UsageError(f"none of the {len(placed)} files and headings is in the index ({shown}, …)", hint=hint)
+        notes = []
+        if unfound:
+            many = f"{len(unfound)} of {len(placed)} files and headings are"
+            notes.append(f"{many} not in the index and can only be missed ({shown}, …)")
+        notes += [
+            f"the quote of query {quoted(topic.id)} is in no chunk: it can only be missed"
+            for topic in topics
+            if topic.quote is not None and not topic.names_place and not self.chunks[topic.id]
+        ]
+        return notes
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """Conditions on the chunks that are relevant to a topic, all of which must hold."""
+
+    topic: Topic
+    file: re.Pattern[str] | None
+    levels: Sequence[str]
+    quote: str
+    relevant: Set[str]
+    """Ids that are graded relevant."""
+    _files: dict[str, bool] = field(default_factory=dict)
+    _sections: dict[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, topic: Topic) -> _Wanted:
+        """Return the conditions that a topic states."""
+        file = path_glob(topic.file) if topic.file else None
+        levels = [] if topic.heading is None else [_plain(level) for level in topic.heading.split(_LEVEL)]
+        relevant = {name for name, grade in topic.grades.items() if grade > 0}
+        return cls(topic, file, levels, " ".join((topic.quote or "").split()), relevant)
+
+    def has_place(self, chunk: Mapping[str, Json], generation: Generation) -> bool:
+        """Return True if a chunk lies where the topic says. A heading without a file is looked for in the relevant
+        records, if there are ids, and in the group, if there is one: every town has its section on transport."""
+        if self.file is not None:
+            source = str(chunk["source"])
+            if source not in self._files:
+                self._files[source] = self.file.fullmatch(source) is not None
+            if not self._files[source]:
+                return False
+        if not self.levels:
+            return True
+        section = str(chunk["section"] or "")
+        if section not in self._sections:
+            self._sections[section] = lies_in(section, self.levels)
+        return self._sections[section] and (self.file is not None or self._belongs(chunk, generation))
+
+    def _belongs(self, chunk: Mapping[str, Json], generation: Generation) -> bool:
+        record, group = str(chunk["doc_id"]), self.topic.group
+        if self.relevant and record not in self.relevant:
+            return False
+        return group is None or bool(generation.records[generation.find_record(record)]["group"] == group)
+
+    def has_quote(self, chunk: Mapping[str, Json], words: list[str]) -> bool:
+        """Return True if a chunk holds the quote, if there is one. White space counts as one blank, however much there
+        is; `words` keeps the text in that form for the next topic."""
+        if not self.quote:
+            return True
+        if not words:
+            words.append(" ".join(str(chunk["text"]).split()))
+        return self.quote in words[0]
+
+
+def lies_in(section: str, levels: Sequence[str]) -> bool:
+    """Return True if a section's path has these headings, one below the other, at any of its levels.
+
+    A level of a chunk that holds several short sections names them all: `Munich > Transport, Heating`.
+    """
+    path = [{_plain(level), *map(_plain, level.split(_SEVERAL))} for level in section.split(_LEVEL)]
+    starts = range(len(path) - len(levels) + 1)
+    return any(all(level in path[start + at] for at, level in enumerate(levels)) for start in starts)
+
+
+def _plain(heading: str) -> str:
+    return " ".join(heading.casefold().split())
+
+
+def _described(topic: Topic) -> str:
+    parts = (("file", topic.file), ("heading", topic.heading), ("quote", topic.quote))
+    return ", ".join(f"{name} {quoted(value)}" for name, value in parts if value is not None)
+
+
+def _example(generation: Generation) -> str:
+    """A file and a heading that the index has."""
+    for chunk in generation.chunks:
+        if chunk["section"]:
+            return f"{quoted(chunk['source'])} and {quoted(str(chunk['section']).split(_LEVEL)[-1])}"
+    return quoted(generation.records[0]["source"]) if len(generation.records) else "nothing: it is empty"
