@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 app = typer.Typer(
-    help="Look into the index: status, records, record, chunk, graph, why, run, queries, verify, history, diff.",
+    help="Look into the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff.",
     rich_markup_mode=None,
 )
 
 
 @app.callback(invoke_without_command=True)
 def inspect(context: typer.Context) -> None:
-    """Look into the index: status, records, record, chunk, graph, why, run, queries, verify, history, diff."""
+    """Look into the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -84,6 +84,33 @@ def chunk(id_: Id, *, shared: Shared) -> None:
     from retrieve_cli.inspect import views
 
     _show(_look(shared, partial(views.chunk, chunk_id=id_, settings=shared.settings())), shared)
+
+
+@app.command("files")
+@shared("text", "json", "jsonl")
+def files_(
+    source: Annotated[str | None, typer.Option("--source", metavar="NAME", help="Only files of this source.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only what is of this group.")] = None,
+    *,
+    shared: Shared,
+) -> None:
+    """List the files that the index was built from: SHA-1, records, chunk ids; chunks per group.
+
+    A document's SHA-1 is that of its path and its bytes, by which a sync knows whether it changed; a catalog's, that of
+    its lines. --json has the id of every chunk of a document.
+    """
+    from retrieve_cli.inspect import files as listed
+    from retrieve_cli.storage.generation import open_generation
+
+    shared.settings()
+    with open_generation(shared.store) as generation:
+        listing = listed.Listing(generation, source=source, group=group)
+        if shared.format == "json":
+            pieces = listed.as_json(listing, generation.id)
+        else:
+            pieces = listed.as_lines(listing) if shared.format == "jsonl" else listed.as_text(listing)
+        for piece in pieces:
+            print(piece, end="")
 
 
 @app.command()

@@ -1,0 +1,113 @@
+"""`retrieve inspect files`: which chunks belong to which file, without a look at the sources."""
+
+import hashlib
+import json
+import shutil
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.inspect import files
+from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.store import Store
+
+TEXTS = {
+    "munich/munich.md": "# Munich\n" + "Trams run in the town all day. " * 200,
+    "berlin/berlin.md": "# Berlin\n" + "Trains run in the town all day. " * 200,
+    "readme.txt": "What these towns have in common.",
+}
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    for name, text in TEXTS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_each_document_stands_with_its_sha1_and_all_of_its_chunks(docs: Path, retrieve: Program) -> None:
+    assert retrieve("build", "--docs-dir", docs).code == 0
+    shutil.rmtree(docs)  # nothing of it is looked at
+    listed = retrieve("inspect", "files", "--json").json
+    assert [file["file"] for file in listed["files"]] == ["berlin/berlin.md", "munich/munich.md", "readme.txt"]
+    for file in listed["files"]:
+        named = json.dumps(["file", file["file"], ""], separators=(",", ":"))
+        assert file["sha1"] == hashlib.sha1((named + TEXTS[file["file"]]).encode()).hexdigest()
+        record = retrieve("inspect", "record", file["file"], "--json").json
+        assert file["chunk_ids"] == [chunk["id"] for chunk in record["chunks"]]
+        assert (file["records"], file["chunks"]) == (1, len(file["chunk_ids"]))
+    assert listed["total_chunks"] == retrieve("inspect", "status", "--json").json["chunks"]
+    assert listed["groups"] == {file["file"].split("/")[0]: file["chunks"] for file in listed["files"][:2]}
+    assert listed["without_group"] == 1
+
+
+def test_a_changed_document_has_another_sha1_and_a_deleted_one_is_gone(docs: Path, retrieve: Program) -> None:
+    retrieve("build", "--docs-dir", docs)
+    before = {file["file"]: file["sha1"] for file in retrieve("inspect", "files", "--json").json["files"]}
+    (docs / "munich" / "munich.md").write_text("# Munich\nNow something else.")
+    (docs / "readme.txt").unlink()
+    assert retrieve("sync").code == 0
+    after = {file["file"]: file["sha1"] for file in retrieve("inspect", "files", "--json").json["files"]}
+    assert after.keys() == before.keys() - {"readme.txt"}
+    assert after["berlin/berlin.md"] == before["berlin/berlin.md"]
+    assert after["munich/munich.md"] != before["munich/munich.md"]
+
+
+def test_a_catalog_is_one_file_with_its_counts(docs: Path, tmp_path: Path, retrieve: Program) -> None:
+    tools = write_catalog(tmp_path / "tools.jsonl", TOOLS)
+    Path("config.yaml").write_text(f"sources:\n- {{kind: catalog, path: {tools}}}\n- {{kind: docs, path: {docs}}}\n")
+    assert retrieve("build").code == 0
+    assert retrieve("inspect", "files", "--json").json["total_files"] == 1 + len(TEXTS)
+    listed = retrieve("inspect", "files", "--source", "tools.jsonl", "--json").json
+    (file,) = listed["files"]
+    assert (file["file"], file["kind"], file["records"]) == ("tools.jsonl", "catalog", len(TOOLS))
+    assert "chunk_ids" not in file
+    before = file["sha1"]
+    write_catalog(tools, [*TOOLS[:-1], {**TOOLS[-1], "name": "Another"}])
+    retrieve("sync")
+    assert retrieve("inspect", "files", "--source", "tools.jsonl", "--json").json["files"][0]["sha1"] != before
+
+
+def test_a_group_and_a_source_narrow_the_list(docs: Path, index: Path, retrieve: Program) -> None:
+    listed = retrieve("inspect", "files", "--group", "microscopy", "--json").json
+    assert (listed["total_files"], listed["total_records"]) == (1, 2)
+    assert list(listed["groups"]) == ["microscopy"]
+    done = retrieve("inspect", "files", "--source", "nothing")
+    assert done.code == 2
+    assert "tools.jsonl" in done.err
+
+
+def test_text_shows_the_first_and_the_last_chunk_and_jsonl_has_a_line_a_file(docs: Path, retrieve: Program) -> None:
+    retrieve("build", "--docs-dir", docs)
+    lines = [json.loads(line) for line in retrieve("inspect", "files", "--format", "jsonl").out.splitlines()]
+    assert len(lines) == len(TEXTS)
+    shown = retrieve("inspect", "files").out
+    for file in lines:
+        assert file["sha1"] in shown
+    assert len(lines[0]["chunk_ids"]) > 1
+    assert f"berlin/berlin.md#0–#{len(lines[0]['chunk_ids']) - 1}" in shown
+    assert "munich" in shown.rpartition("chunks  group")[2]
+
+
+def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path, retrieve: Program) -> None:
+    def peak(count: int) -> int:
+        folder, artifacts = tmp_path / f"{count}", tmp_path / f"{count}.artifacts"
+        folder.mkdir()
+        for number in range(count):
+            (folder / f"{number:05}.txt").write_text(f"The text of number {number}. " + "word " * 200)
+        assert retrieve("build", "--docs-dir", folder, "--artifacts", artifacts).code == 0
+        with open_generation(Store(artifacts)) as generation:
+            tracemalloc.start()
+            listed = sum(
+                len(piece) > 0 for piece in files.as_json(files.Listing(generation, source=None, group=None), "")
+            )
+            assert listed == count + 2
+            size = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        return size
+
+    assert peak(6000) < peak(2000) * 1.5
