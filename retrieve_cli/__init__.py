@@ -12,6 +12,7 @@ list and holds every import to it.
     serving         HTTP: thin adapters over search and the models
     experiments     what is done with judged queries: evaluate, compare, ablate, tune, calibrate, report
     doctor          what is wrong and the command that fixes it
+    snapshots       a generation as one file: create, list, verify, restore
     inspect         status, records, files, why, history, diff, verify, the log of queries
     output          Answer -> text, table, json, jsonl, csv, md, trec; the journal of runs
     models          which models the stages need; list, pull, verify, export

@@ -62,6 +62,7 @@ _COMMANDS = {
     "eval": "Measure the answers to judged queries.",
     "models": "See to the models: list, pull, verify, export.",
     "inspect": "Look into the live index.",
+    "snapshot": "Keep an index as one file: create, list, verify, restore.",
 }
 """Each command and what `retrieve --help` says of it; the file beside this one that is called like it defines it."""
 

@@ -241,9 +241,6 @@ def _numbers(value: Json) -> Json:
     return tuple(map(_number, value)) if isinstance(value, list | tuple) else _number(value)
 
 
-# ---------------------------------------------------------------------------------------------- file
-
-
 def read(path: Path) -> list[Calibration]:
     """The calibrations in a file; none where there is no file.
 
@@ -283,10 +280,13 @@ def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
 
 def _load(path: Path) -> list[Calibration]:
     """What `read` returns; ValueError where the file is not one of this schema."""
+    return of_bytes(read_bytes(path, limit=MANIFEST)) if path.exists() else []
+
+
+def of_bytes(content: bytes) -> list[Calibration]:
+    """Return the calibrations of the content of a file. Raises: ValueError: it is not one of this schema."""
     try:
-        value = json.loads(read_bytes(path, limit=MANIFEST))
-    except FileNotFoundError:
-        return []
+        value = json.loads(content)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     version = value.get("schema_version") if isinstance(value, dict) else None

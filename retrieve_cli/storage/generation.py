@@ -76,6 +76,11 @@ def open_generation(store: Store, generation: str | None = None) -> Iterator[Gen
         yield Generation(folder, manifest, hold)
 
 
+def unpublished(folder: Path, manifest: Manifest) -> Generation:
+    """Open a generation that lies in a folder of its own and is not published yet. Raises: IndexCorrupt."""
+    return Generation(folder, manifest)
+
+
 class Generation:
     """The tables of a generation, mapped into memory."""
 

@@ -26,6 +26,7 @@ from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_t
 
 SCHEMA_VERSION = 2
 ID_LENGTH = 12
+_REBUILD = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
 BUILT_SHA1 = "built_sha1"
 """Key of the digest of the circumstances; manifests of earlier versions have none."""
 
@@ -167,20 +168,31 @@ class Manifest:
             IndexCorrupt: the file is absent, not JSON, from another schema, does not carry its own id, or has values
                 of another type.
         """
-        rebuild = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
         try:
             text = read_text(path, limit=LIMIT)
+        except OSError as error:
+            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_REBUILD) from error
+        except ValueError as error:
+            raise IndexCorrupt(f"{path} is not valid JSON ({shortened(str(error))})", hint=_REBUILD) from error
+        return cls.of_text(text, str(path))
+
+    @classmethod
+    def of_text(cls, text: str, path: str) -> Manifest:
+        """Reads and checks the text of a manifest; errors name the `path` that it stands at.
+
+        Raises:
+            IndexCorrupt: as `read`.
+        """
+        try:
             value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
             json.dumps(value, ensure_ascii=False).encode()  # no half of a character: it could not be printed
-        except OSError as error:
-            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=rebuild) from error
         except (ValueError, RecursionError) as error:
-            raise IndexCorrupt(f"{path} is not valid JSON ({shortened(str(error))})", hint=rebuild) from error
+            raise IndexCorrupt(f"{path} is not valid JSON ({shortened(str(error))})", hint=_REBUILD) from error
         version = value.get("schema_version") if isinstance(value, dict) else None
         if version != SCHEMA_VERSION:
             raise IndexCorrupt(
                 f"{path} has schema version {quoted(version)}; this retrieve reads {SCHEMA_VERSION}",
-                hint="upgrade retrieve, or " + rebuild,
+                hint="upgrade retrieve, or " + _REBUILD,
             )
         try:
             files = shapes.mapping(value["files"], "`files`")
@@ -193,10 +205,10 @@ class Manifest:
             name, built = manifest.id, sha1(manifest.built)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             what = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise IndexCorrupt(f"{path} is not a complete manifest ({shortened(what)})", hint=rebuild) from error
+            raise IndexCorrupt(f"{path} is not a complete manifest ({shortened(what)})", hint=_REBUILD) from error
         if name != value.get("generation") or built != value.get(BUILT_SHA1, built):
             given = quoted(value.get("generation"))
-            raise IndexCorrupt(f"{path} was altered: its content does not give its id {given}", hint=rebuild)
+            raise IndexCorrupt(f"{path} was altered: its content does not give its id {given}", hint=_REBUILD)
         return manifest
 
 

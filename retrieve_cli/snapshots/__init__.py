@@ -1,0 +1,1 @@
+"""A generation as one file, to keep and to carry: written, verified, listed, restored."""

@@ -1,0 +1,149 @@
+"""The form of a snapshot: a tar archive in one zstd frame, its members in a fixed order.
+
+    snapshot.json               what it is of, and the SHA-256 of the small members
+    generation/manifest.json    as beside the files, addresses without what may be a secret
+    generation/<file>           the files of the generation, in the order of their names
+    calibration.json            if scores were calibrated
+    configuration.json          every key that decides answers
+    config.yaml                 the configuration file, if there was one
+    SHA256SUMS                  of all members before it, as `sha256sum -c` reads it
+
+`tar --zstd -xf FILE` unpacks it anywhere. A reader here believes nothing of it: members are plain files of the names
+and lengths that the manifest gives, in this order, and whatever else an archive may hold is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from collections.abc import Mapping
+from dataclasses import asdict, field
+from pathlib import Path
+from typing import Any
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted, shortened
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.storage import shapes
+from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE
+
+SUFFIX = ".tar.zst"
+NAME = re.compile(r"([0-9a-f]{12})(?:-[0-9a-f]{6})?\.tar\.zst")
+"""Names that `create` chooses: the generation's id, and a mark if there is another snapshot of it."""
+HEADER, SUMS, FOLDER = "snapshot.json", "SHA256SUMS", "generation/"
+MANIFEST = FOLDER + "manifest.json"
+CALIBRATION, CONFIGURATION, CONFIG_FILE = "calibration.json", "configuration.json", "config.yaml"
+EXTRAS = {CALIBRATION: LARGE, CONFIGURATION: CONFIG, CONFIG_FILE: CONFIG}
+"""Small members beside the generation, in their order, and the most bytes of each."""
+BLOCK = tarfile.BLOCKSIZE
+WINDOW = 1 << 23
+"""The most bytes that a reader keeps of what it unpacked (RFC 8878 asks decoders for 8 MB)."""
+_FORMAT = "retrieve-snapshot"
+_VERSION = 1
+_LONGEST_NAME = 100
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_KINDS = {
+    tarfile.SYMTYPE: "a symbolic link",
+    tarfile.LNKTYPE: "a hard link",
+    tarfile.DIRTYPE: "a folder",
+    tarfile.CHRTYPE: "a device",
+    tarfile.BLKTYPE: "a device",
+    tarfile.FIFOTYPE: "a named pipe",
+    tarfile.GNUTYPE_SPARSE: "a sparse file",
+}
+
+
+class BadSnapshot(ValueError):
+    """A snapshot that is damaged, cut short, or was not written here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a snapshot says of itself in its first member."""
+
+    generation: str
+    created: str
+    """UTC, ISO 8601."""
+    version: str
+    """Of the program that wrote it."""
+    store: str
+    """A digest of machine and folder that it was made of."""
+    records: int
+    chunks: int
+    index_bytes: int
+    """Of the files of the generation."""
+    extras: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the small members, by name."""
+
+    def to_json(self) -> dict[str, Json]:
+        return {"format": _FORMAT, "schema_version": _VERSION, **asdict(self)}
+
+    @classmethod
+    def of(cls, text: bytes) -> Header:
+        """Return what the first member says. Raises: BadSnapshot."""
+        try:
+            value = shapes.mapping(json.loads(text), HEADER)
+            version = value.get("schema_version")
+            if value.get("format") != _FORMAT or version != _VERSION:
+                raise BadSnapshot(f"its format is {quoted(value.get('format'))} {quoted(version)}, not {_FORMAT!r} 1")
+            header = cls(
+                generation=shapes.text(value["generation"], "generation"),
+                created=shapes.text(value["created"], "created"),
+                version=shapes.text(value["version"], "version"),
+                store=shapes.text(value["store"], "store"),
+                records=shapes.count(value["records"], "records"),
+                chunks=shapes.count(value["chunks"], "chunks"),
+                index_bytes=shapes.count(value["index_bytes"], "index_bytes"),
+                extras={name: str(digest) for name, digest in shapes.mapping(value["extras"], "extras").items()},
+            )
+        except (ValueError, KeyError, RecursionError) as error:
+            raise BadSnapshot(f"{HEADER} is not as it was written ({shortened(str(error))})") from error
+        if not header.extras.keys() <= EXTRAS.keys() or not all(map(_SHA256.fullmatch, header.extras.values())):
+            raise BadSnapshot(f"{HEADER} names a member that snapshots do not have")
+        return header
+
+
+def tar_header(name: str, size: int, mtime: int) -> bytes:
+    """Return the block before a member.
+
+    Raises:
+        ValueError: such a name or size fits into no block.
+    """
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = size, mtime, 0o644
+    block = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
+    if len(block) != BLOCK:
+        raise ValueError(f"the name {quoted(name)} is longer than {_LONGEST_NAME} bytes")
+    return block
+
+
+def read_tar_header(block: bytes) -> tuple[str, int]:
+    """Return the name and the size of a plain file from the block before it, which is as `tar_header` makes it.
+
+    Raises:
+        BadSnapshot: it is anything else.
+    """
+    try:
+        info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+        same = info.size >= 0 and tar_header(info.name, info.size, int(info.mtime)) == block
+    except (tarfile.TarError, ValueError, OverflowError) as error:
+        raise BadSnapshot(f"the block before a member is damaged ({shortened(str(error))})") from error
+    if not same:
+        raise BadSnapshot(f"member {quoted(info.name)} is {_KINDS.get(info.type, 'not as snapshots have members')}")
+    return info.name, info.size
+
+
+def damaged(path: Path, why: str) -> IndexCorrupt:
+    """Return the error for a snapshot that cannot be believed."""
+    hint = "nothing of it was used; make another one: retrieve snapshot create"
+    return IndexCorrupt(f"{path} is not a sound snapshot: {why}", hint=hint)
+
+
+def zstd() -> Any:
+    """Return the package zstandard. Raises: Unavailable: it is not installed."""
+    try:
+        import zstandard
+    except ImportError as error:
+        raise Unavailable("the package zstandard is not installed", hint="pip install zstandard") from error
+    return zstandard

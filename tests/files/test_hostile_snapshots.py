@@ -1,0 +1,324 @@
+"""Snapshots that are damaged, cut short, or made to do harm: refused with exit 5, and nothing is left of them."""
+
+import hashlib
+import io
+import json
+import tarfile
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import zstandard
+from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.snapshots.form import BadSnapshot, read_tar_header, tar_header
+from retrieve_cli.storage.manifest import FileEntry, Manifest
+
+Members = list[tuple[bytes, bytes]]
+"""The block before each member, and its content."""
+
+
+@pytest.fixture
+def snapshot(index: Path, retrieve: Program) -> Path:
+    """A sound snapshot, whose index has since been changed."""
+    assert retrieve("snapshot", "create", "good.tar.zst").code == 0
+    write_catalog(Path("tools.jsonl"), TOOLS[:4])
+    assert retrieve("sync").code == 0
+    return Path("good.tar.zst").resolve()
+
+
+def members(file: Path) -> Members:
+    with zstandard.open(file, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        found: Members = []
+        for info in archive:
+            content = archive.extractfile(info)
+            assert content is not None
+            found.append((tar_header(info.name, info.size, int(info.mtime)), content.read()))
+        return found
+
+
+def name_of(block: bytes) -> str:
+    return tarfile.TarInfo.frombuf(block, "utf-8", "strict").name
+
+
+def packed(parts: Members, *, sums: bool = True, end: bytes = bytes(1024), **options: object) -> bytes:
+    """A snapshot of these members, its sums made to fit unless they are not to."""
+    if sums:
+        parts = [part for part in parts if name_of(part[0]) != "SHA256SUMS"]
+        lines = [f"{hashlib.sha256(content).hexdigest()}  {name_of(block)}\n" for block, content in parts]
+        listed = "".join(lines).encode()
+        parts = [*parts, (tar_header("SHA256SUMS", len(listed), 0), listed)]
+    body = b"".join(block + content + bytes(-len(content) % 512) for block, content in parts) + end
+    packer = zstandard.ZstdCompressor(write_checksum=True, write_content_size=False, **options)
+    out = io.BytesIO()
+    with packer.stream_writer(out, closefd=False) as stream:
+        stream.write(body)
+    return out.getvalue()
+
+
+def special(kind: bytes, name: str, *, linkname: str = "", size: int = 0) -> bytes:
+    """The block before a member that is no plain file."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, linkname, size
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file of the index, its cache of lines and its times apart."""
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+def refused(content: bytes, retrieve: Program, index: Path, *, verified: bool = False) -> str:
+    """Hold the program to its word: exit 5, the index as it was, nothing where there was nothing; the message."""
+    bad = Path("bad.tar.zst")
+    bad.write_bytes(content)
+    before = tree(index)
+    done = retrieve("snapshot", "restore", bad)
+    assert done.code == 5, done.err
+    assert "bad.tar.zst is not a sound snapshot" in done.err
+    assert tree(index) == before
+    assert retrieve("snapshot", "restore", bad, "--artifacts", "new/place").code == 5
+    assert not Path("new").exists()
+    assert not Path("outside").exists()
+    assert retrieve("snapshot", "verify", bad).code == (0 if verified else 5)
+    return done.err
+
+
+# ---------------------------------------------------------------------------------------------------------- damage
+
+
+def test_a_snapshot_that_is_packed_anew_as_it_was_is_sound(snapshot: Path, retrieve: Program) -> None:
+    """What follows is refused for what was changed, not for how it was packed."""
+    Path("again.tar.zst").write_bytes(packed(members(snapshot)))
+    assert retrieve("snapshot", "restore", "again.tar.zst", "--artifacts", "new").code == 0
+
+
+def test_a_flipped_bit_anywhere_is_noticed(snapshot: Path, retrieve: Program) -> None:
+    content = snapshot.read_bytes()
+    bad = Path("bad.tar.zst")
+    for place in {*range(24), *range(24, len(content), 97), *range(len(content) - 12, len(content))}:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        bad.write_bytes(damaged)
+        assert retrieve("snapshot", "verify", bad).code == 5, place
+
+
+def test_a_snapshot_that_is_cut_short_anywhere_is_refused(snapshot: Path, retrieve: Program) -> None:
+    content = snapshot.read_bytes()
+    bad = Path("bad.tar.zst")
+    for size in {*range(24), *range(24, len(content), 211), *range(len(content) - 12, len(content))}:
+        bad.write_bytes(content[:size])
+        assert retrieve("snapshot", "verify", bad).code == 5, size
+
+
+def test_a_damaged_snapshot_leaves_nothing(snapshot: Path, index: Path, retrieve: Program) -> None:
+    content = bytearray(snapshot.read_bytes())
+    content[len(content) * 3 // 4] ^= 4
+    refused(bytes(content), retrieve, index)
+    refused(bytes(content[: len(content) // 2]), retrieve, index)
+
+
+@pytest.mark.parametrize("more", [b"\0", b"more", "frame"])
+def test_what_stands_behind_the_end_is_refused(
+    snapshot: Path, index: Path, retrieve: Program, more: bytes | str
+) -> None:
+    behind = zstandard.compress(b"more") if isinstance(more, str) else more
+    assert "behind its end" in refused(snapshot.read_bytes() + behind, retrieve, index)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x28", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"x" * 1000])
+def test_what_is_no_archive_is_refused(index: Path, retrieve: Program, content: bytes) -> None:
+    refused(content, retrieve, index)
+
+
+# ------------------------------------------------------------------------------------------------- hostile members
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (tar_header("/etc/outside", 0, 0), "/etc/outside"),
+        (tar_header("../outside", 0, 0), "../outside"),
+        (tar_header("generation/../../outside", 0, 0), "outside"),
+        (tar_header("generation/more.pkl", 0, 0), "more.pkl"),
+        (tar_header("generation/manifest.json", 0, 0), "twice"),
+        (special(tarfile.SYMTYPE, "generation/bm25.pkl", linkname="/etc/passwd"), "a symbolic link"),
+        (special(tarfile.LNKTYPE, "generation/bm25.pkl", linkname="../outside"), "a hard link"),
+        (special(tarfile.CHRTYPE, "generation/bm25.pkl"), "a device"),
+        (special(tarfile.BLKTYPE, "generation/bm25.pkl"), "a device"),
+        (special(tarfile.FIFOTYPE, "generation/bm25.pkl"), "a named pipe"),
+        (special(tarfile.DIRTYPE, "generation/bm25.pkl"), "a folder"),
+        (special(tarfile.GNUTYPE_SPARSE, "generation/bm25.pkl", size=1 << 40), "a sparse file"),
+        (special(tarfile.XHDTYPE, "generation/bm25.pkl", size=1 << 33), "not as snapshots have members"),
+        (special(tarfile.GNUTYPE_LONGNAME, "generation/bm25.pkl", size=1 << 33), "not as snapshots have members"),
+        (special(b"V", "generation/bm25.pkl"), "not as snapshots have members"),
+        (special(tarfile.REGTYPE, "generation/bm25.pkl", size=1 << 40), "the manifest says"),
+        (b"\xff" * 512, "damaged"),
+    ],
+)
+def test_a_member_that_does_not_belong_there_is_refused(
+    snapshot: Path, index: Path, retrieve: Program, block: bytes, said: str
+) -> None:
+    parts = members(snapshot)
+    assert said in refused(packed([*parts[:2], (block, b""), *parts[2:]], sums=False), retrieve, index)
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda parts: [*parts[:4], parts[3], *parts[4:]], "twice"),
+        (lambda parts: [*parts[:3], *parts[4:]], "in the place of"),
+        (lambda parts: [*parts[:2], parts[3], parts[2], *parts[4:]], "in the place of"),
+        (lambda parts: parts[1:], "in the place of snapshot.json"),
+        (lambda parts: [parts[0], *parts[2:]], "in the place of generation/manifest.json"),
+        (lambda parts: parts[:1], "in the place of generation/manifest.json"),
+    ],
+)
+def test_members_are_there_once_and_in_their_order(
+    snapshot: Path, index: Path, retrieve: Program, edit: Callable[[Members], Members], said: str
+) -> None:
+    assert said in refused(packed(edit(members(snapshot))), retrieve, index)
+
+
+def changed(parts: Members, name: str, content: bytes) -> Members:
+    """The members with another content of one of them."""
+    return [
+        (tar_header(name, len(content), 0), content) if name_of(block) == name else (block, old) for block, old in parts
+    ]
+
+
+def test_a_file_of_another_length_or_content_is_refused(snapshot: Path, index: Path, retrieve: Program) -> None:
+    parts = members(snapshot)
+    content = {name_of(block): content for block, content in parts}["generation/chunks.jsonl"]
+    longer = packed(changed(parts, "generation/chunks.jsonl", content + b"x"))
+    assert "the manifest says" in refused(longer, retrieve, index)
+    other = packed(changed(parts, "generation/chunks.jsonl", content[:-2] + b"x\n"))
+    assert "has SHA-1" in refused(other, retrieve, index)
+
+
+def test_sums_must_list_the_members_as_they_are(snapshot: Path, index: Path, retrieve: Program) -> None:
+    parts = members(snapshot)
+    listed = parts[-1][1]
+    for content in (b"", listed[1:], listed.replace(b"config", b"konfig"), listed + listed):
+        assert "SHA256SUMS" in refused(packed(changed(parts, "SHA256SUMS", content), sums=False), retrieve, index)
+    refused(packed(parts[:-1], sums=False), retrieve, index)
+    refused(packed(parts, end=bytes(512)), retrieve, index)
+    refused(packed(parts, end=bytes(1024) + b"x"), retrieve, index)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "other"},
+        {"schema_version": 99},
+        {"generation": "0123456789ab"},
+        {"records": 6},
+        {"index_bytes": 1 << 60},
+        {"created": 3},
+        {"extras": {"../outside": "0" * 64}},
+        {"extras": {"config.yaml": "0" * 64}},
+        {"extras": {"configuration.json": "short"}},
+        {"extras": []},
+    ],
+)
+def test_a_header_that_lies_is_refused(
+    snapshot: Path, index: Path, retrieve: Program, changes: dict[str, object]
+) -> None:
+    parts = members(snapshot)
+    header = {**json.loads(parts[0][1]), **changes}
+    refused(packed(changed(parts, "snapshot.json", json.dumps(header).encode())), retrieve, index)
+
+
+def test_a_small_member_that_is_not_small_is_refused(snapshot: Path, index: Path, retrieve: Program) -> None:
+    parts = members(snapshot)
+    huge = packed([(special(tarfile.REGTYPE, "snapshot.json", size=1 << 40), b""), *parts[1:]], sums=False)
+    assert "at most" in refused(huge, retrieve, index)
+
+
+def test_a_frame_that_needs_much_memory_is_refused(snapshot: Path, index: Path, retrieve: Program) -> None:
+    wide = zstandard.ZstdCompressionParameters(window_log=27, write_checksum=True, write_content_size=False)
+    parts = members(snapshot)
+    body = b"".join(block + content + bytes(-len(content) % 512) for block, content in parts) + bytes(1024)
+    out = io.BytesIO()
+    with zstandard.ZstdCompressor(compression_params=wide).stream_writer(out, closefd=False) as stream:
+        stream.write(body)
+    assert "cannot be unpacked" in refused(out.getvalue(), retrieve, index)
+
+
+# ------------------------------------------------------------------------------------------------ hostile contents
+
+
+def forged(parts: Members, **files: FileEntry) -> Members:
+    """The members with a manifest that lists other files and carries its own id, and a header that agrees."""
+    manifest = Manifest.of_text(parts[1][1].decode(), "manifest")
+    manifest = replace(manifest, files={**manifest.files, **files})
+    size = sum(entry.bytes for entry in manifest.files.values())
+    header = {**json.loads(parts[0][1]), "generation": manifest.id, "index_bytes": size}
+    parts = changed(parts, "snapshot.json", json.dumps(header).encode())
+    return changed(parts, "generation/manifest.json", json.dumps(manifest.to_json()).encode())
+
+
+def entry_of(content: bytes, rows: int | None = None) -> FileEntry:
+    return FileEntry(hashlib.sha1(content).hexdigest(), len(content), rows)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/outside", ".hidden", "a/b", "manifest.json", "sums.pkl", ""])
+def test_a_manifest_that_names_other_places_is_refused(
+    snapshot: Path, index: Path, retrieve: Program, name: str
+) -> None:
+    refused(packed(forged(members(snapshot), **{name: entry_of(b"")})), retrieve, index)
+
+
+def test_an_altered_manifest_is_refused(snapshot: Path, index: Path, retrieve: Program) -> None:
+    parts = members(snapshot)
+    text = parts[1][1].replace(b'"lucene"', b'"okapi"')
+    assert text != parts[1][1]
+    assert "was altered" in refused(packed(changed(parts, "generation/manifest.json", text)), retrieve, index)
+
+
+def test_a_bomb_is_refused_before_it_fills_the_disk_or_the_memory(
+    snapshot: Path, index: Path, retrieve: Program
+) -> None:
+    """A manifest may claim petabytes; that many zeros are a small file."""
+    parts = forged(members(snapshot), **{"aaa.bin": FileEntry("0" * 40, 1 << 50, None)})
+    parts = [*parts[:2], (tar_header("generation/aaa.bin", 1 << 50, 0), bytes(1 << 26)), *parts[2:]]
+    Path("bomb.tar.zst").write_bytes(packed(parts, sums=False))
+    before = tree(index)
+    tracemalloc.start()
+    done = retrieve("snapshot", "restore", "bomb.tar.zst")
+    assert (done.code, "are free" in done.err) == (1, True), done.err
+    assert tracemalloc.get_traced_memory()[1] < 150 << 20
+    tracemalloc.stop()
+    assert tree(index) == before
+    assert retrieve("snapshot", "verify", "bomb.tar.zst").code == 5
+
+
+@pytest.mark.parametrize("name", ["chunks.jsonl", "offsets.pkl", "bm25.pkl", "dense.faiss"])
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 100])
+def test_what_is_whole_and_no_index_is_not_published(
+    snapshot: Path, index: Path, retrieve: Program, name: str, content: bytes
+) -> None:
+    parts = members(snapshot)
+    rows = Manifest.of_text(parts[1][1].decode(), "").files[name].rows
+    parts = changed(forged(parts, **{name: entry_of(content, rows)}), f"generation/{name}", content)
+    refused(packed(parts), retrieve, index, verified=True)
+
+
+def test_a_calibration_that_is_none_is_not_taken_over(snapshot: Path, index: Path, retrieve: Program) -> None:
+    parts = members(snapshot)
+    for content in (b"{}", b"[" * 100_000, b"\xff"):
+        header = json.loads(parts[0][1])
+        header["extras"] = {**header["extras"], "calibration.json": hashlib.sha256(content).hexdigest()}
+        changed_parts = changed(parts, "snapshot.json", json.dumps(header).encode())
+        first = next(at for at, part in enumerate(parts) if name_of(part[0]) == "configuration.json")
+        calibration = (tar_header("calibration.json", len(content), 0), content)
+        bad = packed([*changed_parts[:first], calibration, *changed_parts[first:]])
+        assert "calibration.json" in refused(bad, retrieve, index, verified=True)
+
+
+def test_files_beyond_eight_gigabytes_have_a_block_before_them() -> None:
+    assert read_tar_header(tar_header("generation/dense.faiss", 1 << 44, 7)) == ("generation/dense.faiss", 1 << 44)
+    with pytest.raises(BadSnapshot):
+        read_tar_header(special(tarfile.REGTYPE, "x", size=-(1 << 40)))

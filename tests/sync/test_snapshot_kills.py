@@ -1,0 +1,146 @@
+"""Snapshots killed anywhere, or on a full disk: the index is as before or as after, and the next run succeeds."""
+
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from samples import Program, write_catalog
+from sync.forks import Fault, Forks
+from sync.state import live, records
+from sync.test_kills import holds, nothing_is_left, restore, small_disk, steps_in_parts
+
+__all__ = ["small_disk"]
+PARTS = 6
+
+
+@pytest.fixture
+def snapshot(artifacts: Path, source: Path, retrieve: Program) -> Path:
+    """A snapshot of an index that has changed since."""
+    assert retrieve("snapshot", "create", "kept.tar.zst").code == 0
+    write_catalog(source, records(1))
+    assert retrieve("sync").code == 0
+    return Path("kept.tar.zst").resolve()
+
+
+@steps_in_parts
+def test_a_restore_killed_before_any_of_its_steps(
+    artifacts: Path, snapshot: Path, source: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
+) -> None:
+    older = live(artifacts)
+    for version in (2, 3):  # what the snapshot holds is gone by then, and one generation is removed
+        write_catalog(source, records(version))
+        assert retrieve("sync").code == 0
+    before = live(artifacts)
+    assert older != before
+    template = artifacts.rename(tmp_path / "template")
+    restore(artifacts, template)
+    steps = forks.start("snapshot", "restore", snapshot).counted.steps
+    after = live(artifacts)
+    assert steps > 15
+    for step in range(1 + part, steps + 1, PARTS):
+        restore(artifacts, template)
+        fault = Fault(step=step)
+        assert forks.start("snapshot", "restore", snapshot, fault=fault).wait() == -signal.SIGKILL
+        holds(retrieve, artifacts, {before, after})
+        assert retrieve("snapshot", "restore", snapshot).code == 0
+        assert live(artifacts) == after
+        nothing_is_left(artifacts)
+
+
+@steps_in_parts
+def test_a_first_restore_killed_before_any_of_its_steps(
+    artifacts: Path, snapshot: Path, retrieve: Program, forks: Forks, part: int
+) -> None:
+    shutil.rmtree(artifacts)
+    steps = forks.start("snapshot", "restore", snapshot).counted.steps
+    after = live(artifacts)
+    for step in range(1 + part, steps + 1, PARTS):
+        shutil.rmtree(artifacts)
+        fault = Fault(step=step)
+        assert forks.start("snapshot", "restore", snapshot, fault=fault).wait() == -signal.SIGKILL
+        holds(retrieve, artifacts, {None, after})
+        assert retrieve("snapshot", "restore", snapshot).code == 0
+        assert live(artifacts) == after
+        nothing_is_left(artifacts)
+
+
+def test_a_snapshot_killed_before_any_of_its_steps(
+    artifacts: Path, retrieve: Program, forks: Forks, tmp_path: Path
+) -> None:
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    steps = forks.start("snapshot", "create", "--to", folder).counted.steps
+    (whole,) = folder.iterdir()
+    before = {path: path.read_bytes() for path in artifacts.rglob("*") if path.is_file()}
+    for step in range(1, steps + 1):
+        whole.unlink(missing_ok=True)
+        fault = Fault(step=step)
+        assert forks.start("snapshot", "create", "--to", folder, fault=fault).wait() == -signal.SIGKILL
+        if whole.exists():  # all of it or nothing
+            assert retrieve("snapshot", "verify", whole).code == 0
+        assert {path: path.read_bytes() for path in artifacts.rglob("*") if path.is_file()} == before
+        assert retrieve("snapshot", "create", "--to", folder).code == 0
+        assert list(folder.iterdir()) == [whole]
+
+
+@pytest.mark.parametrize("step", [1, 4, 9])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_asked_to_end_a_restore_leaves_nothing(
+    artifacts: Path, snapshot: Path, forks: Forks, tmp_path: Path, number: signal.Signals, code: int, step: int
+) -> None:
+    before = live(artifacts)
+    fault = Fault(step=step, within=".scratch-", number=number)
+    asked = forks.start("snapshot", "restore", snapshot, "--artifacts", tmp_path / "new", fault=fault)
+    assert asked.wait() == code, asked.err
+    assert not (tmp_path / "new").exists()
+    asked = forks.start("snapshot", "create", "--to", tmp_path, fault=Fault(step=1, within=".tar.zst", number=number))
+    assert asked.wait() == code, asked.err
+    assert [path.name for path in tmp_path.glob("*.tar.zst*")] == [snapshot.name]
+    assert not list(tmp_path.glob(".*.new"))
+    assert live(artifacts) == before
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(
+    small_disk: Path,
+    artifacts: Path,
+    snapshot: Path,
+    retrieve: Program,
+) -> None:
+    place = ("--artifacts", small_disk / "artifacts")
+    assert retrieve("snapshot", "restore", snapshot, *place).code == 0
+    shutil.rmtree(small_disk / "artifacts")
+    for left in range(0, 500_000, 20_000):
+        ballast = small_disk / "ballast"
+        ballast.unlink(missing_ok=True)
+        ballast.write_bytes(b"x" * max(0, shutil.disk_usage(small_disk).free - left))
+        done = retrieve("snapshot", "restore", snapshot, *place)
+        assert done.code in (0, 1), done.err
+        if done.code == 0:
+            break
+        assert "are free" in done.err or "No space left on device" in done.err
+        assert not (small_disk / "artifacts").exists()
+    assert left >= 50_000
+    assert done.code == 0
+
+
+def test_files_that_may_not_grow_are_no_snapshot(artifacts: Path, snapshot: Path, forks: Forks, tmp_path: Path) -> None:
+    before = live(artifacts)
+    failures = 0
+    for limit in range(0, 100_000, 2000):
+        made = forks.start(limit, "snapshot", "create", "x.tar.zst", call="sync.tasks:limited")
+        restored = forks.start(limit, "snapshot", "restore", snapshot, "--artifacts", "new", call="sync.tasks:limited")
+        codes = (made.wait(), restored.wait())
+        assert set(codes) <= {0, 1}, (made.err, restored.err)
+        for child, code in zip((made, restored), codes, strict=True):
+            assert code == 0 or "File too large" in child.err
+        assert (tmp_path / "x.tar.zst").exists() is (codes[0] == 0)
+        assert (tmp_path / "new").exists() is (codes[1] == 0)
+        assert not list(tmp_path.glob(".*.new"))
+        if codes == (0, 0):
+            break
+        failures += 1
+        (tmp_path / "x.tar.zst").unlink(missing_ok=True)
+        shutil.rmtree(tmp_path / "new", ignore_errors=True)
+    assert failures > 3
+    assert live(artifacts) == before
