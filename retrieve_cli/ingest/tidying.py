@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 def tidy(store: Store, keep: int, progress: Progress) -> None:
     """Removes generations beyond the last `keep`, then what none of those left needs of the cache, and adds to it what
     makes the live one's sources cheap to look at; a failure is said."""
+    remove_old(store, keep, progress)
+    note_lines(store, progress)
+
+
+def remove_old(store: Store, keep: int, progress: Progress) -> None:
+    """Removes generations beyond the last `keep`, then what none of those left needs of the cache; a failure is said.
+
+    No source is looked at, which need not be here.
+    """
     try:
         removed = store.prune(keep)
         for gone in removed:
@@ -36,7 +45,6 @@ def tidy(store: Store, keep: int, progress: Progress) -> None:
         _prune_caches(store.cache, needed, progress)
     except OSError as error:
         progress.say(f"what is old could not be removed: {error}")
-    note_lines(store, progress)
 
 
 def note_lines(store: Store, progress: Progress) -> None:

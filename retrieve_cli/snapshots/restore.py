@@ -13,7 +13,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError
 from retrieve_cli.evaluation import calibration
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.ingest.tidying import tidy
+from retrieve_cli.ingest.tidying import remove_old
 from retrieve_cli.snapshots import configuration
 from retrieve_cli.snapshots.create import summary
 from retrieve_cli.snapshots.form import CALIBRATION, CONFIG_FILE, CONFIGURATION, Header, damaged
@@ -75,7 +75,7 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
             status = "published"
         if calibrations:
             calibration.write(store.calibration, calibrations)
-        tidy(store, settings.store.keep, progress)
+        remove_old(store, settings.store.keep, progress)
     return Restored(
         snapshot.header,
         status,

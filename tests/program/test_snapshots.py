@@ -61,6 +61,17 @@ def test_a_restored_index_answers_the_same_bytes_where_its_sources_are_not(
     assert retrieve("inspect", "history", "--artifacts", elsewhere, "--json").json[0]["sequence"] == 1
 
 
+def test_a_restore_looks_at_no_source(retrieve: Program, tmp_path: Path) -> None:
+    """A snapshot may come from anybody, and names paths of the machine that it was made on."""
+    tools = [{**TOOLS[0], "id": f"t{number}", "description": "word " * 100} for number in range(1000)]
+    catalog = write_catalog(tmp_path / "large.jsonl", tools)
+    retrieve("build", "--catalog", catalog)
+    file = created(retrieve)["file"]
+    catalog.unlink()
+    done = retrieve("snapshot", "restore", file, "--artifacts", tmp_path / "b")
+    assert (done.code, done.err) == (0, "")
+
+
 def test_documents_filters_and_groups_come_along(docs: Path, retrieve: Program, tmp_path: Path) -> None:
     retrieve("build", "--docs-dir", docs)
     file = created(retrieve)["file"]
