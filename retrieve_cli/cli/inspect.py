@@ -96,8 +96,8 @@ def files_(
 ) -> None:
     """List the files that the index was built from: SHA-1, records, chunk ids; chunks per group.
 
-    A document's SHA-1 is that of its path and its bytes, by which a sync knows whether it changed; a catalog's, that of
-    its lines. --json has the id of every chunk of a document.
+    A document's SHA-1 is that of its path and its bytes, by which a sync knows whether it changed: printf
+    '["file","PATH",""]' | cat - PATH | sha1sum. A catalog's is that of its lines. --json has the ids of all chunks.
     """
     from retrieve_cli.inspect import files as listed
     from retrieve_cli.storage.generation import open_generation

@@ -72,16 +72,18 @@ def differing(here: bytes, there: bytes) -> Iterator[str]:
     """Yield the keys that have other values in one configuration than in another, both as `decisive` gives them.
 
     Raises:
-        ValueError: one of them is not JSON of sections.
+        ValueError: one of them is not JSON.
     """
-    ours, theirs = json.loads(here), json.loads(there)
-    if not isinstance(theirs, dict) or not all(isinstance(keys, dict) for keys in theirs.values()):
-        raise ValueError("it is not a mapping of sections")
+    ours, found = json.loads(here), json.loads(there)
+    theirs = found if isinstance(found, dict) else {}
     for section in sorted(ours.keys() | theirs.keys()):
-        left, right = ours.get(section, {}), theirs.get(section, {})
-        for name in sorted(left.keys() | right.keys()):
-            if left.get(name) != right.get(name):
-                yield f"{section}.{name}"
+        left, right = ours.get(section), theirs.get(section)
+        if isinstance(left, dict) and isinstance(right, dict):
+            yield from (
+                f"{section}.{key}" for key in sorted(left.keys() | right.keys()) if left.get(key) != right.get(key)
+            )
+        elif left != right:
+            yield section
 
 
 def _public(text: str) -> str:
