@@ -433,6 +433,14 @@ class Index(Protocol[Q_contra]):
         """The query's score for each of `rows` (or groups), exactly, whether or not a search would find them."""
 
 
+@runtime_checkable
+class Matching(Protocol[Q_contra]):
+    """An index whose rows match a query or do not: they share a term with it. Any vector is near to any other."""
+
+    def matching(self, query: Q_contra, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
+        """Return the rows (or groups) that match, however many, in ascending order; with a mask, those allowed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Why a hit stands where it stands, by one retriever's account, or that of a stage which rescored it."""
@@ -457,6 +465,8 @@ class Reranked:
     """The score it had then."""
     score: float
     """What the reranker gave it, on the reranker's own scale."""
+    relevance: float | None = None
+    """The same from 0 to 1, if that is the reranker's scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,6 +487,16 @@ class Hit:
     """How other hits led to it, where that is why it stands here: `scanpy —requires→ scrublet (0.42)`."""
 
 
+class Matches(Protocol):
+    """What the retrievers found for one query, to be counted by whoever wants the numbers."""
+
+    def matched(self) -> int:
+        """Return how many records (chunks, if these are ranked) any retriever matched."""
+
+    def considered(self) -> int:
+        """Return how many different ones are on the retrievers' lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """An ordered answer to one query."""
@@ -485,6 +505,8 @@ class Ranking:
     hits: tuple[Hit, ...] = ()
     trace: Mapping[str, Json] = field(default_factory=dict, compare=False)
     """What the stages have to say of it besides its hits."""
+    matches: Matches | None = field(default=None, compare=False, repr=False)
+    """What the retrievers found, of whom the stages that ask them tell."""
 
     @classmethod
     def of(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
@@ -498,7 +520,7 @@ class Ranking:
 
     def first(self, count: int) -> Ranking:
         """The first `count` hits."""
-        return Ranking(self.query, self.hits[:count], self.trace)
+        return Ranking(self.query, self.hits[:count], self.trace, self.matches)
 
 
 class Package(NamedTuple):
@@ -538,6 +560,15 @@ class PairScorer(Protocol):
         Raises:
             Unavailable: the model, package or server is not there.
         """
+
+
+@runtime_checkable
+class Scaled(Protocol):
+    """A scorer that knows the scale of its scores."""
+
+    @property
+    def unit_scale(self) -> bool:
+        """True if every score is from 0, not relevant, to 1, relevant: what a model's sigmoid gives."""
 
 
 class Stage(Protocol):

@@ -11,7 +11,7 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, TokenEncoder, TokenVectors, Unit
+from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageError, printable, shortened
 from retrieve_cli.storage.generation import TOKENS, Generation
 
@@ -141,6 +141,11 @@ class _Pairs:
     @property
     def name(self) -> str:
         return self._scorer.name
+
+    @property
+    def unit_scale(self) -> bool:
+        """True if the scorer says so of its scores."""
+        return isinstance(self._scorer, Scaled) and self._scorer.unit_scale
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Vectors:
         """(n,) float32: the text of each hit's chunk, with what stands in front of it, against the query."""

@@ -15,7 +15,7 @@ from retrieve_cli.contracts import Candidates, Hit, Query, Unit
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.rerank import Reader, Separable, believed
-from retrieve_cli.stages.retrieve import Account, Layout, Retrieval
+from retrieve_cli.stages.retrieve import Account, Layout, Retrieval, Tally
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +73,7 @@ class _Remembered:
 
     def __init__(self, account: Account) -> None:
         self.candidates = account.candidates
+        self.matched = account.matched
         self._account = account
         self._scores: dict[int, float] = {}
         self._chunks: dict[int, int] = {}
@@ -109,6 +110,7 @@ class _Cut:
     def __init__(self, known: _Remembered, depth: int) -> None:
         found = known.candidates
         self.candidates: Candidates = replace(found, rows=found.rows[:depth], scores=found.scores[:depth])
+        self.matched = known.matched
         self.score = known.score
         self.best_chunks = known.best_chunks
 
@@ -143,6 +145,10 @@ class RememberedRetrieval:
     @property
     def waits(self) -> bool:
         return self._inner.waits
+
+    @property
+    def tally(self) -> Tally:
+        return self._inner.tally
 
     def ask(
         self,

@@ -13,6 +13,7 @@ import orjson
 from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
+from retrieve_cli.search.content_type import content_type
 
 if TYPE_CHECKING:
     from retrieve_cli.evaluation.trec import TrecIds
@@ -30,7 +31,18 @@ def dump(value: Json) -> str:
 
 
 def answer_json(answer: Answer) -> dict[str, Json]:
-    """The contract's JSON object for one answer."""
+    """The contract's JSON object for one answer.
+
+    `total_results` are shown, `total_matches` is the number of records (with --chunks, of chunks) that any retriever
+    matched: they share a term with the query, or are among the nearest by their vectors, as many as the retrieval depth
+    says. Filters, tenants and exclusions hold; records that edges alone lead to are not counted.
+    `candidates_considered` are those on the retrievers' lists, from which the results were made.
+
+    Of a result, `score` is what the ranking is ordered by; `retrieval_score` is the score before reranking, on the same
+    scale; `final_score` is the reranker's own score where it read the hit, on the reranker's scale, else the retrieval
+    score. `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else
+    null. `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "query_id": answer.query.id,
@@ -39,13 +51,20 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "enhanced_query": answer.question.enhanced,
         "excluded": list(answer.question.excluded),
         "filters": _filters_json(answer.question.filters),
-        "results": [_result_json(rank, result) for rank, result in enumerate(answer.results, 1)],
+        "results": [_result_json(rank, result, answer) for rank, result in enumerate(answer.results, 1)],
         "total_results": len(answer.results),
+        "total_matches": answer.total_matches,
         "strategies_used": list(answer.strategies_used),
         "strategies_skipped": dict(answer.strategies_skipped),
         "fusion_method": answer.fusion_method,
         "reranked": answer.reranked,
         "pipeline": answer.pipeline,
+        "pipeline_info": {
+            "engine_used": answer.engine,
+            "reranked": answer.reranked,
+            "rerank_strategy": answer.rerank_strategy,
+            "candidates_considered": answer.candidates_considered,
+        },
         "generation": answer.generation,
         "timings_ms": dict(answer.timings_ms),
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
@@ -66,14 +85,16 @@ def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
     return {field: found[0] if len(found) == 1 else found for field, found in fields.items()}
 
 
-def _result_json(rank: int, result: Result) -> dict[str, Json]:
+def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
     record, chunk = result.record, result.chunk
     return {
         "rank": rank,
         "id": result.hit.id,
         "doc_id": record["id"],
         "score": result.hit.score,
-        "retrieval_score": result.hit.reranked.retrieval_score if result.hit.reranked else result.hit.score,
+        "retrieval_score": result.retrieval_score,
+        "final_score": result.final_score,
+        "relevance": result.relevance,
         **({} if result.confidence is None else {"confidence": result.confidence}),
         **{key: record[key] for key in ("name", "description", "url", "keywords", "license", "group")},
         "supporting_data": {
@@ -84,6 +105,8 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
             **record["supporting_data"],
         },
         "content": result.text,
+        "content_type": content_type(chunk),
+        "highlights": [list(span) for span in answer.matches(result.text)],
         "section": chunk["section"],
         "metadata": {
             **record["metadata"],
@@ -96,6 +119,7 @@ def _result_json(rank: int, result: Result) -> dict[str, Json]:
         **({} if result.bundle is None else {"bundle": _bundle_json(result.bundle)}),
         **({} if result.hit.path is None else {"path": result.hit.path}),
         **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
+        "strategies_used": answer.strategies_of(result),
         "source_scores": {evidence.source: _evidence_json(evidence) for evidence in result.hit.evidence},
     }
 
@@ -186,7 +210,7 @@ def as_json_lines(answers: Sequence[Answer]) -> str:
 def as_jsonl(answers: Sequence[Answer]) -> str:
     """A result a line, each with its query's id."""
     return lines(
-        {"query_id": answer.query.id, **_result_json(rank, result)}
+        {"query_id": answer.query.id, **_result_json(rank, result, answer)}
         for answer in answers
         for rank, result in enumerate(answer.results, 1)
     )
@@ -207,7 +231,7 @@ def as_csv(answers: Sequence[Answer]) -> str:
     writer.writeheader()
     for answer in answers:
         for rank, result in enumerate(answer.results, 1):
-            row = _result_json(rank, result)
+            row = _result_json(rank, result, answer)
             place = {key: row["metadata"][key] for key in ("source", "start_line")}
             cells = {**row, **place, "query_id": answer.query.id}
             writer.writerow({column: _cell(cells.get(column)) for column in columns})

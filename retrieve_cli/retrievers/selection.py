@@ -107,6 +107,11 @@ class ScoringIndex(ABC, Generic[Q]):
             found.append(candidates(scores, np.flatnonzero(scores), depth, mask, seen))
         return found
 
+    def matching(self, query: Q, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
+        """The rows (or groups of rows) with a term of the query, in ascending order."""
+        rows = np.flatnonzero(grouped(self._scores(query), starts))
+        return rows if allowed is None else rows[allowed[rows]]
+
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
         scores = self._scores(query)

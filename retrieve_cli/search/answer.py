@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from retrieve_cli.contracts import Freshness, Hit, Json, Question, Ranking, Request, Unit
+from retrieve_cli.contracts import Freshness, Hit, Json, Matches, Question, Ranking, Request, Unit
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from retrieve_cli.stages.pipeline import Step
+
+Engine = Literal["advanced", "naive"]
+"""All stages, or the dense retriever alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,24 @@ class Result:
         """What is handed on of it, and what a budget counts."""
         return str(self.chunk["text"]) if self.context is None else self.context.text
 
+    @property
+    def retrieval_score(self) -> float:
+        """The score before reranking: of the fusion, or of the one retriever."""
+        return self.hit.reranked.retrieval_score if self.hit.reranked else self.hit.score
+
+    @property
+    def final_score(self) -> float:
+        """The reranker's score, on its own scale, of what it read; of all else the score before reranking."""
+        return self.hit.reranked.score if self.hit.reranked else self.hit.score
+
+    @property
+    def relevance(self) -> float | None:
+        """How relevant it is, from 0 to 1: its confidence where the scores are calibrated, else the score of a reranker
+        that has this scale by itself; None where neither is known. No other score is made to look like one."""
+        if self.confidence is not None:
+            return self.confidence
+        return self.hit.reranked.relevance if self.hit.reranked else None
+
 
 class Course(NamedTuple):
     """What became of a question's candidates from stage to stage."""
@@ -170,6 +191,11 @@ class Answer:
     matches: Callable[[str], list[tuple[int, int]]]
     """Spans of the words of a text that share a term with the query."""
     reranked: bool = False
+    rerank_strategy: str | None = None
+    """The backend that reranked."""
+    engine: Engine = "advanced"
+    found: Matches | None = None
+    """What the retrievers found for the text that is answered."""
     confidence: Mapping[str, Json] | None = None
     """What the results' confidence was measured on, and what was left out for having too little."""
     deadline: Mapping[str, Json] | None = None
@@ -192,6 +218,21 @@ class Answer:
     """The retrievers whose score is a similarity."""
     notices: tuple[str, ...] = ()
     """What the user should know of the batch that it was answered in."""
+
+    @property
+    def total_matches(self) -> int:
+        """How many records (or chunks, if these are ranked) any retriever matched; see `stages.matches.Found`."""
+        return len(self.results) if self.found is None else self.found.matched()
+
+    @property
+    def candidates_considered(self) -> int:
+        """How many different ones were on the lists of the retrievers, each as long as its depth."""
+        return len(self.results) if self.found is None else self.found.considered()
+
+    def strategies_of(self, result: Result) -> list[str]:
+        """The retrievers that have a result on their lists; of several texts, for the one that ranked it best."""
+        ranked = {evidence.source for evidence in result.hit.evidence if evidence.rank is not None}
+        return [name for name in self.strategies_used if name in ranked]
 
     @property
     def query(self) -> Request:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.search.answer import Result, Span
+from retrieve_cli.search.content_type import content_type
 from retrieve_cli.storage.tables import Table
 
 if TYPE_CHECKING:
@@ -31,24 +32,11 @@ def in_context(
     """
     stretches = []
     for rank, result in enumerate(results):
-        around = table_window if window != table_window and of_table(result.chunk) else window
+        of_table = window != table_window and content_type(result.chunk) == "table"
+        around = table_window if of_table else window
         stretches.append(_stretch(result, starts, rank=rank, around=around))
     merged = sorted(_merged(stretches), key=lambda stretch: stretch.ranks[0])
     return tuple(_widened(stretch, results, chunks) for stretch in merged)
-
-
-def of_table(chunk: Mapping[str, Json]) -> bool:
-    """Whether a chunk is of a table: it repeats the header of one that was cut, or is rows for the most part."""
-    text, header = str(chunk["text"]), str(chunk["header"])
-    if "|" not in text:
-        return False
-    # A header may itself be cut short, its delimiter row first; no other line that is repeated has such marks.
-    repeated = header.rstrip("\n").rpartition("\n")[2]
-    if "|" in repeated and "|" in text.partition("\n")[0]:
-        return True
-    from retrieve_cli.chunking.blocks import scan
-
-    return 2 * sum(block.end - block.start for block in scan(text) if block.kind == "table") > len(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,11 @@ class Ranked:
         return next((step.name for step in self.steps if step.stage.kind == "rerank"), None)
 
     @property
+    def rerank_strategy(self) -> str | None:
+        """The backend of the reranker, if it ran: `maxsim`, `cross_encoder`, the name of a plug-in."""
+        return next((step for step in self.done if step not in self.retrievers), None)
+
+    @property
     def fusion_method(self) -> str:
         """The fusion formula."""
         return str(getattr(self.pipeline.retrieves, "fusion", "none"))
@@ -123,7 +128,10 @@ class Ranker:
         seconds = time.perf_counter() - begun
         reranker = planned.reranker if any(step.stage.kind == "rerank" for step in steps) else None
         return Ranked(
-            rankings=[ranking.first(options.k) for ranking in steps[-1].rankings],
+            rankings=[
+                replace(last.first(options.k), matches=first.matches)
+                for first, last in zip(steps[0].rankings, steps[-1].rankings, strict=True)
+            ],
             steps=steps,
             pipeline=Pipeline(tuple(step.stage for step in steps)),
             unit=options.unit,

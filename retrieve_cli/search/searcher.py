@@ -13,7 +13,7 @@ from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.config.settings import RelaxationSettings, Settings
 from retrieve_cli.contracts import Analyzer, Index, Json, Query, Question, Ranking, Request
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.search.answer import Answer, Attempt, Course
+from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
 from retrieve_cli.search.options import SearchOptions
@@ -42,6 +42,7 @@ class _Batch(NamedTuple):
     timings: Mapping[str, float]
     deadline: Mapping[str, Json] | None
     notices: tuple[str, ...]
+    engine: Engine
     courses: Mapping[int, Course]
     """By the identity of a ranking."""
     k: int
@@ -134,7 +135,8 @@ class Searcher:
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
-        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), courses, options.k)
+        engine: Engine = "naive" if options.dense_only else "advanced"
+        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), engine, courses, options.k)
         return [self._answer(*each, batch=batch) for each in zip(questions, rankings, shown, attempts, strict=True)]
 
     def _shown(
@@ -187,6 +189,9 @@ class Searcher:
             timings_ms=batch.timings,
             matches=partial(_matches, self.indexes, ranking.query.text),
             reranked=ranked.reranker is not None,
+            rerank_strategy=ranked.rerank_strategy,
+            engine=batch.engine,
+            found=ranking.matches,
             confidence=shown.confidence,
             deadline=batch.deadline,
             attempts=attempts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from retrieve_cli.contracts import Evidence, Kind, Ranking
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import Fusion, highest, weighted_sum
+from retrieve_cli.stages.matches import Found
 from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.retrieve import Account, Retrieval, hits, masks, traced, visible_masks
 
@@ -71,7 +72,17 @@ class Fuse:
         chunks = self._best_chunks(accounts, pool.rows[kept])
         found = hits(self.retrievals[0].layout, chunks, fused[kept].tolist(), evidence)
         lists = {each.name: account.candidates for each, account in zip(self.retrievals, accounts, strict=True)}
-        return Ranking.of(ranking.query, found, trace=traced(ranking, lists)).first(self.keep)
+        ranked = Ranking.of(ranking.query, found, trace=traced(ranking, lists)).first(self.keep)
+        return replace(ranked, matches=Found(tuple(accounts), self._count(pool)))
+
+    def _count(self, pool: Pool) -> int | None:
+        """How many records match, if the pool tells: all that share a term, if one retriever alone compares terms, and
+        those listed by others that share none."""
+        tallies = [each.tally for each in self.retrievals]
+        if "singly" in tallies or tallies.count("after") != 1:
+            return None
+        by_terms = tallies.index("after")
+        return pool.lists[by_terms].after + int(np.count_nonzero(pool.scores[by_terms] == 0.0))
 
     def _best_chunks(self, accounts: Sequence[Account], rows: Rows) -> Rows:
         """The chunk that stands for each record: the choice of the first retriever that knows chunks."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Hit, Json, Kind, Ranking, Stage
 from retrieve_cli.stages.diversity import Cap, capped, per_group as capped_by_group
+from retrieve_cli.stages.matches import together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,7 +138,9 @@ class Gate:
             more, _ = capped([*kept, *rest], self._caps, keep=min(self.min_results, self.keep))
             filled = _below(kept, more[len(kept) :])
         gate = self._account(looked, groups, again, len(filled))
-        return Ranking.again(looked.query, [*kept, *filled], trace={**looked.trace, "gate": gate})
+        ranked = Ranking.again(looked.query, [*kept, *filled], trace={**looked.trace, "gate": gate})
+        passes = [looked.matches, *([] if again is None else [again.matches])]
+        return replace(ranked, matches=together(passes))
 
     def _account(
         self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None, filled: int

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from retrieve_cli.contracts import Evidence, Hit, Kind, Query, Ranking, Stage, Unit
 from retrieve_cli.stages.diversity import Cap, capped, with_cut_hits
+from retrieve_cli.stages.matches import together
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ def merge(
         for at, ranking in enumerate(rankings)
     ]
     trace = {"texts": texts}
-    return Ranking(query, tuple(kept), with_cut_hits(trace, cut) if cut else trace)
+    matches = together([ranking.matches for ranking in rankings])
+    return Ranking(query, tuple(kept), with_cut_hits(trace, cut) if cut else trace, matches)
 
 
 def _by_unit(rankings: Sequence[Ranking], unit: Unit) -> dict[int, list[_Found]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from retrieve_cli.contracts import Hit, Kind, Query, Ranking, Reranked
+from retrieve_cli.contracts import Hit, Kind, Query, Ranking, Reranked, Scaled
 from retrieve_cli.errors import ModelFailed
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import zscore
@@ -78,8 +78,9 @@ class Rerank:
         scores = believed(self.reader.read(ranking.query, read), len(read), name=self.name)
         retrieved = np.array([hit.score for hit in ranking.hits], np.float64)
         mixed, stays = rescored(retrieved, scores, interpolate=self.interpolate, min_score=self.min_score)
+        scaled = isinstance(self.reader, Scaled) and self.reader.unit_scale
         why = [
-            Reranked(self.name, rank, hit.score, float(own))
+            Reranked(self.name, rank, hit.score, float(own), float(own) if scaled else None)
             for rank, (hit, own) in enumerate(zip(read, scores, strict=True), 1)
         ]
         again = zip(ranking.hits, mixed.tolist(), [*why, *(hit.reranked for hit in rest)], stays, strict=True)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Kind, Ranking, Unit
+from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Kind, Matching, Ranking, Unit
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import highest
+from retrieve_cli.stages.matches import Found
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
 Q = TypeVar("Q")
+
+Tally = Literal["after", "listed", "singly"]
+"""The matches of a retriever are all candidates that a filter lets through, those on its list, or to be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,11 @@ class Layout:
     def record_of(self, rows: Rows) -> Rows:
         """The record row of each chunk row."""
         return np.searchsorted(self.starts, rows, side="right") - 1
+
+    def chunks_of(self, records: Rows) -> Rows:
+        """The chunk rows of each record, one record after the other."""
+        rows = [np.arange(self.starts[record], self.starts[record + 1]) for record in records]
+        return np.concatenate(rows) if rows else records
 
     def single(self, records: Rows) -> bool:
         """Return True if each of the records has just one chunk."""
@@ -58,6 +67,10 @@ class Account(Protocol):
     def best_chunks(self, records: Rows) -> Rows:
         """Return the chunk row that it likes best in each record; the first one if it only knows records."""
 
+    def matched(self) -> Rows:
+        """Return the records or chunks that share a term with the query; of a retriever that compares no terms, those
+        on its list."""
+
 
 class Retrieval(Protocol):
     """A retriever asked to some depth, whatever it is asked with."""
@@ -82,6 +95,10 @@ class Retrieval(Protocol):
     @property
     def waits(self) -> bool:
         """True if it waits for a server most of the time, so that others may run meanwhile."""
+
+    @property
+    def tally(self) -> Tally:
+        """How the records or chunks that it matches are counted."""
 
     def ask(
         self,
@@ -134,7 +151,8 @@ class IndexRetrieval(Generic[Q]):
         counted = {} if visible is None else {"visible": self._allowed(visible)}
         found = self.index.search(queries, depth=self.depth, starts=self.groups, allowed=allowed, **counted)
         listed = [self._as_chunks(candidates) for candidates in found] if self.spreads else found
-        return [IndexAccount(self, *each) for each in zip(queries, listed, strict=True)]
+        masks = [None] * len(queries) if allowed is None else allowed
+        return [IndexAccount(self, *each) for each in zip(queries, listed, masks, strict=True)]
 
     def at_depth(self, depth: int) -> IndexRetrieval[Q]:
         return replace(self, depth=depth)
@@ -149,6 +167,12 @@ class IndexRetrieval(Generic[Q]):
         """True if records are found and chunks are wanted: each chunk then has its record's score."""
         return (self.index.unit, self.unit) == ("record", "chunk")
 
+    @property
+    def tally(self) -> Tally:
+        if not isinstance(self.index, Matching):
+            return "listed"
+        return "singly" if self.spreads else "after"
+
     def _allowed(self, within: Sequence[Mask | None]) -> Sequence[Mask | None]:
         """Masks of records as masks of what the index finds: rows or groups."""
         if self.unit == "record" or self.index.unit == "record":
@@ -162,10 +186,9 @@ class IndexRetrieval(Generic[Q]):
     def _as_chunks(self, candidates: Candidates) -> Candidates:
         starts = self.layout.starts
         sizes = starts[candidates.rows + 1] - starts[candidates.rows]
-        rows = [np.arange(starts[record], starts[record + 1]) for record in candidates.rows]
         return replace(
             candidates,
-            rows=np.concatenate(rows)[: self.depth] if rows else candidates.rows,
+            rows=self.layout.chunks_of(candidates.rows)[: self.depth],
             scores=np.repeat(candidates.scores, sizes)[: self.depth],
         )
 
@@ -176,12 +199,23 @@ class IndexRetrieval(Generic[Q]):
 class IndexAccount(Generic[Q]):
     """One index's account of one query."""
 
-    __slots__ = ("_query", "_retrieval", "candidates")
+    __slots__ = ("_allowed", "_query", "_retrieval", "candidates")
 
-    def __init__(self, retrieval: IndexRetrieval[Q], query: Q, candidates: Candidates) -> None:
+    def __init__(
+        self, retrieval: IndexRetrieval[Q], query: Q, candidates: Candidates, allowed: Mask | None = None
+    ) -> None:
+        """`allowed` says which of what the index finds, rows or groups, may be found; None: all."""
         self._retrieval = retrieval
         self._query = query
+        self._allowed = allowed
         self.candidates = candidates
+
+    def matched(self) -> Rows:
+        index, retrieval = self._retrieval.index, self._retrieval
+        if not isinstance(index, Matching):
+            return self.candidates.rows
+        rows = index.matching(self._query, starts=retrieval.groups, allowed=self._allowed)
+        return retrieval.layout.chunks_of(rows) if retrieval.spreads else rows
 
     def score(self, rows: Rows) -> Vectors:
         retrieval = self._retrieval
@@ -229,8 +263,13 @@ class Retrieve:
         ]
         rows = found.rows[kept]
         chunks = account.best_chunks(rows) if retrieval.unit == "record" else rows
-        ranked = hits(retrieval.layout, chunks, scores, evidence)
-        return Ranking.of(ranking.query, ranked, trace=traced(ranking, {retrieval.name: found})).first(self.keep)
+        ranked = Ranking.of(
+            ranking.query,
+            hits(retrieval.layout, chunks, scores, evidence),
+            trace=traced(ranking, {retrieval.name: found}),
+        )
+        known = found.after if retrieval.tally == "after" else None
+        return replace(ranked.first(self.keep), matches=Found((account,), known))
 
     def __str__(self) -> str:
         return str(self.retrieval)

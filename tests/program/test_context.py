@@ -17,7 +17,8 @@ from retrieve_cli.contracts import Chunker, Hit, Record, Source
 from retrieve_cli.encoders.hashed import WordTokenizer
 from retrieve_cli.ingest.generation_writer import GenerationWriter
 from retrieve_cli.search.answer import Result
-from retrieve_cli.search.context import in_context, joined, of_table
+from retrieve_cli.search.content_type import content_type
+from retrieve_cli.search.context import in_context, joined
 from retrieve_cli.sources.docs_folder import FolderSource
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, Generation
@@ -255,7 +256,7 @@ def test_the_last_chunk_of_a_record_does_not_touch_the_first_of_the_next(section
 
 def test_hits_of_one_record_a_window_of_0_apart_from_a_wide_one_are_shown_once(sections: Indexed) -> None:
     rows = [row for row in range(len(sections.chunks)) if sections.chunks[row]["doc_id"] == "b/table.md"]
-    tabular = [row for row in rows if of_table(sections.chunks[row])]
+    tabular = [row for row in rows if content_type(sections.chunks[row]) == "table"]
     outside = tabular[0] - 1
 
     (result,) = sections.widened(sections.results([outside, tabular[0]]), 0, 1)
@@ -267,7 +268,7 @@ def test_hits_of_one_record_a_window_of_0_apart_from_a_wide_one_are_shown_once(s
 
 def test_a_hit_alone_between_two_wide_windows_that_touch_is_merged_with_both(tmp_path: Path) -> None:
     docs = indexed(tmp_path, {"two.md": f"{table(12)}\n\n{prose('pod', 3)}\n\n{table(12)}\n"}, SECTION)
-    tabular = [of_table(chunk) for chunk in docs.chunks]
+    tabular = [content_type(chunk) == "table" for chunk in docs.chunks]
     between = tabular.index(False)
     assert tabular[between - 2 : between + 2] == [True, True, False, True]
 
@@ -277,7 +278,7 @@ def test_a_hit_alone_between_two_wide_windows_that_touch_is_merged_with_both(tmp
 
 
 def test_every_chunk_of_a_cut_table_is_of_a_table_and_no_other_is(sections: Indexed) -> None:
-    found = {row["text"]: of_table(row) for row in sections.chunks}
+    found = {row["text"]: content_type(row) == "table" for row in sections.chunks}
 
     assert sum(found.values()) >= 3
     assert found == {text: "| pod" in text for text in found}
@@ -297,11 +298,11 @@ def test_every_chunk_of_a_cut_table_is_of_a_table_and_no_other_is(sections: Inde
     ],
 )
 def test_a_chunk_is_of_a_table_by_what_it_repeats_or_holds(text: str, header: str, expected: bool) -> None:
-    assert of_table({"text": text, "header": header}) is expected
+    assert (content_type({"text": text, "header": header}) == "table") is expected
 
 
 def test_a_hit_of_a_table_has_the_window_for_tables_and_another_the_other(sections: Indexed) -> None:
-    tabular = next(row for row in range(len(sections.chunks)) if of_table(sections.chunks[row]))
+    tabular = next(row for row in range(len(sections.chunks)) if content_type(sections.chunks[row]) == "table")
     prose_row = sections.row("a/guide.md#2")
 
     lengths = [

@@ -22,7 +22,7 @@ _SETTINGS = (
     "sentence_bert_config.json",
 )
 """Files beside those of every model that change a score."""
-_SIGMOID, _IDENTITY = "Sigmoid", "Identity"
+SIGMOID, _IDENTITY = "Sigmoid", "Identity"
 _SEGMENTED = {"BertTokenizer", "BertTokenizerFast"}
 """Tokenizers that say which of the two texts a token belongs to, unless their settings name other inputs."""
 _ROLES = [re.compile(f"[\"']{role}[\"']") for role in ("query", "document")]
@@ -167,7 +167,7 @@ def _activation(settings: Mapping[str, Json], config: Mapping[str, Json]) -> str
     )
     named = next((str(candidate) for candidate in candidates if candidate is not None), "")
     # Code that a model brings along is not run, by sentence-transformers either.
-    return named.rsplit(".", 1)[-1] if named.startswith("torch.") else _SIGMOID
+    return named.rsplit(".", 1)[-1] if named.startswith("torch.") else SIGMOID
 
 
 def _prompt(settings: Mapping[str, Json]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.encoders.cross.cross_folder import CrossFolder
+from retrieve_cli.encoders.cross.cross_folder import SIGMOID, CrossFolder
 from retrieve_cli.encoders.cross.onnx_pairs import OnnxPairs, why_not
 from retrieve_cli.encoders.cross.pairs import PairReader, Row, shortened, windows
 from retrieve_cli.encoders.cross.torch_pairs import TorchPairs
@@ -80,6 +80,11 @@ class CrossScorer(Truncating):
     @property
     def name(self) -> str:
         return self._folder.name
+
+    @property
+    def unit_scale(self) -> bool:
+        """True if the model's own settings end in a sigmoid."""
+        return self._folder.activation == SIGMOID
 
     @property
     def device(self) -> str:

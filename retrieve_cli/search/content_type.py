@@ -1,0 +1,53 @@
+"""The kind of text that a chunk is: found from its blocks, so that any index tells it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from retrieve_cli.contracts import Json
+
+ContentType = Literal["text", "table", "code", "list", "figure"]
+
+_MARKS = ("|", "```", "~~~", "![", "<img", "<figure", "Fig")
+"""One of these is in every table, fence and figure."""
+_BULLETS = ("-", "*", "+")
+_CAPTION = re.compile(r"(?:!\[|<img\b|<figure\b|\*{0,2}Fig(?:ure|\.)? ?\d{1,4}[a-z]?[.:])")
+"""An image, or the caption of a figure."""
+
+
+def content_type(chunk: Mapping[str, Json]) -> ContentType:
+    """Return what most of a chunk's text is, by characters: the rows of a table, code in a fence, a list, or a figure,
+    which is an image or a caption; text otherwise.
+
+    A chunk that begins within a table that was cut is a table: it repeats the header.
+    """
+    text = str(chunk["text"])
+    if continues_table(chunk):
+        return "table"
+    if not (any(mark in text for mark in _MARKS) or any(map(_may_be_item, text.split("\n")))):
+        return "text"  # nearly all are: nothing is imported for them
+    from retrieve_cli.chunking.blocks import scan
+
+    sizes: dict[ContentType, int] = {"table": 0, "code": 0, "list": 0, "figure": 0}
+    for block in scan(text):
+        if block.kind == "table" or block.kind == "code" or block.kind == "list":
+            sizes[block.kind] += block.end - block.start
+        elif _CAPTION.match(text, block.start):
+            sizes["figure"] += block.end - block.start
+    return next((kind for kind, size in sizes.items() if 2 * size > len(text)), "text")
+
+
+def continues_table(chunk: Mapping[str, Json]) -> bool:
+    """Return True if a chunk repeats the header of a table that was cut before it."""
+    text, header = str(chunk["text"]), str(chunk["header"])
+    # A header may itself be cut short, its delimiter row first; no other line that is repeated has such marks.
+    repeated = header.rstrip("\n").rpartition("\n")[2]
+    return "|" in repeated and "|" in text.partition("\n")[0]
+
+
+def _may_be_item(line: str) -> bool:
+    """Return True if a line may begin an item of a list."""
+    start = line.lstrip()[:2]
+    return start.startswith(_BULLETS) or start[:1].isdigit()

@@ -1,0 +1,60 @@
+"""How many records the retrievers matched: counted as a by-product of fusion, or by whoever wants the number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates, Matches
+from retrieve_cli.frozen import dataclass
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+
+
+class Finds(Protocol):
+    """One retriever's account of one query, as far as it is counted."""
+
+    @property
+    def candidates(self) -> Candidates: ...
+
+    def matched(self) -> Rows: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The accounts of one query that are counted together: of its retrievers, its texts, and the passes of a gate.
+
+    A record (or chunk, if these are ranked) is matched if it shares a term with the query, by any retriever that
+    compares terms, or is on the list of one that compares vectors: these are near to every query, so that only the
+    nearest count, as many as the retriever is asked for. Filters hold, and what is not visible does not count. What
+    later stages drop or add (thresholds, quotas, edges) does not change the number.
+    """
+
+    accounts: tuple[Finds, ...]
+    known: int | None = None
+    """The number of matches, if it was seen on the way."""
+
+    def matched(self) -> int:
+        return len(_union([each.matched() for each in self.accounts])) if self.known is None else self.known
+
+    def considered(self) -> int:
+        return len(_union([each.candidates.rows for each in self.accounts]))
+
+
+def together(parts: Sequence[Matches | None]) -> Matches | None:
+    """Return what several rankings of one query found as one; None if one of them does not tell."""
+    found = [part for part in parts if isinstance(part, Found)]
+    if len(found) < len(parts):
+        return None
+    return found[0] if len(found) == 1 else Found(tuple(each for part in found for each in part.accounts))
+
+
+def _union(lists: Sequence[Rows]) -> set[int] | Rows:
+    """The different rows of all lists."""
+    if len(lists) == 1:
+        return lists[0]
+    rows = np.sort(np.concatenate(lists))
+    return rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows

@@ -1,0 +1,261 @@
+"""What the JSON of an answer counts and says of its results: each number is held to what other queries find."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cross_models import make_bert
+from golden.corpora import STEPS, TOOLS
+from samples import Program, write_catalog
+from splade_models import save_masked
+
+from retrieve_cli.search.content_type import content_type
+
+ALONE = ("--no-expand", "--no-rerank")
+TEXTS = ("scan", "count cells in microscopy images", "segment lungs and ribs in chest CT", "zebra", "removes noise")
+
+
+@pytest.fixture
+def _shallow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three candidates of each retriever, and no query is put in fewer words."""
+    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "3")
+    monkeypatch.setenv("RETRIEVE_BROADENING__MAX_RETRIES", "0")
+
+
+@pytest.fixture
+def tools(_shallow: None, tmp_path: Path, retrieve: Program) -> Path:
+    """An index of tools of several groups and owners, some of them in several chunks."""
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
+    return Path("artifacts")
+
+
+def answered(retrieve: Program, *words: str) -> dict[str, Any]:
+    done = retrieve("query", *words, *ALONE, "--json")
+    assert done.code == 0, done
+    return dict(done.json)
+
+
+def ids(retrieve: Program, mode: str, k: int, *words: str) -> set[str]:
+    found = answered(retrieve, *words, "--mode", mode, "-k", str(k))
+    return {result["id" if "--chunks" in words else "doc_id"] for result in found["results"]}
+
+
+NARROWED = [
+    (),
+    ("--filter", "license=MIT"),
+    ("--filter", "!group=radiology"),
+    ("--tenant", "acme"),
+    ("--doc-id", "cells", "--doc-id", "brain"),
+    ("--chunks",),
+    ("--chunks", "--tenant", "globex"),
+]
+
+
+@pytest.mark.parametrize("narrowed", NARROWED, ids=" ".join)
+@pytest.mark.usefixtures("tools")
+def test_matches_share_a_term_or_are_among_the_nearest(narrowed: tuple[str, ...], retrieve: Program) -> None:
+    for text in TEXTS:
+        found = answered(retrieve, text, "-k", "2", *narrowed)
+        by_terms = ids(retrieve, "bm25", 1000, text, *narrowed)
+        nearest = ids(retrieve, "dense", 3, text, *narrowed)
+        assert found["total_matches"] == len(by_terms | nearest), text
+        assert found["total_results"] == len(found["results"]) <= 2
+        assert answered(retrieve, text, "-k", "1", "--mode", "bm25", *narrowed)["total_matches"] == len(by_terms)
+        assert answered(retrieve, text, "-k", "1", "--mode", "dense", *narrowed)["total_matches"] == len(nearest)
+
+
+@pytest.mark.usefixtures("tools")
+def test_candidates_considered_are_those_on_the_lists(retrieve: Program) -> None:
+    for text in TEXTS:
+        found = answered(retrieve, text, "-k", "2")["pipeline_info"]["candidates_considered"]
+        assert found == len(ids(retrieve, "bm25", 3, text) | ids(retrieve, "dense", 3, text))
+
+
+@pytest.mark.usefixtures("tools")
+def test_what_is_excluded_does_not_match(retrieve: Program) -> None:
+    text = "count cells in microscopy images"
+    all_of_them = answered(retrieve, text, "--mode", "bm25")["total_matches"]
+    without = answered(retrieve, f"{text} [EXCLUDE:CellFinder]", "--mode", "bm25")["total_matches"]
+    assert without == all_of_them - 1
+
+
+@pytest.mark.usefixtures("tools")
+def test_texts_of_one_question_match_together(retrieve: Program) -> None:
+    found = answered(retrieve, "ribs", "--also", "stained tissue", "-k", "1", "--mode", "bm25")
+    assert found["total_matches"] == len(
+        ids(retrieve, "bm25", 1000, "ribs") | ids(retrieve, "bm25", 1000, "stained tissue")
+    )
+
+
+@pytest.mark.usefixtures("tools")
+def test_groups_that_a_gate_leaves_out_match_all_the_same(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = answered(retrieve, "brain scans", "-k", "1", "--mode", "bm25")["total_matches"]
+    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+    gated = answered(retrieve, "brain scans", "-k", "1", "--mode", "bm25", "--gate")
+    assert gated["trace"]["gate"]["passes"] == 2
+    assert gated["total_matches"] == whole
+
+
+@pytest.mark.parametrize("unit", ["record", "chunk"])
+@pytest.mark.usefixtures("_shallow")
+def test_two_retrievers_of_terms_match_what_either_does(
+    unit: str, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(save_masked(tmp_path / "tiny-splade")))
+    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "steps.jsonl", STEPS)).code == 0
+    chunks = ("--chunks",) if unit == "chunk" else ()
+    for text in ("cluster single-cell data", "sparse tables on disk", "word"):
+        apart = [ids(retrieve, mode, k, text, *chunks) for mode, k in (("bm25", 1000), ("splade", 1000), ("dense", 3))]
+        assert answered(retrieve, text, "-k", "1", *chunks)["total_matches"] == len(set.union(*apart)), text
+
+
+# ------------------------------------------------------------------------------------------------ of a result
+
+
+@pytest.mark.usefixtures("tools")
+def test_highlights_are_the_words_of_the_content_that_share_a_term_with_the_query(retrieve: Program) -> None:
+    (first, *_) = answered(retrieve, "counting of cells")["results"]
+    words = [first["content"][start:end] for start, end in first["highlights"]]
+    assert {word.casefold() for word in words} == {"cellfinder", "counts", "cells", "counting"}
+    spans = first["highlights"]
+    assert spans == sorted(spans)
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_result_names_the_retrievers_that_have_it_on_their_lists(retrieve: Program) -> None:
+    found = answered(retrieve, "count cells in microscopy images", "-k", "6")
+    assert found["total_results"] > 3
+    for result in found["results"]:
+        listed = [name for name, score in result["source_scores"].items() if score["rank"] is not None]
+        assert result["strategies_used"] == listed
+    assert {len(result["strategies_used"]) for result in found["results"]} >= {1, 2}
+
+
+def test_a_record_that_edges_lead_to_names_no_retriever_but_those_that_list_it(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "1")
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "steps.jsonl", STEPS)).code == 0
+    found = retrieve("query", "cluster single-cell data", "--mode", "bm25", "--expand", "--json").json
+    strategies = {result["doc_id"]: result["strategies_used"] for result in found["results"]}
+    assert any("path" in result and not result["strategies_used"] for result in found["results"]), strategies
+    assert {name for names in strategies.values() for name in names} == {"bm25"}
+
+
+KINDS = {
+    "text": "To remove volumes, take them one by one.\n\nThen - and only then - go on. 3 of 4 are used | free.",
+    "table": "## Options\n\n| option | effect |\n|---|---|\n| size | how large it is in all |\n| age | how old |\n",
+    "code": "Run this:\n\n```sh\nretrieve build --catalog tools.jsonl\nretrieve query lungs\n```\n",
+    "list": "Take:\n\n- a pot of water and a spoon\n- two eggs, and four if there are guests\n1. boil\n",
+    "figure": "![A map of the lungs](lungs.png)\n\n**Figure 2.** Lobes of both lungs, from the front.\n",
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), KINDS.items(), ids=KINDS)
+def test_the_kind_of_a_text_is_what_most_of_it_is(kind: str, text: str) -> None:
+    assert content_type({"text": text, "header": ""}) == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Figure 3 shows that lobes differ, as everybody expected who has seen one. It was drawn by hand.",
+        "One table of two rows is short beside a text that goes on and on about it.\n\n|a|b|\n|-|-|\n",
+        "",
+        "|",
+        "A dash - or two - make no list, and C:\\|pipes|\\ no table.",
+    ],
+)
+def test_a_text_with_a_mark_or_two_is_text(text: str) -> None:
+    assert content_type({"text": text, "header": ""}) == "text"
+
+
+def test_passages_say_whether_they_are_tables(guides: Path, retrieve: Program) -> None:
+    found = retrieve("query", "volumes option effect", "--chunks", "-k", "20", "--json").json["results"]
+    assert {result["content_type"] for result in found} == {"text", "table"}
+    for result in found:
+        assert (result["content_type"] == "table") == (result["content"].count("|") > 4)
+
+
+# ------------------------------------------------------------------------------------------------- its scores
+
+
+@pytest.fixture
+def crossed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog: Path, retrieve: Program) -> Callable[[str], None]:
+    """Has a cross-encoder rerank three hits, its score what an activation makes of its logit."""
+
+    def rerank(activation: str) -> None:
+        folder = tmp_path / f"cross-{activation}"
+        make_bert(folder, sentence_transformers={"activation_fn": f"torch.nn.modules.linear.{activation}"})
+        for key, value in {"BACKEND": "cross_encoder", "MODEL": folder, "DEPTH": 3, "MAX_TOKENS": 40}.items():
+            monkeypatch.setenv(f"RETRIEVE_RERANK__{key}", str(value))
+        monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
+
+    assert retrieve("build", "--catalog", catalog).code == 0
+    return rerank
+
+
+def test_the_final_score_is_the_rerankers_where_it_read_the_hit(
+    crossed: Callable[[str], None], retrieve: Program
+) -> None:
+    crossed("Identity")
+    found = retrieve("query", "cells in images", "--no-expand", "--json").json
+    read = [result for result in found["results"] if "rerank" in result]
+    rest = [result for result in found["results"] if "rerank" not in result]
+    assert (len(read), len(rest)) == (3, 2)
+    for result in read:
+        assert result["final_score"] == result["rerank"]["score"] != result["retrieval_score"]
+    for result in rest:
+        assert result["final_score"] == result["retrieval_score"] == result["score"]
+    assert found["pipeline_info"]["rerank_strategy"] == "cross_encoder"
+    assert found["pipeline_info"]["reranked"] is True
+
+
+def test_without_a_reranker_the_three_scores_are_one(index: Path, retrieve: Program) -> None:
+    found = retrieve("query", "cells in images", "--json").json
+    assert all(each["score"] == each["retrieval_score"] == each["final_score"] for each in found["results"])
+    assert found["pipeline_info"] == {
+        "engine_used": "advanced",
+        "reranked": False,
+        "rerank_strategy": None,
+        "candidates_considered": 5,
+    }
+
+
+def test_the_naive_engine_is_named(index: Path, retrieve: Program) -> None:
+    found = retrieve("query", "cells", "--engine", "naive", "--json").json
+    assert found["pipeline_info"]["engine_used"] == "naive"
+
+
+def test_the_sigmoid_of_a_reranker_is_a_relevance_and_no_other_score_is(
+    crossed: Callable[[str], None], retrieve: Program
+) -> None:
+    crossed("Sigmoid")
+    results = retrieve("query", "cells in images", "--no-expand", "--json").json["results"]
+    assert [each["relevance"] for each in results] == [each.get("rerank", {}).get("score") for each in results]
+    assert all(0 <= each["relevance"] <= 1 for each in results if each["relevance"] is not None)
+    assert [each["relevance"] for each in results].count(None) == 2
+    crossed("Identity")
+    results = retrieve("query", "cells in images", "--no-expand", "--json").json["results"]
+    assert {each["relevance"] for each in results} == {None}
+
+
+def test_a_calibrated_confidence_is_the_relevance(tools: Path, retrieve: Program) -> None:
+    wanted = [("segment lungs", "lungs"), ("count cells", "cells"), ("skull of a brain", "brain"), ("ribs", "ribs")] * 6
+    gold = [json.dumps({"id": str(at), "query": text, "relevant": [name]}) for at, (text, name) in enumerate(wanted)]
+    Path("gold.jsonl").write_text("\n".join(gold) + "\n")
+    done = retrieve("eval", "--gold", "gold.jsonl", "--calibrate")
+    assert done.code == 0, done
+    results = retrieve("query", "segment lungs", "--json").json["results"]
+    assert all(each["relevance"] == each["confidence"] for each in results)
+
+
+def test_equal_requests_give_equal_bytes_but_for_times(index: Path, retrieve: Program) -> None:
+    def asked() -> str:
+        found = retrieve("query", "brain volumes", "--also", "skull", "--filter", "license=MIT", "--json").json
+        return json.dumps({**found, "timings_ms": None})
+
+    assert asked() == asked()
