@@ -325,6 +325,15 @@ class SparseEncoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file that a question is about, and what it says of itself."""
+
+    path: str
+    tokens: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A question as it was asked, with all that narrows it."""
 
@@ -334,6 +343,8 @@ class Request:
     """Other ways to put it, asked along with it."""
     files: tuple[str, ...] = ()
     """Paths of what it is about."""
+    known: tuple[KnownFile, ...] = ()
+    """Those of the files that were read before: they are not read again."""
     filters: tuple[str, ...] = ()
     """Conditions on records, all of which must hold."""
     doc_ids: tuple[str, ...] = ()
@@ -378,6 +389,8 @@ class Question:
     """The conditions that hold: the field of each, and the whole as the filter language writes it."""
     notices: tuple[str, ...] = ()
     """What was not understood, and what a file is not."""
+    files: tuple[KnownFile, ...] = ()
+    """What its files say, unless files do not count."""
 
     @property
     def enhanced(self) -> str:

@@ -199,7 +199,7 @@ def run(id_: Id, *, shared: Shared) -> None:
     from retrieve_cli.output import journal
 
     shared.settings()
-    _show(journal.read(shared.store.runs, id_), shared)
+    _show(journal.read(journal.folder_of(shared.store.runs, id_)), shared)
 
 
 app.command()(queries)

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -41,7 +41,20 @@ class OnDemand(TyperCommand):
             holder.add_typer(module.app, name=name)
         else:
             holder.command()(getattr(module, name))
-        return get_group(holder).commands[name].make_context(info_name, args, parent, **extra)
+        given = with_values(args, getattr(module, "WITHOUT_VALUE", {}))
+        return get_group(holder).commands[name].make_context(info_name, given, parent, **extra)
+
+
+def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the arguments, flags without their value with the one that they have then: the parser would take the next
+    argument for it, though that is the question."""
+    flags = list(arguments)
+    for at, word in enumerate(flags):
+        if word == "--":
+            break
+        if word in values:
+            flags[at] = f"{word}={values[word]}"
+    return flags
 
 
 app = typer.Typer(
@@ -63,6 +76,7 @@ _COMMANDS = {
     "models": "See to the models: list, pull, verify, export.",
     "inspect": "Look into the live index.",
     "snapshot": "Keep an index as one file: create, list, verify, restore.",
+    "replay": "Answer a kept run again and compare.",
 }
 """Each command and what `retrieve --help` says of it; the file beside this one that is called like it defines it."""
 

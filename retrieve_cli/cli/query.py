@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from retrieve_cli.cli.options import MODES, GroupBy, Shape, Shared, shared
-from retrieve_cli.errors import Exit, printable
+from retrieve_cli.errors import Exit, printable, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.output.run_account import Texts
     from retrieve_cli.search.answer import Answer
+    from retrieve_cli.search.options import SearchOptions
     from retrieve_cli.search.searcher import Searcher
 
 _KEYS = {
@@ -34,6 +35,8 @@ _KEYS = {
     "--max-tokens": "budget.max_tokens",
 }
 """Flags that stand for a key of the configuration."""
+WITHOUT_VALUE = {"--save-run": "brief"}
+"""Flags whose value may be left out, and the value that they have then."""
 
 
 @shared("text", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table")
@@ -126,9 +129,9 @@ def query(
     ] = False,
     timing: Annotated[bool, typer.Option("--timing", help="Show where the time went.")] = False,
     save_run: Annotated[
-        bool,
-        typer.Option("--save-run", help="Keep how it was answered in runs/ of the artifacts; inspect run shows it."),
-    ] = False,
+        str | None,
+        typer.Option("--save-run", metavar="[=full]", help="Keep how it was answered in runs/; =full: with its texts."),
+    ] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="A line of JSON for each answer on stderr.")] = False,
     strict_fresh: Annotated[
         bool, typer.Option("--strict-fresh", help="Exit with 10 where a hit's source has changed since the build.")
@@ -151,6 +154,7 @@ def query(
         "--deadline-ms": deadline_ms, "--min-score": min_score, "--gate": gate, "--expand": expand, "--bundle": bundle,
         "--context": context, "--max-chunks": max_chunks, "--max-tokens": max_tokens,
     }  # fmt: skip
+    texts = None if save_run is None else _texts(save_run)
     settings = shared.with_keys({_KEYS[flag]: (flag, value) for flag, value in flags.items() if value is not None})
     asked = Request(
         text="",
@@ -180,8 +184,8 @@ def query(
     answers = searcher.answer(found, options)
     chunks_of_all = f", {len(searcher.generation.chunks)} chunks" if all_records else ""
     shared.talk.detail(f"generation {searcher.generation.manifest.id}{chunks_of_all}")
-    if save_run:
-        answers = _kept(answers, shared, settings)
+    if texts is not None:
+        answers = _kept(answers, shared, searcher, options, texts)
     for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
         shared.talk.say(f"note: {notice}")
     _print(answers, shared, shape)
@@ -201,13 +205,26 @@ def query(
         raise typer.Exit(Exit.NO_RESULT)
 
 
-def _kept(answers: Sequence[Answer], shared: Shared, settings: Settings) -> list[Answer]:
+def _texts(given: str) -> Texts:
+    """The value of --save-run."""
+    values: Mapping[str, Texts] = {"brief": "brief", "full": "full"}
+    if given not in values:
+        from retrieve_cli.config.loading import unknown
+
+        raise unknown(f"value {quoted(given)} of --save-run", given, values)
+    return values[given]
+
+
+def _kept(
+    answers: Sequence[Answer], shared: Shared, searcher: Searcher, options: SearchOptions, texts: Texts
+) -> list[Answer]:
     """The answers, which now know where they are kept."""
     from dataclasses import replace
 
     from retrieve_cli.output import journal
 
-    run_id = journal.save(shared.store.runs, answers, settings)
+    recipe = searcher.generation.manifest.recipe.to_json()
+    run_id = journal.save(shared.store, answers, searcher.settings, options, recipe=recipe, texts=texts)
     shared.talk.say(f"note: kept as run {run_id}: retrieve inspect run {run_id}")
     return [replace(answer, run_id=run_id) for answer in answers]
 

@@ -1,7 +1,8 @@
 """What is kept of answers: a run with all that made it, in a folder of its own; and a log of queries to learn from.
 
     runs/<run_id>/retrieval.json    by query: what was asked, read, chosen, found, cut, and how long it took
-    runs/<run_id>/run.json          when, by which version, over which generation, under which configuration
+    runs/<run_id>/run.json          when, by which version, over which generation, under which configuration; and what
+                                    was asked, so that it can be asked again (`retrieve replay`)
     runs/<run_id>/run_summary.txt   the same for people
     runs/queries.jsonl              a line a query, where log.queries says so
 
@@ -13,36 +14,46 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from retrieve_cli import __version__
-from retrieve_cli.config.plugins import retriever_names
-from retrieve_cli.config.settings import Settings, sections
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, quoted, unwritable
-from retrieve_cli.output import formats
+from retrieve_cli.output import formats, run_account
 from retrieve_cli.output.numbers import numbers
+from retrieve_cli.output.run_account import INDEXED, Texts
 from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage import durable
-from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.storage.manifest import sha1, sha1_file
+from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, read_text, regular_descriptor
-from retrieve_cli.web.addresses import shown
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
 _SHOWN = 5
 """Results of each query that the summary names."""
 
 
-def save(runs: Path, answers: Sequence[Answer], settings: Settings) -> str:
-    """Writes a run of these answers and returns its id.
+def save(
+    store: Store,
+    answers: Sequence[Answer],
+    settings: Settings,
+    options: SearchOptions,
+    *,
+    recipe: Json,
+    texts: Texts = "brief",
+    mode: str = INDEXED,
+) -> str:
+    """Writes a run of these answers and returns its id. `recipe` is what their index was built with; `texts`
+    says if the texts of the results are kept.
 
     Raises:
         RetrieveError: the folder cannot be written to.
     """
     at = datetime.now(UTC)
-    retrieval = {"schema_version": formats.SCHEMA_VERSION, "answers": [_entry(answer) for answer in answers]}
+    retrieval = run_account.retrieval(answers, settings, options, mode=mode, texts=texts)
     run_id = f"{at:%Y%m%d-%H%M%S}-{sha1([at.isoformat(), os.getpid(), retrieval])[:6]}"
     run = {
         "schema_version": formats.SCHEMA_VERSION,
@@ -51,9 +62,14 @@ def save(runs: Path, answers: Sequence[Answer], settings: Settings) -> str:
         "version": __version__,
         "generation": answers[0].generation if answers else None,
         "queries": len(answers),
-        "configuration": configuration(settings),
+        "mode": mode,
+        "texts": texts,
+        "inputs": run_account.inputs(answers, options),
+        "configuration": run_account.configuration(settings),
+        "recipe": recipe,
+        "calibration": calibration_digest(store),
     }
-    folder = runs / run_id
+    folder = store.runs / run_id
     try:
         folder.mkdir(parents=True)
         durable.replace(folder / RETRIEVAL, json.dumps({"run_id": run_id, **retrieval}, ensure_ascii=False, indent=1))
@@ -64,21 +80,41 @@ def save(runs: Path, answers: Sequence[Answer], settings: Settings) -> str:
     return run_id
 
 
-def read(runs: Path, run_id: str) -> dict[str, Json]:
-    """A run that was saved: its `run` and its `answers`.
+def calibration_digest(store: Store) -> str | None:
+    """Return the SHA-1 of what scores are worth; None where nothing says so."""
+    try:
+        return sha1_file(store.calibration)
+    except OSError:
+        return None
+
+
+def folder_of(runs: Path, run_id: str) -> Path:
+    """Return the folder of a run that was saved.
 
     Raises:
-        UsageError: there is no such run, or it is damaged.
+        UsageError: there is no such run.
     """
     known = sorted(path.parent.name for path in runs.glob(f"*/{RUN}"))
     if run_id not in known:
         listed = ", ".join(known[-_SHOWN:][::-1]) or "none; retrieve query TEXT --save-run keeps one"
         raise UsageError(f"there is no run {quoted(run_id)}", hint=f"the latest: {listed}")
+    return runs / run_id
+
+
+def read(folder: Path) -> dict[str, Json]:
+    """A run that was saved, both its files as one object; its `answers` are a list.
+
+    Raises:
+        UsageError: it is damaged, or none.
+    """
     try:
-        run = json.loads(read_text(runs / run_id / RUN, limit=MANIFEST))
-        return {**run, "answers": json.loads(read_text(runs / run_id / RETRIEVAL, limit=JUDGMENTS))["answers"]}
+        run = json.loads(read_text(folder / RUN, limit=MANIFEST))
+        retrieval = json.loads(read_text(folder / RETRIEVAL, limit=JUDGMENTS))
+        if not isinstance(retrieval["answers"], list):
+            raise TypeError("its answers are not a list")
+        return {**run, **retrieval}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UsageError(f"the run {quoted(run_id)} cannot be read: {error}", hint=f"see {runs / run_id}") from error
+        raise UsageError(f"the run {quoted(folder.name)} cannot be read: {error}", hint=f"see {folder}") from error
 
 
 def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
@@ -99,37 +135,6 @@ def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
             os.close(descriptor)
     except OSError as error:
         raise unwritable(runs / QUERIES, error) from error
-
-
-def configuration(settings: Settings) -> dict[str, Json]:
-    """What of the configuration decides answers."""
-    decisive = [*sorted(sections("answers") - {"models", "log"}), *retriever_names()]
-    chosen = {name: asdict(getattr(settings, name)) for name in decisive}
-    if chosen["rerank"]["base_url"] is not None:
-        chosen["rerank"]["base_url"] = shown(chosen["rerank"]["base_url"])
-    value: dict[str, Json] = json.loads(json.dumps(chosen, default=str))
-    return value
-
-
-def _entry(answer: Answer) -> dict[str, Json]:
-    """One answer as a run keeps it: what `--json` prints, without the texts of the hits but with their places."""
-    told = formats.answer_json(answer)
-    keys = (
-        "rank",
-        "id",
-        "doc_id",
-        "name",
-        "score",
-        "retrieval_score",
-        "confidence",
-        "rerank",
-        "source_scores",
-        "context",
-    )
-    told["results"] = [{key: result[key] for key in keys if key in result} for result in told["results"]]
-    moved = sum("rerank" in each and each["rerank"]["rank_before"] != each["rank"] for each in told["results"])
-    applied = {"results": len(answer.results), "moved_by_reranker": moved}
-    return {**told, "unit": answer.unit, "applied": applied}
 
 
 def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:

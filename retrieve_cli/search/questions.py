@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import Query, Question, Request
+from retrieve_cli.contracts import KnownFile, Query, Question, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.queries.tags import Tagged, read_tags
 from retrieve_cli.records.column_values import TENANT
@@ -44,7 +44,8 @@ class RequestReader:
         """
         texts = [read_tags(text) for text in (request.text, *request.also)]
         tagged = _together(texts)
-        formats, notices = self._formats(request, tagged)
+        files = tuple(self._files(request))
+        formats = _tokens(tagged, files)
         asked = _asked(request, [each.text for each in texts], formats)
         access, unknown = self._access(request, tagged)
         visible = access.visible
@@ -62,7 +63,8 @@ class RequestReader:
             formats=formats,
             excluded=tuple(self._generation.record_id(row) for row in access.excluded),
             filters=tuple((field, written) for field, written, _ in conditions),
-            notices=(*tagged.problems, *notices, *unknown, *unknown_too),
+            notices=(*tagged.problems, *(said for file in files for said in file.warnings), *unknown, *unknown_too),
+            files=files,
         )
 
     def conditions(self, request: Request) -> Conditions:
@@ -93,20 +95,19 @@ class RequestReader:
         excluded, unknown = self._named(access, tagged.excluded, "EXCLUDE")
         return access._replace(excluded=tuple(excluded)), unknown
 
-    def _formats(self, request: Request, tagged: Tagged) -> tuple[tuple[str, ...], list[str]]:
-        """The tokens of files and tags, each once, and what is wrong with the files."""
-        tokens = [f"format:{name}" for name in tagged.formats]
-        notices: list[str] = []
+    def _files(self, request: Request) -> Iterator[KnownFile]:
+        """What the files of a request say."""
+        known = {file.path: file for file in request.known}
         for name in request.files if self._file_tokens else ():
-            if not name:
-                notices.append("a file without a name is no file")
-                continue
-            from retrieve_cli.queries.formats.read import read_file
+            if name in known:
+                yield known[name]
+            elif not name:
+                yield KnownFile(name, warnings=("a file without a name is no file",))
+            else:
+                from retrieve_cli.queries.formats.read import read_file
 
-            found = read_file(Path(name))
-            tokens += found.tokens
-            notices += found.warnings
-        return tuple(dict.fromkeys(tokens)), notices
+                found = read_file(Path(name))
+                yield KnownFile(name, found.tokens, found.warnings)
 
     def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
         """The rows of the records that a tag names by id or name, and a word on names that nobody has.
@@ -160,6 +161,12 @@ class RequestReader:
                 raise
             message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
             raise UsageError(message, hint="leave it out of --doc-id") from None
+
+
+def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
+    """The tokens of tags and files, each once."""
+    tokens = [f"format:{name}" for name in tagged.formats]
+    return tuple(dict.fromkeys([*tokens, *(token for file in files for token in file.tokens)]))
 
 
 def _together(texts: Sequence[Tagged]) -> Tagged:

@@ -1,14 +1,18 @@
 """Runs that are kept: all that made an answer, in a folder of its own, without secrets, to be shown again."""
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from samples import Program
+
+from retrieve_cli.config.settings import Settings
 
 RETRIEVAL, RUN, SUMMARY = "retrieval.json", "run.json", "run_summary.txt"
 
@@ -18,9 +22,11 @@ def kept(index: Path) -> list[Path]:
     return sorted(path for path in (index / "runs").iterdir() if path.is_dir())
 
 
-def saved(retrieve: Program, index: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def saved(
+    retrieve: Program, index: Path, *words: str, flag: str = "--save-run"
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The answer of a query that was kept, and its two JSON files."""
-    done = retrieve("query", *words, "--save-run", "--json")
+    done = retrieve("query", *words, flag, "--json")
     assert done.code == 0, done
     folder = index / "runs" / done.json["run_id"]
     files = [json.loads((folder / name).read_text("utf-8")) for name in (RETRIEVAL, RUN)]
@@ -43,13 +49,16 @@ def test_a_run_keeps_what_the_answer_said_but_the_texts(index: Path, retrieve: P
     (entry,) = retrieval["answers"]
     for key in (
         "query", "clean_query", "enhanced_query", "excluded", "filters", "strategies_used", "strategies_skipped",
-        "fusion_method", "pipeline", "generation", "timings_ms", "trace", "total_results",
+        "fusion_method", "pipeline", "generation", "timings_ms", "trace", "total_results", "total_matches",
+        "pipeline_info",
     ):  # fmt: skip
         assert entry[key] == answer[key], key
     for own, shown in zip(entry["results"], answer["results"], strict=True):
-        assert own.items() <= shown.items()
+        assert {**own, "metadata": None}.items() <= {**shown, "metadata": None}.items()
+        assert own["metadata"].items() <= shown["metadata"].items()
         assert {"rank", "id", "doc_id", "score", "source_scores"} <= own.keys()
-        assert "content" not in own
+        assert shown["content"] not in json.dumps(own)
+        assert shown["description"] not in json.dumps(own)
     assert entry["unit"] == "record"
     assert retrieval["run_id"] == run["run_id"] == answer["run_id"]
     assert (run["generation"], run["queries"]) == (answer["generation"], 1)
@@ -64,8 +73,108 @@ def test_a_run_keeps_the_configuration_that_decided_it_flags_included(
     assert configuration["fusion"]["method"] == "rrf"
     assert (configuration["search"]["k"], configuration["search"]["mode"]) == (3, "bm25")
     assert configuration["budget"]["max_tokens"] == 77
-    stages = {"search", "fusion", "rerank", "expansion", "gating", "diversity", "broadening", "context", "budget"}
-    assert set(configuration) == {*stages, "bm25", "dense", "splade"}
+    apart = {"models", "log"}
+    decisive = {each.name for each in fields(Settings) if each.metadata["changes"] != "neither"} - apart
+    assert set(configuration) == decisive >= {"expansion", "graph", "diversity", "context", "encoder"}
+    assert run["inputs"]["options"]["k"] == 3
+    manifest = json.loads((index / "generations" / run["generation"] / "manifest.json").read_text())
+    assert run["recipe"] == manifest["recipe"]
+
+
+def test_a_run_keeps_each_request_and_what_its_files_said(index: Path, retrieve: Program) -> None:
+    Path("scan.nrrd").write_bytes(b"NRRD0004\ntype: short\ndimension: 3\nsizes: 2 2 2\nencoding: raw\n\n")
+    _, _, run = saved(
+        retrieve, index, "brain", "--also", "skull", "--file", "scan.nrrd", "--file", "none.dcm", "--filter",
+        "license=MIT", "--doc-id", "brain", "--retrievers", "dense",
+    )  # fmt: skip
+    (request,) = run["inputs"]["requests"]
+    seen, absent = request.pop("files")
+    assert request == {
+        "id": "1", "query": "brain", "also": ["skull"], "filters": ["license=MIT"], "doc_ids": ["brain"],
+        "retrievers": ["dense"],
+    }  # fmt: skip
+    digest = hashlib.sha1(Path("scan.nrrd").read_bytes()).hexdigest()
+    assert (seen["path"], seen["bytes"], seen["sha1"]) == ("scan.nrrd", Path("scan.nrrd").stat().st_size, digest)
+    assert seen["tokens"] == ["format:NRRD", "format:3D"]
+    assert "sha1" not in absent
+    assert absent["warnings"] == ["none.dcm is not there"]
+
+
+def test_a_run_has_the_texts_of_its_results_if_that_is_asked_for(index: Path, retrieve: Program) -> None:
+    answer, retrieval, run = saved(retrieve, index, "brain", "--context", "1", flag="--save-run=full")
+    assert retrieval["answers"][0]["results"] == answer["results"]
+    assert run["texts"] == "full"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--save-run", "brain", "scans"),
+        ("brain", "--save-run", "scans"),
+        ("brain", "scans", "--save-run"),
+        ("--save-run", "--", "brain", "scans"),
+        ("--save-run=full", "brain", "scans"),
+        ("--save-run=brief", "brain", "scans"),
+    ],
+    ids=" ".join,
+)
+def test_the_flag_takes_no_word_of_the_question(words: tuple[str, ...], index: Path, retrieve: Program) -> None:
+    done = retrieve("query", "--json", *words)
+    assert done.code == 0, done
+    assert done.json["query"] == "brain scans"
+    assert "run_id" in done.json
+
+
+def test_behind_two_dashes_the_flag_is_a_word_of_the_question(index: Path, retrieve: Program) -> None:
+    done = retrieve("query", "--json", "--", "brain", "--save-run")
+    assert (done.json["query"], "run_id" in done.json) == ("brain --save-run", False)
+
+
+def test_an_unknown_value_of_the_flag_is_an_error_with_the_nearest(index: Path, retrieve: Program) -> None:
+    done = retrieve("query", "brain", "--save-run=ful")
+    assert (done.code, done.out) == (2, "")
+    assert "full" in done.err
+    assert not (index / "runs").exists()
+
+
+def test_a_run_says_how_it_came_about_under_the_names_of_other_programs(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+    words = ("storage claims", "--also", "rotate secrets", "--gate", "--chunks", "--max-tokens", "60", "-k", "4")
+    answer, retrieval, run = saved(retrieve, Path("artifacts"), *words)
+    assert retrieval["mode"] == run["mode"] == "vector_store_retrieval"
+    assert retrieval["queries"] == ["storage claims", "rotate secrets"]
+    gates = [text["trace"]["gate"] for text in answer["trace"]["texts"]]
+    assert retrieval["gated_top_groups"] == list(dict.fromkeys(gate["chosen"][0]["group"] for gate in gates))
+    assert set(retrieval["gated_top_groups"]) == {"storage", "security"}
+    assert retrieval["answers"][0]["gating"] == gates
+    gating = retrieval["gating"]
+    assert (gating["enabled"], gating["field"], gating["global_candidates"], gating["top_groups"]) == (
+        True, "group", 300, 1,
+    )  # fmt: skip
+    assert gating["method"]
+    assert gating["candidates"] == 300
+    assert gating["output"] == gates
+    budgets = retrieval["budgets"]
+    assert (budgets["max_tokens"], budgets["max_chunks"], budgets["max_results"]) == (60, None, 4)
+    spent = answer["budget"]
+    wanted = {"results": len(answer["results"]), "chunks": spent["chunks"], "tokens": spent["tokens"]}
+    assert budgets["applied"] == {**wanted, "cut": len(spent["cut"])}
+    assert spent["cut"]
+    assert retrieval["rerank"]["enabled"] is False
+    _, plain, _ = saved(retrieve, Path("artifacts"), "storage claims", "-k", "3")
+    assert plain["budgets"]["applied"] == {"results": 3, "chunks": 3, "tokens": None, "cut": 0}
+    assert plain["answers"][0]["stages"][-1]["hits"] >= 3
+
+
+def test_a_question_in_fewer_words_is_among_the_queries_of_its_run(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.2")
+    answer, retrieval, _ = saved(retrieve, index, "brain volumes zebra quokka lynx badger")
+    assert retrieval["queries"] == [attempt["text"] for attempt in answer["attempts"]]
+    assert len(retrieval["queries"]) > 1
 
 
 def test_a_run_keeps_what_a_budget_cut_and_each_attempt(
@@ -92,7 +201,12 @@ def test_a_run_keeps_how_each_hit_was_moved_by_reading_it_again(
     assert moves == [each.get("rerank") for each in answer["results"]]
     assert moves.count(None) == 2
     moved = sum(move is not None and move["rank_before"] != rank for rank, move in enumerate(moves, 1))
-    assert entry["applied"]["moved_by_reranker"] == moved
+    assert entry["applied"]["moved_by_reranker"] == retrieval["rerank"]["moved"] == moved
+    assert retrieval["rerank"]["enabled"] is True
+    assert (retrieval["rerank"]["strategy"], retrieval["rerank"]["depth"]) == ("maxsim", 3)
+    before = {each["id"]: each["rerank"]["rank_before"] for each in answer["results"] if "rerank" in each}
+    after = {each["id"]: each["rank"] for each in answer["results"] if "rerank" in each}
+    assert entry["rerank"] == [{"id": name, "before": before[name], "after": after[name]} for name in after]
 
 
 def test_a_batch_is_one_run(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
@@ -127,7 +241,7 @@ def test_the_summary_is_for_people_and_drives_no_terminal(index: Path, retrieve:
 def test_a_run_is_shown_again_with_its_answers(index: Path, retrieve: Program) -> None:
     _, retrieval, run = saved(retrieve, index, "brain", "--filter", "license=MIT")
     shown = retrieve("inspect", "run", run["run_id"], "--json")
-    assert shown.json == {**run, "answers": retrieval["answers"]}
+    assert shown.json == {**run, **retrieval}
     assert yaml.safe_load(retrieve("inspect", "run", run["run_id"]).out) == shown.json
 
 

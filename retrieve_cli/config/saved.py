@@ -1,0 +1,97 @@
+"""Settings as a run keeps them, and settings out of a run: what decides an answer is the run's, the rest is today's.
+
+Sections are taken as they are declared, so that a new one is kept and restored without a word here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, asdict, fields, replace
+from typing import Any
+
+from retrieve_cli.config.loading import override, unknown
+from retrieve_cli.config.settings import Settings, sections
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import Unavailable, UsageError, quoted
+
+_APART = frozenset({"models", "log", "plugins"})
+"""Sections that say where something is, what is written, or what only a plug-in understands."""
+_TODAY = frozenset(
+    {
+        *("base_url", "api_key_env", "timeout_s", "retries", "concurrency"),
+        *("device", "batch_size"),
+        *("require_tenant", "max_also"),
+    }
+)
+"""Keys of servers, of this machine, and of what a request is allowed, in whatever section."""
+
+
+def decisive() -> tuple[str, ...]:
+    """Return the sections that have a part in answers, in order of their names."""
+    return tuple(sorted((sections("answers") | sections("index")) - _APART))
+
+
+def kept(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return what of the settings a run keeps, by section."""
+    return {name: asdict(getattr(settings, name)) for name in decisive()}
+
+
+def restored(saved: Json, today: Settings, *, where: str) -> Settings:
+    """Return the settings that a run was answered under, as far as they decide answers, within today's.
+
+    Servers, credentials, folders and limits are today's, and nothing is downloaded. A key that the run does not have
+    is at its default. `saved` comes from a file that anybody may have written.
+
+    Raises:
+        UsageError: a section, key or value is unknown; names it.
+        Unavailable: a model is a folder that today's settings do not name.
+    """
+    if not isinstance(saved, dict) or not all(isinstance(keys, dict) for keys in saved.values()):
+        raise UsageError(f"`configuration` of {where} is not a mapping of sections", hint="save the run again")
+    given = {}
+    defaults: dict[str, Any] = {}
+    for name in decisive():
+        now = getattr(today, name)
+        keys = saved.get(name, {})
+        own = {key.name: key for key in fields(now)}
+        defaults[name] = replace(
+            getattr(Settings(), name), **{key: getattr(now, key) for key in own if not _is_of_run(name, own[key])}
+        )
+        given[name] = {key: value for key, value in keys.items() if key not in own or _is_of_run(name, own[key])}
+        for key in own.keys() & keys.keys():
+            if _is_of_run(name, own[key]):
+                _check_place(f"{name}.{key}", own[key], keys[key], now=getattr(now, key))
+    if strange := [name for name in saved if name not in (*given, *_APART)]:
+        raise unknown(f"section `{strange[0]}` in {where}", str(strange[0]), given)
+    base = replace(today, **defaults, models=replace(today.models, auto_download=False))
+    return override(base, given, where=where)
+
+
+def _is_of_run(section: str, key: Field[Any]) -> bool:
+    """Return True if a key decides answers. The model and the files of an index are in its recipe."""
+    of_index = section in sections("index")
+    return key.name not in _TODAY and not (of_index and (key.name == "model" or "Path" in str(key.type)))
+
+
+def _check_place(name: str, key: Field[Any], value: Json, *, now: object) -> None:
+    """Raises: Unavailable if a value leads to a folder or a file that today's settings do not name."""
+    if not isinstance(value, str) or value in key.metadata.get("names", ()) or value == str(now):
+        return
+    if "Path" in str(key.type) or (key.name == "model" and _is_path(value)):
+        raise Unavailable(
+            f"the run was answered with {name} {quoted(value)}, which the configuration does not name",
+            hint=f"if it is on this machine, set {name} to it",
+        )
+
+
+def _is_path(model: str) -> bool:
+    """Return True if a model is named by its folder: neither `name` nor `owner/name`."""
+    parts = model.replace("\\", "/").split("/")
+    return len(parts) > 2 or parts[0] in ("", ".", "..", "~") or ".." in parts
+
+
+def shown_addresses(section: Mapping[str, Any], show: Any) -> dict[str, Any]:
+    """Return a section with its addresses as `show` prints them, without what may be a secret."""
+    return {
+        key: show(value) if key.endswith("url") and isinstance(value, str) else value for key, value in section.items()
+    }
