@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from retrieve_cli.config.plugins import installed, retriever_names
-from retrieve_cli.contracts import Json, Request
+from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
@@ -63,6 +63,10 @@ def _from_json(line: str, where: str, number: str, asked: Request, folder: Path)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not JSON ({error})", hint=_HINT) from error
     _check_keys(item, where)
+    return _request(item, where, number, asked, folder)
+
+
+def _request(item: Mapping[str, Json], where: str, number: str, asked: Request, folder: Path) -> Request:
     text = item.get("query", item.get("text"))
     if not isinstance(text, str):
         raise UsageError(f"{where} has no query", hint=_HINT)
@@ -77,6 +81,39 @@ def _from_json(line: str, where: str, number: str, asked: Request, folder: Path)
         tenant=_tenant(item, where, asked),
         retrievers=_retrievers(item, where, asked),
     )
+
+
+def from_run(item: Json, where: str) -> Request:
+    """The request that a run keeps: an object as a line of standard input, and of each file what it said of itself,
+    which is not asked again.
+
+    Raises:
+        UsageError: it is not such an object, or a key of it is unknown; names it.
+    """
+    known = ("id", "query", *_NARROWING)
+    if not isinstance(item, dict) or not isinstance(item.get("files", []), list):
+        raise UsageError(f"{where} is not a request", hint="save the run again: retrieve query TEXT --save-run")
+    if strange := [key for key in item if key not in known]:
+        from retrieve_cli.config.loading import unknown
+
+        raise unknown(f"key {quoted(strange[0])} of {where}", strange[0], known)
+    entries = [_entry_of_file(entry, f"{where}, file {at}") for at, entry in enumerate(item.get("files", []), 1)]
+    request = _request({**item, "files": None}, where, "1", Request(""), Path())
+    return replace(
+        request,
+        files=tuple(path for path, _ in entries),
+        known=tuple(file for _, file in entries if file is not None),
+    )
+
+
+def _entry_of_file(entry: Json, where: str) -> tuple[str, KnownFile | None]:
+    """A path, and what its file said if it was read."""
+    if not isinstance(entry, dict) or not isinstance(path := entry.get("path"), str):
+        raise UsageError(f"{where} has no path", hint="save the run again: retrieve query TEXT --save-run")
+    if "tokens" not in entry:
+        return sound(path), None
+    tokens, warnings = (tuple(map(sound, _strings(entry, key, where))) for key in ("tokens", "warnings"))
+    return sound(path), KnownFile(sound(path), tokens, warnings)
 
 
 def _check_keys(item: Mapping[str, Json], where: str) -> None:

@@ -175,6 +175,10 @@ class Store:
                 continue
         return sorted(found, key=lambda kept: (kept.manifest.sequence, kept.manifest.id))
 
+    def has(self, generation: object) -> bool:
+        """Return True if a complete generation of this id is on the disk, sound or not."""
+        return generation in self._ids()
+
     def before(self, generation: str | None) -> str:
         """The generation that was published before the one given; before none of them, the newest.
 

@@ -1,0 +1,53 @@
+"""`retrieve replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.errors import Exit
+
+if TYPE_CHECKING:
+    from retrieve_cli.inspect.replay import Replay
+
+
+@shared("text", "json")
+def replay(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run that query --save-run kept: its id, or its folder.")],
+    *,
+    shared: Shared,
+) -> None:
+    """Answer a run's requests again from its generation, under its settings, and compare byte by byte.
+
+    Times, deadlines, the run's id and whether sources have changed since are not compared. Servers, credentials and
+    folders of models are those of today's configuration. Exit 0 if the answers are identical, 1 if not.
+    """
+    from retrieve_cli.cli import requests
+    from retrieve_cli.inspect import replay as replaying
+    from retrieve_cli.output import formats, journal
+
+    settings = shared.settings()
+    folder = Path(run) if "/" in run or Path(run).is_dir() else journal.folder_of(shared.store.runs, run)
+    saved = replaying.SavedRun.of(journal.read(folder), f"run {folder.resolve().name}")
+    asked = [
+        requests.from_run(item, f"request {number} of {saved.name}") for number, item in enumerate(saved.requests, 1)
+    ]
+    found = replaying.replay(shared.store, settings, saved, asked)
+    if shared.format == "json":
+        print(formats.dump(found.as_json()))
+    else:
+        _print(found, shared)
+    if not found.identical:
+        raise typer.Exit(Exit.ERROR)
+
+
+def _print(found: Replay, shared: Shared) -> None:
+    from retrieve_cli.errors import printable
+
+    for note in found.notes:
+        shared.talk.say(f"note: {note}")
+    lines = ["identical"] if found.identical else found.lines()
+    print(*map(printable, lines), sep="\n")
