@@ -67,6 +67,13 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         },
         "generation": answer.generation,
         "timings_ms": dict(answer.timings_ms),
+        **_asked_for(answer),
+    }
+
+
+def _asked_for(answer: Answer) -> dict[str, Json]:
+    """The keys that an answer only has if there is something to say."""
+    return {
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
         **({"deadline": dict(answer.deadline)} if answer.deadline else {}),
         **({"notices": list(answer.question.notices)} if answer.question.notices else {}),

@@ -69,15 +69,20 @@ def save(
         "recipe": recipe,
         "calibration": calibration_digest(store),
     }
-    folder = store.runs / run_id
+    _write(store.runs / run_id, run, retrieval, _summary(run, answers))
+    return run_id
+
+
+def _write(folder: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: str) -> None:
     try:
         folder.mkdir(parents=True)
-        durable.replace(folder / RETRIEVAL, json.dumps({"run_id": run_id, **retrieval}, ensure_ascii=False, indent=1))
+        durable.replace(
+            folder / RETRIEVAL, json.dumps({"run_id": run["run_id"], **retrieval}, ensure_ascii=False, indent=1)
+        )
         durable.replace(folder / RUN, json.dumps(run, ensure_ascii=False, indent=1))
-        durable.replace(folder / SUMMARY, _summary(run, answers))
+        durable.replace(folder / SUMMARY, summary)
     except OSError as error:
         raise unwritable(folder, error) from error
-    return run_id
 
 
 def calibration_digest(store: Store) -> str | None:

@@ -128,10 +128,7 @@ class Ranker:
         seconds = time.perf_counter() - begun
         reranker = planned.reranker if any(step.stage.kind == "rerank" for step in steps) else None
         return Ranked(
-            rankings=[
-                replace(last.first(options.k), matches=first.matches)
-                for first, last in zip(steps[0].rankings, steps[-1].rankings, strict=True)
-            ],
+            rankings=_shown(steps, options.k),
             steps=steps,
             pipeline=Pipeline(tuple(step.stage for step in steps)),
             unit=options.unit,
@@ -285,6 +282,12 @@ class Ranker:
             "rerank": [ranked.reranker, self.settings.rerank.interpolate] if ranked.reranker else None,
             **({"rescored": moved} if moved else {}),
         }
+
+
+def _shown(steps: Sequence[Step], k: int) -> list[Ranking]:
+    """The first hits of the last step, with what the first one says that retrievers found."""
+    ends = zip(steps[0].rankings, steps[-1].rankings, strict=True)
+    return [replace(last.first(k), matches=first.matches) for first, last in ends]
 
 
 def _check(queries: Sequence[Query], k: int) -> None:
