@@ -156,8 +156,8 @@ def _texts_of(answer: Answer) -> list[str]:
 
 def _gates(trace: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
     """What a gate said: of the query, or of each of its texts."""
-    if "gate" in trace:
-        yield trace["gate"]
+    if gate := trace.get("gate"):
+        yield gate
     for text in trace.get("texts", ()):
         yield from _gates(text.get("trace", {}))
 

@@ -50,7 +50,7 @@ _FLAGS = ("--filter", "--filter", "--doc-id", "--tenant", "--file", "--also", "-
           "--max-tokens", "--min-score", "--deadline-ms", "--min-confidence", "--engine", "--color",
           "--artifacts")  # fmt: skip
 _SWITCHES = ("--bundle", "--expand", "--gate", "--chunks", "-l", "--explain", "--explain-empty", "--timing",
-    "--save-run", "--log-json",
+    "--save-run", "--save-run=full", "--log-json",
              "--strict-fresh", "--exit-status", "-v", "-q", "--no-rerank")  # fmt: skip
 
 

@@ -219,7 +219,7 @@ def foreign_words(text: str) -> set[str]:
 def shape(told: str) -> Any:
     """An answer without what depends on how often words occur in the whole index: scores, ranks, the best path."""
     answer = json.loads(told)
-    drop = ("rank", "score", "retrieval_score", "source_scores", "path")
+    drop = ("rank", "score", "retrieval_score", "final_score", "source_scores", "path")
     results = [{key: value for key, value in each.items() if key not in drop} for each in answer["results"]]
     trace = {key: value for key, value in answer.get("trace", {}).items() if key not in ("gate", "expansion", "texts")}
     return {**answer, "results": sorted(results, key=lambda each: str(each["id"])), "trace": trace}
