@@ -15,6 +15,7 @@ from retrieve_cli.errors import Exit, printable, quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.output.run_account import Texts
     from retrieve_cli.search.answer import Answer
     from retrieve_cli.search.options import SearchOptions

@@ -53,6 +53,8 @@ class SavedRun:
         inputs = run.get("inputs")
         if not isinstance(inputs, dict):
             raise UsageError(f"{name} was kept by an earlier version, without its requests", hint=_AGAIN)
+        if strange := [key for key in inputs if key not in ("options", "requests")]:
+            raise unknown(f"key {quoted(strange[0])} of `inputs` in {name}", strange[0], ("options", "requests"))
         values = {**inputs, **{key: run.get(key) for key in ("generation", "texts", "configuration", "answers")}}
         kinds = {"options": dict, "requests": list, "generation": str, "configuration": dict, "answers": list}
         for key, kind in kinds.items():

@@ -228,8 +228,7 @@ def _row(result: Result) -> list[str]:
         *(data.get(key) for key in ("modalities", "dimensions", "formats")),
     )
     values = (record["name"], record["description"], record["url"], *listed, data.get("demo_url"))
-    score = result.hit.reranked.score if result.hit.reranked else result.hit.score
-    return [*map(_cell, values), f"{score:.4f}"]
+    return [*map(_cell, values), f"{result.final_score:.4f}"]
 
 
 def _cell(value: Json) -> str:

@@ -286,6 +286,7 @@ def test_a_run_leads_to_no_folder_that_the_configuration_does_not_name(
         (lambda run: run["inputs"]["requests"][0].update(files=[{"path": "x", "tokens": 3}]), "tokens"),
         (lambda run: run["inputs"]["requests"].append({"query": "x"}), "answer for each request"),
         (lambda run: run["inputs"].update(requests=[3]), "request 1"),
+        (lambda run: run["inputs"].update(option={}), "'option' of `inputs`"),
         (lambda run: run.pop("inputs"), "earlier version"),
         (lambda run: run.update(generation=None), "generation"),
         (lambda run: run.update(texts="some"), "some"),
