@@ -12,7 +12,7 @@ from retrieve_cli.config.loading import read_yaml
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.output.journal import configuration
+from retrieve_cli.output.run_account import configuration
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.untrusted.files import CONFIG, read_text
 from retrieve_cli.web.addresses import shown
