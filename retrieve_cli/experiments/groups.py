@@ -39,7 +39,7 @@ def group_measures(
 
 def chosen_groups(rankings: Sequence[Ranking]) -> Mapping[str, list[Json]]:
     """Return the groups that the gate chose, by query; empty if there was no gate."""
-    gates = {each.query.id: each.trace["gate"] for each in rankings if "gate" in each.trace}
+    gates = {each.query.id: gate for each in rankings if (gate := each.trace.get("gate"))}
     return {name: [group["group"] for group in gate["chosen"]] for name, gate in gates.items()}
 
 
