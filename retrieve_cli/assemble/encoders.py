@@ -114,6 +114,8 @@ def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
     from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
 
     chosen = settings.encoder
+    if expected is None:
+        chosen = replace(chosen, timeout_s=chosen.build_timeout_s)
     return RemoteEncoder(
         client(chosen, "encoder"),
         model=expected.name if expected and chosen.kind != "remote" else chosen.model,

@@ -111,11 +111,16 @@ def _sparse(settings: Settings, skipped: list[str]) -> SparseEncoder | None:
     from retrieve_cli.assemble import splade
 
     try:
-        return splade.encoder_to_build(settings)
+        encoder = splade.encoder_to_build(settings)
+        if encoder is not None:
+            _ = encoder.card  # which a device that is not there does not have
+        return encoder
     except Unavailable as error:
         if settings.splade.policy == "required":
             raise
-        skipped.append(f"splade is left out: {error.message} ({error.hint})")
+        skipped.append(
+            f"splade is left out: {error.message} ({error.hint}); the next build or sync that has it adds it"
+        )
         return None
 
 

@@ -93,6 +93,18 @@ def chosen(mode: str, subset: Sequence[str], present: Sequence[str]) -> tuple[st
     return tuple(name for name in present if name in wanted) if wanted else tuple(present)
 
 
+def check_required(present: Sequence[str], settings: Settings) -> None:
+    """Hold the retrievers of an index (`present`) to what the configuration requires of a search with all of them.
+
+    Raises:
+        Unavailable: a built-in one is required, and the index does not have it.
+    """
+    for name, known in ((name, retriever(name)) for name in _MODULES if name not in present):
+        if known.required(settings) and known.configured(settings):
+            message = f"this index has no {name} retriever, and the configuration requires one"
+            raise Unavailable(message, hint=f"build again: retrieve build; or ask the others: --mode {present[0]}")
+
+
 def weights(names: Sequence[str], configured: Mapping[str, float]) -> dict[str, float]:
     """Return the fusion weight of each retriever."""
     return {name: configured.get(name, retriever(name).weight) for name in names}

@@ -72,6 +72,8 @@ def show(report: Report, shared: Shared, **more: bool) -> None:
     from retrieve_cli.output.formats import dump
 
     print(dump({**report.to_json(), **more}) if shared.format == "json" else printable(report.sentence()))
+    for sentence in report.skipped if report.status != "unchanged" else ():
+        shared.talk.say(f"note: {sentence}")
     for item in report.refused[:5]:
         shared.talk.say(f"refused {item.source}:{item.line}: {item.reason}")
     if report.quarantined:

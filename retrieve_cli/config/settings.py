@@ -133,6 +133,7 @@ class EncoderSettings:
 
     kind: str = _named("auto", "auto", "onnx", "openvino", "torch", "hashed", "remote")
     model: str = "all-MiniLM-L6-v2"
+    policy: Literal["optional", "required"] = "optional"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     query_prefix: str | None = None
     passage_prefix: str | None = None
@@ -144,7 +145,8 @@ class EncoderSettings:
     dimensions: int | None = _bounded(None, 1)
     max_tokens: int = _bounded(512, 16)
     tokenizer: Path | None = None
-    timeout_s: float = _bounded(60.0, 0.1)
+    timeout_s: float = _bounded(20.0, 0.1)
+    build_timeout_s: float = _bounded(60.0, 0.1)
     retries: int = _bounded(4, 0, 100)
     concurrency: int = _bounded(4, 1, 1000)
 

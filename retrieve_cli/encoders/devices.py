@@ -40,10 +40,13 @@ class Choice:
         return self.reason
 
 
-def choose(device: Device = "auto", kind: str = "auto", *, precision: Asked = "auto") -> Choice:
+def choose(
+    device: Device = "auto", kind: str = "auto", *, precision: Asked = "auto", section: str = "encoder"
+) -> Choice:
     """The encoder for a device: torch on a GPU, onnxruntime on a CPU, unless one of them was asked for.
 
-    On a CPU onnxruntime computes in float32 only: for bfloat16, `auto` is torch there as well.
+    `section` is that of the settings, for hints. On a CPU onnxruntime computes in float32 only: for bfloat16, `auto` is
+    torch there as well.
 
     Raises:
         Unavailable: `cuda` was asked for and there is no GPU that torch can use.
@@ -65,8 +68,8 @@ def choose(device: Device = "auto", kind: str = "auto", *, precision: Asked = "a
         return Choice("torch", "cuda", f"cuda: torch ({gpu_name()})", precision_on("cuda", precision))
     if device == "cuda":
         raise Unavailable(
-            f"A GPU was required (`device: cuda`) and cannot be used: {missing}.",
-            hint="set `encoder.device: auto`, or install the driver and a torch built for CUDA",
+            f"A GPU was required (`{section}.device: cuda`) and cannot be used: {missing}.",
+            hint=f"set `{section}.device: auto`, or install the driver and a torch built for CUDA",
         )
     return _on_cpu(kind, missing, precision)
 

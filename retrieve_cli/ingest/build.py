@@ -97,4 +97,5 @@ def apply(
         quarantined=len(refused),
         refused=refused,
         seconds=round(time.monotonic() - begun, 3),
+        skipped=parts.skipped,
     )

@@ -77,8 +77,6 @@ class Intake:
         self._parts = parts
         self._reuse = reuse
         self._progress = progress
-        for sentence in parts.skipped:
-            progress.say(sentence)
         self._vectors = _vectors(parts, cache, progress.say)
         self._terms = _terms(parts, cache, progress.say)
         encodings: list[Encoding] = [each for each in (self._vectors, self._terms) if each is not None]

@@ -34,6 +34,8 @@ class Report:
     refused: Sequence[Refused] = ()
     """Rejected items of this run; a sync with nothing to do has read nothing."""
     seconds: float = 0.0
+    skipped: Sequence[str] = ()
+    """Sentences on what is configured and could not be built here."""
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -45,6 +47,7 @@ class Report:
             "embedded": self.embedded,
             "quarantined": self.quarantined,
             "seconds": self.seconds,
+            **({"skipped": list(self.skipped)} if self.skipped else {}),
         }
 
     def sentence(self) -> str:

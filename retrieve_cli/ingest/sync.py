@@ -144,7 +144,7 @@ class Sync:
                 last=last,
                 reuse=reuse,
             )
-        return replace(report, seconds=round(time.monotonic() - begun, 3))
+        return replace(report, seconds=round(time.monotonic() - begun, 3), skipped=self._parts.skipped)
 
     def verify(self) -> dict[str, str]:
         """Builds all of it anew, without the cache, beside the live generation; what differs, by file name.

@@ -78,6 +78,14 @@ class Dense(Retriever["Vectors"]):
             raise IndexCorrupt(message, hint="build again: retrieve build")
         return index
 
+    def required(self, settings: Settings) -> bool:
+        """Whether a search without it is an error: one whose configuration asks for a GPU is, too."""
+        chosen = settings.encoder
+        return chosen.policy == "required" or (chosen.device == "cuda" and chosen.kind != "remote")
+
+    def configured(self, settings: Settings) -> bool:
+        return settings.dense.enabled
+
     def depth(self, settings: Settings) -> int | None:
         return settings.search.similarity_top_k
 

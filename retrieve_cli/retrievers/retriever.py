@@ -157,6 +157,10 @@ class Retriever(ABC, Generic[Q]):
         """Whether a search without it is an error."""
         return False
 
+    def configured(self, settings: Settings) -> bool:
+        """Whether a build under these settings is to have it."""
+        return True
+
     def depth(self, settings: Settings) -> int | None:
         """Return how many candidates it is asked for; None: as many as all others."""
         return None

@@ -202,5 +202,8 @@ class Splade(Retriever[TermWeights]):
     def required(self, settings: Settings) -> bool:
         return settings.splade.policy == "required"
 
+    def configured(self, settings: Settings) -> bool:
+        return settings.splade.model is not None
+
 
 RETRIEVER = Splade()

@@ -57,7 +57,7 @@ def plan(
     Raises:
         Unavailable: the index has none of the retrievers that are asked for, or no reranker is configured.
     """
-    chosen = _retrievers(generation, options)
+    chosen = _retrievers(generation, settings, options)
     rerank = False if options.dense_only else options.rerank
     reranker = _reranker(generation, settings) if (options.hybrid if rerank is None else rerank) else None
     if rerank and reranker is None:
@@ -77,9 +77,11 @@ def plan(
     return RankPlan(options, chosen, reranker, omitted, deadline, forms, texts, len(queries), visible)
 
 
-def _retrievers(generation: Generation, options: SearchOptions) -> tuple[str, ...]:
+def _retrievers(generation: Generation, settings: Settings, options: SearchOptions) -> tuple[str, ...]:
     """Those that are asked for; of the naive engine the one that compares vectors."""
     present = registry.ordered(generation.manifest.recipe.retrievers)
+    if options.hybrid and not options.retrievers:
+        registry.check_required(present, settings)
     if not options.dense_only:
         return registry.chosen(options.mode, options.retrievers, present)
     if not (found := pipelines.similar_names(generation)):

@@ -123,7 +123,7 @@ class CrossScorer(Truncating):
 
     @once
     def _choice(self) -> Choice:
-        choice = choose(self._asked, self._kind)
+        choice = choose(self._asked, self._kind, section="rerank")
         if choice.kind != "onnx":
             return choice
         plain = self._precision in {"auto", "float32"}

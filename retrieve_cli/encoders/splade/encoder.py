@@ -23,6 +23,9 @@ from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 from retrieve_cli.encoders.threads import once
 from retrieve_cli.encoders.torch_runner import TorchRunner
 
+_SECTION = str(__package__).rpartition(".")[2]
+"""Section of the settings: named after the folder."""
+
 
 class Way(Protocol):
     """How texts become terms. Its string is what runs it, for people."""
@@ -140,7 +143,7 @@ class SpladeEncoder:
 
     @once
     def _choice(self) -> Choice:
-        return choose(self._asked, "torch")
+        return choose(self._asked, "torch", section=_SECTION)
 
     @once
     def _revision(self) -> str:
