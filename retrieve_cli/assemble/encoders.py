@@ -121,8 +121,8 @@ def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
         model=expected.name if expected and chosen.kind != "remote" else chosen.model,
         max_tokens=chosen.max_tokens,
         dimensions=chosen.dimensions,
-        query_prefix=chosen.query_prefix or "",
-        passage_prefix=chosen.passage_prefix or "",
+        query_prefix=chosen.query_prefix,
+        passage_prefix=chosen.passage_prefix,
         batch_size=chosen.batch_size,
         tokenizer=chosen.tokenizer,
         expected=expected,
@@ -163,6 +163,15 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
         batch_size=chosen.batch_size,
         **prefixes,
     )
+
+
+def prefix_sources(encoder: Encoder, settings: Settings) -> dict[str, str]:
+    """Return who says what is put before queries and passages: a key of the configuration, or what is known of the
+    model; nothing where nobody does."""
+    said_by = getattr(getattr(encoder, "wanted", None), "said_by", "")
+    given = {"query": settings.encoder.query_prefix, "passage": settings.encoder.passage_prefix}
+    found = {kind: said_by if text is None else f"encoder.{kind}_prefix" for kind, text in given.items()}
+    return {kind: source for kind, source in found.items() if source and hasattr(encoder, "wanted")}
 
 
 def device(settings: Settings) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.assemble import extensions, graph, registry
-from retrieve_cli.assemble.encoders import encoder_to_build
+from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Chunker, Encoder, Source, SparseEncoder, TokenEncoder, Tokenizer
 from retrieve_cli.errors import Unavailable, UsageError
@@ -54,6 +54,8 @@ class Parts:
     """Sentences on what is configured and cannot be built here."""
     keeps_tokens: bool = False
     """True if token vectors are kept, for a reranker that compares words."""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    """Who says what is put before queries and passages, where anybody does."""
 
 
 def keep(writers: Writers, records: range) -> None:
@@ -102,6 +104,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         ),
         skipped=skipped,
         keeps_tokens=keeps_tokens,
+        prefixes={} if encoder is None else prefix_sources(encoder, settings),
         write_graph=partial(graph.write, settings=settings),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.encoders.digests import Digests
@@ -13,6 +13,9 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
+
+if TYPE_CHECKING:
+    from retrieve_cli.encoders.prefixes import Prefixes
 
 Pooling = Literal["mean", "cls", "max", "lasttoken", "none"]
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -62,8 +65,15 @@ class ModelFolder:
     normalize: bool
     lowercase: bool
     """The text is lowercased before the tokenizer sees it."""
-    query_prompt: str
-    passage_prompt: str
+    own_prompts: Json
+    """What its own files say is put in front of texts, by kind."""
+
+    @property
+    def prompts(self) -> Prefixes:
+        """What it wants in front of texts, as its own files say or as is known of its family."""
+        from retrieve_cli.encoders.prefixes import of_model  # an index has its own: no query asks for it
+
+        return of_model(self.own_prompts, self.name)
 
     @property
     def transformer(self) -> Path:
@@ -95,15 +105,15 @@ class ModelFolder:
         passage_prefix: str | None = None,
         precision: Precision = "float32",
     ) -> ModelCard:
-        """The card of this model; a prefix that is None is the model's own prompt."""
+        """The card of this model; a prefix that is None is what the model wants."""
         return ModelCard(
             family="transformer",
             name=self.name,
             revision=self.revision(digests),
             dim=self.dim,
             max_tokens=self.max_tokens,
-            query_prefix=self.query_prompt if query_prefix is None else query_prefix,
-            passage_prefix=self.passage_prompt if passage_prefix is None else passage_prefix,
+            query_prefix=self.prompts.query if query_prefix is None else query_prefix,
+            passage_prefix=self.prompts.passage if passage_prefix is None else passage_prefix,
             pooling=self.pooling,
             normalize=self.normalize,
             precision=precision,
@@ -122,10 +132,10 @@ def read_folder(path: Path, *, name: str = "") -> ModelFolder:
     transformer = modules[0].path
     config = _require(transformer / "config.json", model=path)
     limits = _first(transformer / file for file in _TRANSFORMER_CONFIGS)
-    prompts = read_object(path / "config_sentence_transformers.json").get("prompts") or {}
+    name = name or path.resolve().name
     return ModelFolder(
         path=path,
-        name=name or path.resolve().name,
+        name=name,
         config=config,
         modules=modules,
         weights=_weights(transformer),
@@ -134,8 +144,7 @@ def read_folder(path: Path, *, name: str = "") -> ModelFolder:
         pooling=_pooling(modules),
         normalize=modules[-1].name == "Normalize",
         lowercase=bool(limits.get("do_lower_case", False)),
-        query_prompt=prompts.get("query") or "",
-        passage_prompt=next((prompts[key] for key in ("document", "passage", "corpus") if prompts.get(key)), ""),
+        own_prompts=read_object(path / "config_sentence_transformers.json").get("prompts"),
     )
 
 

@@ -26,6 +26,7 @@ from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
+    from retrieve_cli.encoders.prefixes import Prefixes
 
 Runtime: TypeAlias = Literal["onnxruntime", "openvino", "torch"]
 
@@ -89,6 +90,11 @@ class OnnxEncoder(Truncating):
     @once
     def tokenizer(self) -> ModelTokenizer:
         return ModelTokenizer.read(self._folder.transformer / "tokenizer.json", lowercase=self._folder.lowercase)
+
+    @property
+    def wanted(self) -> Prefixes:
+        """What the model wants in front of a text, whether or not that was overruled."""
+        return self._folder.prompts
 
     @property
     def device(self) -> str:

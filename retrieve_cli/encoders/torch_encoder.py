@@ -18,6 +18,7 @@ from retrieve_cli.encoders.torch_runner import TorchRunner, longest_first
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.encoders.prefixes import Prefixes
 
 _BATCH = {"cpu": 32, "cuda": 256}
 
@@ -63,6 +64,11 @@ class TorchEncoder(Truncating):
     def tokenizer(self) -> ModelTokenizer:
         path = self._folder.transformer / "tokenizer.json"
         return ModelTokenizer.read_or_convert(path, lowercase=self._folder.lowercase)
+
+    @property
+    def wanted(self) -> Prefixes:
+        """What the model wants in front of a text, whether or not that was overruled."""
+        return self._folder.prompts
 
     @property
     def device(self) -> str:

@@ -83,6 +83,7 @@ def apply(
             rows = intake.write()
             manifest = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=rows, linked=intake.linked)
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
+            built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
             published = store.publish(scratch, manifest, built)
             status = "partial" if refused else "unchanged" if published == live else "published"
             live = published

@@ -15,7 +15,7 @@ from retrieve_cli.ingest.report import Progress
 from retrieve_cli.storage import content_cache, token_cache, vector_cache
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.key_rows import as_keys
-from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.storage.recipe import Recipe, of_passages
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def note_lines(store: Store, progress: Progress) -> None:
 
 def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress: Progress) -> None:
     """Remove what is cached for none of the generations; `needed` has the recipe and the texts of each."""
-    with_vectors = [(recipe.encoder, keys) for recipe, keys in needed if recipe.encoder is not None]
+    with_vectors = [(of_passages(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder is not None]
     content_cache.prune(folder, vector_cache.LAYOUT, with_vectors, say=progress.say)
     with_tokens = [
         (token_cache.card_of(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens

@@ -35,10 +35,21 @@ def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
         "built": dict(manifest.built),
         "sources": [asdict(source) for source in manifest.sources],
         "recipe": manifest.recipe.to_json(),
+        **_prefixes(generation),
         **_columns(generation),
         "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
         "files": {name: asdict(entry) for name, entry in manifest.files.items()},
     }
+
+
+def _prefixes(generation: Generation) -> dict[str, Json]:
+    """What is put before queries and passages, and who says so; nobody (null) in an index of an earlier version."""
+    manifest = generation.manifest
+    if manifest.recipe.encoder is None:
+        return {}
+    card, sources = manifest.recipe.encoder_card, manifest.built.get("prefixes", {})
+    texts = {"query": card.query_prefix, "passage": card.passage_prefix}
+    return {"prefixes": {kind: {"text": text, "from": sources.get(kind)} for kind, text in texts.items()}}
 
 
 def _columns(generation: Generation) -> dict[str, Json]:

@@ -227,6 +227,8 @@ def _built(value: Json) -> Mapping[str, Json]:
     shapes.count(built.get("sequence", 0), "`sequence`")
     for name, number in shapes.mapping(built.get("changes", {}), "`changes`").items():
         shapes.count(number, f"the number of {shortened(name)}")
+    for kind, source in shapes.mapping(built.get("prefixes", {}), "`prefixes`").items():
+        shapes.text(source, f"the source of the {shortened(kind)} prefix")
     for source in shapes.mappings(built.get("sources", []), "`sources` of `built`"):
         shapes.mapping(source.get("origin", {}), "`origin`")
         shapes.text(source.get("digest", ""), "`digest`")

@@ -115,3 +115,8 @@ NAMED = frozenset({"sources", "chunking", *_OPTIONAL})
 def encoder_json(card: ModelCard) -> Card:
     """Return a model card as the recipe holds it."""
     return asdict(card)
+
+
+def of_passages(encoder: Card) -> Card:
+    """Return what decides a passage's vector, of the card of an encoder: what is put before queries does not."""
+    return {**encoder, "query_prefix": ""}

@@ -15,6 +15,7 @@ from retrieve_cli.storage.cache_parts import Layout, Say
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.mapped import unreleased
+from retrieve_cli.storage.recipe import of_passages
 from retrieve_cli.storage.token_table import CARD, PackedTokens, Stretch, TokenTable
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _BLOCK = 1024
 
 def card_of(encoder: Mapping[str, Json]) -> Json:
     """What decides a text's packed tokens: its encoder, and how they are packed today."""
-    return [dict(encoder), dict(CARD)]
+    return [dict(of_passages(encoder)), dict(CARD)]
 
 
 class TokenCache:

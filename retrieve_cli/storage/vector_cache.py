@@ -13,6 +13,7 @@ from retrieve_cli.contracts import ModelCard
 from retrieve_cli.storage import old_vectors
 from retrieve_cli.storage.cache_parts import Layout, Say
 from retrieve_cli.storage.content_cache import ContentCache
+from retrieve_cli.storage.recipe import of_passages
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
@@ -30,7 +31,7 @@ class VectorCache:
 
     def __init__(self, folder: Path, card: ModelCard, *, say: Say) -> None:
         """Touches nothing until it is asked; `say` is told of what is damaged."""
-        self._cache = ContentCache(folder, asdict(card), LAYOUT, say=say)
+        self._cache = ContentCache(folder, of_passages(asdict(card)), LAYOUT, say=say)
         self._dim = card.dim
 
     def __contains__(self, key: bytes) -> bool:

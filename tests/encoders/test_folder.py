@@ -103,7 +103,7 @@ def test_prompts_for_queries_and_documents_are_read(
     tmp_path: Path, prompts: dict[str, str] | None, expected: tuple[str, str]
 ) -> None:
     folder = read_folder(make(tmp_path, USUAL | {"config_sentence_transformers.json": {"prompts": prompts}}))
-    assert (folder.query_prompt, folder.passage_prompt) == expected
+    assert folder.prompts[:2] == expected
 
 
 def test_transformer_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from retrieve_cli.web.limits import Clock
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
+    from retrieve_cli.encoders.prefixes import Prefixes
 
 _PATH = "/embeddings"
 _PROBE = "dimension"
@@ -49,14 +50,15 @@ class RemoteEncoder:
         model: str,
         max_tokens: int,
         dimensions: int | None = None,
-        query_prefix: str = "",
-        passage_prefix: str = "",
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
         normalize: bool = True,
         batch_size: int = 32,
         tokenizer: Path | None = None,
         expected: ModelCard | None = None,
     ) -> None:
-        """`dimensions` is sent where it is set; `tokenizer` is a tokenizer.json or a folder with one.
+        """`dimensions` is sent where it is set; `tokenizer` is a tokenizer.json or a folder with one; a prefix that is
+        None is what the model's family is known to want.
 
         `expected` is the card of an index: it stands in for what the server says of itself and for the prefixes and
         limits given here, and every answer is held to it.
@@ -88,17 +90,23 @@ class RemoteEncoder:
         dim = found.vectors.shape[1]
         if self._dimensions not in (None, dim):
             raise self._failure(f"was asked for {self._dimensions} dimensions and answers with {dim}")
+        wanted = _wanted(self._model, found.model)
         return ModelCard(
             family="remote",
             name=found.model,
             revision=sha1({"api": "embeddings", "model": found.model, "dim": dim}),
             dim=dim,
             max_tokens=self._max_tokens,
-            query_prefix=self._query_prefix,
-            passage_prefix=self._passage_prefix,
+            query_prefix=wanted.query if self._query_prefix is None else self._query_prefix,
+            passage_prefix=wanted.passage if self._passage_prefix is None else self._passage_prefix,
             pooling="none",
             normalize=self._normalize,
         )
+
+    @property
+    def wanted(self) -> Prefixes:
+        """What the model wants in front of a text, whether or not that was overruled."""
+        return _wanted(self._model, self.card.name)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -194,3 +202,10 @@ class RemoteEncoder:
 
     def _failure(self, what: str, *, said: Json = None) -> ServerFailed:
         return self._client.failure(_PATH, what, said=said)
+
+
+def _wanted(*names: str) -> Prefixes:
+    """The prefixes of a model by the names that it goes by."""
+    from retrieve_cli.encoders.prefixes import by_name  # an index has its own: no query asks for it
+
+    return by_name(*names)
