@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,8 @@ def pair_scorer(settings: Settings) -> PairScorer:
         return RemoteScorer(server, model=chosen.model, form=chosen.form, batch_size=chosen.batch_size)
     from retrieve_cli.encoders.remote.chat import ListwiseSelector
 
-    return _Listwise(ListwiseSelector(server, model=chosen.model), chosen.model, chosen.prompt)
+    selector = ListwiseSelector(server, model=chosen.model)
+    return _Listwise(selector, chosen.model, chosen.prompt, most=chosen.keep)
 
 
 def _cross_encoder(settings: Settings, model: str) -> PairScorer:
@@ -80,10 +82,12 @@ def _cross_encoder(settings: Settings, model: str) -> PairScorer:
 class _Listwise:
     """A chat model that reads all candidates at once, as a scorer: the first of its order has the highest score."""
 
-    def __init__(self, selector: ListwiseSelector, name: str, prompt: str) -> None:
+    def __init__(self, selector: ListwiseSelector, name: str, prompt: str, *, most: int | None) -> None:
+        """`most` it is asked to pick, None: as many as there are, if that is what it is asked."""
         self._selector = selector
         self.name = name
         self._prompt = prompt
+        self._most = most
 
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
         """(n,) float32.
@@ -94,7 +98,7 @@ class _Listwise:
         import numpy as np
 
         if self._prompt == "pick":
-            selection = self._selector.pick(query, passages, count=len(passages))
+            selection = self._selector.pick(query, passages, count=self._most or len(passages))
         else:
             selection = self._selector.score(query, passages)
         if selection.order is None:
@@ -181,3 +185,14 @@ def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], 
         starts=generation.starts,
         unit=unit,
     )
+
+
+def for_request(settings: Settings, *, k: int, left: float | None) -> Settings:
+    """Return the settings of one request for `k` results: a chat model picks as many, if nothing else is configured,
+    and a server is given no more than the seconds that are left, and one try."""
+    chosen = settings.rerank
+    if chosen.backend == "llm" and chosen.prompt == "pick" and chosen.keep is None:
+        chosen = replace(chosen, keep=k)
+    if left is not None and chosen.backend in ("remote", "llm") and left < chosen.timeout_s:
+        chosen = replace(chosen, timeout_s=max(left, 0.001), retries=0)
+    return settings if chosen is settings.rerank else replace(settings, rerank=chosen)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -215,7 +214,8 @@ class Ranker:
         """The reranker; None if there is none, or if it cannot run."""
         if plan.reranker is None or plan.reranker in plan.omitted:
             return None
-        settings, unit = _hurried(self.settings, plan.deadline.left), plan.options.unit
+        unit = plan.options.unit
+        settings = rerankers.for_request(self.settings, k=plan.options.k, left=plan.deadline.left)
         key = (settings.rerank, unit)
         try:
             with self._making:
@@ -299,11 +299,3 @@ def _check(queries: Sequence[Query], k: int) -> None:
             )
     if k < 1:
         raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
-
-
-def _hurried(settings: Settings, left: float | None) -> Settings:
-    """The settings, a server that reranks given no more than the seconds that are left, and one try."""
-    chosen = settings.rerank
-    if left is None or chosen.backend not in ("remote", "llm") or left >= chosen.timeout_s:
-        return settings
-    return replace(settings, rerank=replace(chosen, timeout_s=max(left, 0.001), retries=0))

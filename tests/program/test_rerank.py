@@ -9,6 +9,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from encoders.remote.servers import Api, chat, running
 from hypothesis import given, strategies as st
 from samples import TOOLS, Program, write_catalog
 
@@ -275,3 +276,25 @@ def test_the_score_of_a_record_is_that_of_its_best_window(real: Path) -> None:
     found = searcher.rank([Query("segment lungs in CT")], searcher.options(k=5)).rankings[0].hits
     assert all(hit.reranked is not None and -1 <= hit.reranked.score <= 1 for hit in found)
     assert found[0].id.startswith("lungs")
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    yield from running()
+
+
+def test_a_chat_model_is_asked_to_pick_as_many_as_are_kept_or_asked_for(
+    real: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, api: Api
+) -> None:
+    def asked(*arguments: object) -> str:
+        api.respond = chat({"picked": [2, 1]})
+        assert retrieve("query", "brain volumes", "--json", *arguments).json["reranked"]
+        return str(api.last.json["messages"][1]["content"])
+
+    given = {"BACKEND": "llm", "MODEL": "qwen", "BASE_URL": api.url, "PROMPT": "pick", "INTERPOLATE": "1"}
+    for key, value in given.items():
+        monkeypatch.setenv(f"RETRIEVE_RERANK__{key}", value)
+    assert "Pick at most 3 of the 5 candidates." in asked("-k", 3)
+    monkeypatch.setenv("RETRIEVE_RERANK__KEEP", "2")
+    assert "Pick at most 2 of the 5 candidates." in asked("-k", 3)
+    assert api.last.json["response_format"]["json_schema"]["schema"]["properties"]["picked"]["maxItems"] == 2

@@ -69,14 +69,16 @@ class ListwiseSelector:
         json_mode: JsonMode = "schema",
         max_tokens: int = 2048,
         max_chars: int = 1200,
+        refused: str = _REFUSED,
     ) -> None:
         """`json_mode` is how the server is told to hold the model to JSON; `max_tokens` is for the answer,
-        `max_chars` for each candidate and for the request."""
+        `max_chars` for each candidate and for the request; `refused` is a hint if the server rejects a request."""
         self._client = client
         self._model = model
         self._json_mode = json_mode
         self._max_tokens = max_tokens
         self._max_chars = max_chars
+        self._refused = refused
 
     @property
     def name(self) -> str:
@@ -115,12 +117,35 @@ class ListwiseSelector:
         found = self._choose(messages, schema, lambda content: choices.picked(content, len(candidates), count=most))
         return Selection(None, note=found) if isinstance(found, str) else Selection(tuple(found))
 
-    def _choose(self, messages: list[Json], schema: Json, read: Callable[[str], T]) -> T | str:
+    def find(self, query: str, candidates: Sequence[str], *, count: int, clock: Clock) -> Selection:
+        """At most `count` candidates that answer the request, the best first; none, if none does.
+
+        `clock` bounds everything, retries and pauses included.
+
+        Raises:
+            Unavailable: the server is not there.
+            ServerFailed: it answers with what is no chat completion.
+        """
+        most, total = min(count, len(candidates)), len(candidates)
+        messages = _messages(prompts.FIND, prompts.question(query, candidates, count=most))
+        schema = prompts.picked_schema(total, most, least=0)
+        found = self._choose(
+            messages, schema, lambda content: choices.picked(content, total, count=most, least=0), clock
+        )
+        return Selection(None, note=found) if isinstance(found, str) else Selection(tuple(found))
+
+    def clock(self, within: float | None = None) -> Clock:
+        """A clock that begins now and bounds one search: the client's `timeout_s`, or `within` seconds if fewer."""
+        return self._client.clock(within)
+
+    def _choose(
+        self, messages: list[Json], schema: Json, read: Callable[[str], T], clock: Clock | None = None
+    ) -> T | str:
         """Return what `read` makes of the answer, or of the second one; a note if neither can be used.
 
-        Both have the client's `timeout_s` together.
+        Both have the client's `timeout_s` together, or what the clock still has.
         """
-        clock = self._client.clock()
+        clock = clock or self._client.clock()
         said = self._ask(messages, schema, clock)
         try:
             return said.read(read)
@@ -142,7 +167,7 @@ class ListwiseSelector:
             "max_tokens": self._max_tokens,
             **self._response_format(schema),
         }
-        return self._client.ask(_PATH, payload, self._said, hint=_REFUSED, clock=clock)
+        return self._client.ask(_PATH, payload, self._said, hint=self._refused, clock=clock)
 
     def _response_format(self, schema: Json) -> dict[str, Any]:
         if self._json_mode == "schema":

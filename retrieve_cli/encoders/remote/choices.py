@@ -37,19 +37,19 @@ def scores(content: str, count: int) -> list[float]:
     return [found[number] for number in range(1, count + 1)]
 
 
-def picked(content: str, candidates: int, *, count: int) -> list[int]:
+def picked(content: str, candidates: int, *, count: int, least: int = 1) -> list[int]:
     """The chosen places from 0, the most important first.
 
     Raises:
-        Unusable: none, more than `count`, one twice, one that is not there, or something that is no number.
+        Unusable: fewer than `least`, more than `count`, one twice, one that is not there, or what is no number.
     """
     numbers = _list(content, "picked")
     for number in numbers:
         _check_number(number, candidates)
     if len(set(numbers)) < len(numbers):
         raise Unusable('a number is more than once in "picked"')
-    if not 1 <= len(numbers) <= count:
-        raise Unusable(f'"picked" has {len(numbers)} numbers, and not 1 to {count}')
+    if not least <= len(numbers) <= count:
+        raise Unusable(f'"picked" has {len(numbers)} numbers, and not {least} to {count}')
     return [number - 1 for number in numbers]
 
 

@@ -92,9 +92,10 @@ class Client:
         """Lets go of the connections that are kept for the next request; a request after that opens new ones."""
         self._transport.close()
 
-    def clock(self) -> Clock:
-        """A clock that begins now, for several requests that have `timeout_s` together."""
-        return Clock(self._timeout_s, self._timeout_s)
+    def clock(self, within: float | None = None) -> Clock:
+        """A clock that begins now, for several requests that have `timeout_s` together, or `within` if that is less."""
+        seconds = self._timeout_s if within is None else min(self._timeout_s, within)
+        return Clock(seconds, seconds)
 
     def ask(self, path: str, payload: Json, receive: Receive[T], *, hint: str = "", clock: Clock | None = None) -> T:
         """What `receive` makes of the answer to a POST; `hint` is for a server that refuses what the request says.

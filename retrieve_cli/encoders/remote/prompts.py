@@ -38,13 +38,26 @@ many unless the task asks for both.
 The object has one key, "picked": a list of the numbers of the chosen candidates, the most important first, each \
 number at most once, at least one number, and at most as many as are asked for."""
 
+FIND = f"""\
+You search a catalog. Each candidate is a record: its name and a description. Choose the records that answer the \
+request, the best first, and leave out those that have nothing to do with it.
+
+{_SHARED}
+The object has one key, "picked": a list of the numbers of the chosen candidates, the best first, each number at most \
+once, and at most as many as are asked for. If no candidate fits the request, the list is empty."""
+
 
 def question(query: str, candidates: Sequence[str], *, count: int | None = None) -> str:
     """The request and its numbered candidates, from 1; `count` is the most that may be picked."""
-    lines = [_data({"number": number, "text": text}) for number, text in enumerate(candidates, start=1)]
+    lines = [line(number, text) for number, text in enumerate(candidates, start=1)]
     parts = ["<request>", _data(query), "</request>", "<candidates>", *lines, "</candidates>"]
     wanted = f"Pick at most {count} of the {len(candidates)} candidates." if count is not None else ""
     return "\n".join([*parts, wanted or f"Score all {len(candidates)} candidates."])
+
+
+def line(number: int, text: str) -> str:
+    """A candidate as the model is shown it."""
+    return _data({"number": number, "text": text})
 
 
 def repair(fault: str) -> str:
@@ -60,10 +73,10 @@ def scores_schema(count: int) -> Json:
     return _object({"scores": {"type": "array", "items": item, "minItems": count, "maxItems": count}})
 
 
-def picked_schema(candidates: int, count: int) -> Json:
-    """JSON Schema of an answer to `PICK`."""
+def picked_schema(candidates: int, count: int, *, least: int = 1) -> Json:
+    """JSON Schema of an answer to `PICK`, or with `least` 0 to `FIND`."""
     number = {"type": "integer", "minimum": 1, "maximum": candidates}
-    return _object({"picked": {"type": "array", "items": number, "minItems": 1, "maxItems": count}})
+    return _object({"picked": {"type": "array", "items": number, "minItems": least, "maxItems": count}})
 
 
 def _object(properties: dict[str, Json]) -> Json:
