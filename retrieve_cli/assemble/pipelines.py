@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import registry
-from retrieve_cli.contracts import Stage, Unit
+from retrieve_cli.contracts import Json, Stage, Unit
 from retrieve_cli.retrievers.retriever import Retriever
 from retrieve_cli.storage.generation import Generation
 
@@ -50,15 +50,21 @@ def retrieving(
     unit: Unit,
     keep: int,
     prepare: Prepare,
+    choosing: Callable[[int], Retrieval],
     waits: bool = False,
 ) -> Retrieve | Fuse:
-    """Return the stage that ranks by the named retrievers; `waits` says that a server encodes vectors."""
+    """Return the stage that ranks by the named retrievers; `waits` says that a server encodes vectors.
+
+    `choosing` makes the retriever that has no index, asked to a depth.
+    """
     from retrieve_cli.retrievers.retriever import VECTOR
     from retrieve_cli.stages.retrieve import IndexRetrieval, Retrieve
 
     layout = layout_of(generation)
 
     def retrieval(name: str) -> Retrieval:
+        if name not in indexes:
+            return choosing(keep)
         retriever = registry.retriever(name)
         return IndexRetrieval(
             name=name,
@@ -75,6 +81,13 @@ def retrieving(
     from retrieve_cli.stages.fuse import Fuse
 
     return Fuse(tuple(map(retrieval, names)), fusion_of(settings, names), keep=keep)
+
+
+def chooser_card(settings: Settings) -> list[Json]:
+    """Return all that decides what a language model is shown of records, and which one it is."""
+    chosen = settings.llm
+    model = chosen.model or settings.rerank.model
+    return [model, chosen.context_tokens, chosen.max_records, chosen.description_chars, chosen.depth]
 
 
 def groups_of(generation: Generation, field: str, visible: Mask | None) -> tuple[Any, list[str]]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config import plugins
 from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted
-from retrieve_cli.retrievers.retriever import Form, Retriever
+from retrieve_cli.retrievers.retriever import VECTOR, Form, Retriever
 from retrieve_cli.storage.recipe import NAMED
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
 
 _MODULES = dict(zip(plugins.retriever_names(), plugins.RETRIEVERS, strict=True))
+_WITHOUT_INDEX = {plugins.LLM: "retrieve_cli.retrievers.llm"}
 
 
 @cache
@@ -27,8 +28,8 @@ def retriever(name: str) -> Retriever[Any]:
         IndexCorrupt: nothing of that name is installed.
         Unavailable: it is a plug-in that cannot be loaded, or has another name than its entry point.
     """
-    if name in _MODULES:
-        found: Retriever[Any] = import_module(_MODULES[name]).RETRIEVER
+    if module := _MODULES.get(name) or _WITHOUT_INDEX.get(name):
+        found: Retriever[Any] = import_module(module).RETRIEVER
         return found
     added = plugins.load(name) if name in plugins.installed() else None
     if not isinstance(added, Retriever):
@@ -57,6 +58,11 @@ def asked_with(form: Form[Any]) -> list[str]:
     return [name for name in _MODULES if retriever(name).form is form]
 
 
+def compares_vectors(name: str) -> bool:
+    """Return True if a retriever is asked with a vector."""
+    return retriever(name).form is VECTOR
+
+
 def ordered(names: Iterable[str]) -> list[str]:
     """Return retrievers in the order in which they are asked: the built-in ones first."""
     places = {name: at for at, name in enumerate(_MODULES)}
@@ -71,6 +77,9 @@ def to_build(settings: Settings) -> list[Retriever[Any]]:
     """
     added = [name for name in plugins.installed() if settings.plugins.get(name, {}).get("enabled", True)]
     names = [*_MODULES, *(name for name in added if isinstance(plugins.load(name), Retriever))]
+    if taken := [name for name in names if name in _WITHOUT_INDEX]:
+        message = f"the plug-in {quoted(taken[0])} has the name of a retriever"
+        raise Unavailable(message, hint="give it and its entry point another name")
     found = {each.file: each for each in map(retriever, names)}
     if len(found) < len(names):
         twice = next(name for name in reversed(names) if retriever(name) not in found.values())
@@ -82,15 +91,18 @@ def to_build(settings: Settings) -> list[Retriever[Any]]:
 def chosen(mode: str, subset: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
     """Return the retrievers of an index (`present`) that a mode, or a request for a subset of them, means.
 
+    One that has no index can be named, and follows the others.
+
     Raises:
         Unavailable: one is named that the index does not have.
     """
     wanted = tuple(subset) or (() if mode == plugins.HYBRID else (mode,))
+    others = tuple(name for name in dict.fromkeys(wanted) if name in _WITHOUT_INDEX)
     for name in wanted:
-        if name not in present:
+        if name not in (*present, *others):
             hint = f"it has {', '.join(present)}; configure {name} and build again: retrieve build"
             raise Unavailable(f"this index has no {name} retriever", hint=hint)
-    return tuple(name for name in present if name in wanted) if wanted else tuple(present)
+    return (*(name for name in present if name in wanted), *others) if wanted else tuple(present)
 
 
 def check_required(present: Sequence[str], settings: Settings) -> None:

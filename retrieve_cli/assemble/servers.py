@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from retrieve_cli.config.settings import EncoderSettings, RerankSettings
+from retrieve_cli.config.settings import EncoderSettings, LlmSettings, RerankSettings
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.encoders.remote.client import Client
 
 
-_MOST_BYTES = {"encoder": 128 << 20, "rerank": 16 << 20}
-"""Bytes of one answer: vectors of a batch, or a score for each of some passages."""
+_MOST_BYTES = {"encoder": 128 << 20}
+_FEWER_BYTES = 16 << 20
+"""Bytes of one answer: vectors of a batch; of all others, a score for each of some passages."""
 
 
-def client(chosen: EncoderSettings | RerankSettings, section: str) -> Client:
+def client(chosen: EncoderSettings | RerankSettings | LlmSettings, section: str) -> Client:
     """The server that a section of the configuration names.
 
     Raises:
@@ -36,6 +37,6 @@ def client(chosen: EncoderSettings | RerankSettings, section: str) -> Client:
         timeout_s=chosen.timeout_s,
         retries=chosen.retries,
         concurrency=chosen.concurrency,
-        max_bytes=_MOST_BYTES[section],
+        max_bytes=_MOST_BYTES.get(section, _FEWER_BYTES),
         section=section,
     )

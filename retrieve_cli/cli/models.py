@@ -50,7 +50,12 @@ def list_(*, shared: Shared) -> None:
         if model["state"] != "here":
             shared.talk.say(f"{model['stage']}: {model['problem']}")
             shared.talk.say(f"hint: {model['hint']}")
-    if not found["models"]:
+    for server in found["servers"]:
+        print(printable(f"server      {server['stage']:8}  {server['model']} at {server['base_url']}"))
+        if server["hint"]:
+            shared.talk.say(f"{server['stage']}: its key is not set")
+            shared.talk.say(f"hint: {server['hint']}")
+    if not (found["models"] or found["servers"]):
         shared.talk.say("no configured stage needs a model")
 
 

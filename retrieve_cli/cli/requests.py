@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from retrieve_cli.config.plugins import installed, retriever_names
+from retrieve_cli.config.plugins import answering_names, installed
 from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted import files
@@ -154,7 +154,7 @@ def _retrievers(item: Mapping[str, Json], where: str, asked: Request) -> tuple[s
     if item.get("retrievers") == []:
         hint = "leave the key out where every retriever may answer"
         raise UsageError(f"`retrievers` of {where} is empty: no retriever may answer", hint=hint)
-    known = retriever_names() if set(found) <= set(retriever_names()) else (*retriever_names(), *installed())
+    known = answering_names() if set(found) <= set(answering_names()) else (*answering_names(), *installed())
     for name in found:
         if name not in known:
             from retrieve_cli.config.loading import unknown

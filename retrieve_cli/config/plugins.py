@@ -18,6 +18,8 @@ RETRIEVERS = (
     "retrieve_cli.retrievers.splade",
 )
 """Modules of the built-in retrievers, in the order in which they are asked; each is named after its module."""
+LLM = "llm"
+"""The retriever that has no index: a language model chooses among the records themselves."""
 HYBRID = "hybrid"
 """The mode in which all retrievers of the index answer; every other mode is the name of one."""
 
@@ -27,9 +29,14 @@ def retriever_names() -> tuple[str, ...]:
     return tuple(module.rpartition(".")[2] for module in RETRIEVERS)
 
 
+def answering_names() -> tuple[str, ...]:
+    """Return the names of all retrievers that a query can ask without a plug-in."""
+    return (*retriever_names(), LLM)
+
+
 def modes() -> tuple[str, ...]:
     """Return the values of `search.mode` that need no plug-in."""
-    return (HYBRID, *retriever_names())
+    return (HYBRID, *answering_names())
 
 
 @cache

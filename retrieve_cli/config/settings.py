@@ -183,7 +183,7 @@ class SearchSettings:
 
     engine: Literal["advanced", "naive"] = "advanced"
     mode: str = field(default=plugins.HYBRID, metadata={"choices": plugins.modes})
-    retrievers: Sequence[str] = field(default_factory=list, metadata={"choices": plugins.retriever_names})
+    retrievers: Sequence[str] = field(default_factory=list, metadata={"choices": plugins.answering_names})
     k: int = _bounded(10, 1, float("inf"))
     depth: int = _bounded(200, 1, float("inf"))
     similarity_top_k: int | None = _bounded(None, 1, float("inf"))
@@ -288,7 +288,7 @@ class FusionSettings:
     normalization: Literal["zscore", "zscore_candidates", "minmax"] = "zscore"
     rrf_k: float = _bounded(60, 0)
     weights: Mapping[str, float] = field(
-        default_factory=dict, metadata={"low": 0, "high": LARGEST, "choices": plugins.retriever_names}
+        default_factory=dict, metadata={"low": 0, "high": LARGEST, "choices": plugins.answering_names}
     )
 
 
@@ -328,6 +328,23 @@ class RerankSettings:
     prompt: Literal["score", "pick"] = "score"
 
 
+@dataclass(frozen=True)
+class LlmSettings:
+    """Language model that chooses records by their names and descriptions."""
+
+    base_url: str | None = None
+    model: str | None = None
+    api_key_env: str | None = None
+    fallback: bool = True
+    timeout_s: float = _bounded(60.0, 0.1)
+    retries: int = _bounded(2, 0, 100)
+    concurrency: int = _bounded(4, 1, 1000)
+    context_tokens: int = _bounded(16_384, 4096, 10_000_000)
+    max_records: int = _bounded(1000, 1, 100_000)
+    description_chars: int = _bounded(400, 20, 10_000)
+    depth: int = _bounded(50, 1, 1000)
+
+
 Changes = Literal["answers", "index", "neither"]
 
 
@@ -359,6 +376,7 @@ class Settings:
     fusion: FusionSettings = field(default_factory=FusionSettings, metadata=_ANSWERS)
     splade: SpladeSettings = field(default_factory=SpladeSettings, metadata=_INDEX)
     rerank: RerankSettings = field(default_factory=RerankSettings, metadata=_ANSWERS)
+    llm: LlmSettings = field(default_factory=LlmSettings, metadata=_ANSWERS)
     graph: GraphSettings = field(default_factory=GraphSettings, metadata=_INDEX)
     expansion: ExpansionSettings = field(default_factory=ExpansionSettings, metadata=_ANSWERS)
     gating: GatingSettings = field(default_factory=GatingSettings, metadata=_ANSWERS)

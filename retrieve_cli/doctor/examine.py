@@ -12,13 +12,14 @@ from retrieve_cli.doctor import index_folder, machine, origins
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.errors import RetrieveError, UsageError
 
-_CHECKS: Mapping[str, Callable[[Subject], Check]] = {
+_CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "artifacts": index_folder.artifacts,
     "index": index_folder.index,
     "generations": index_folder.generations,
     "lock": index_folder.who_writes,
     "disk": index_folder.disk,
     "model": machine.model,
+    "servers": machine.model_servers,
     "gpu": machine.gpu,
     "packages": machine.packages,
     "sources": origins.sources,
@@ -31,7 +32,8 @@ _IN_THE_FOLDER = {"index", "generations", "lock", "disk", "cache"}
 def examine(artifacts: Path, file: Path | None) -> list[Check]:
     """Every finding. A configuration that is not understood is one of them; the others then take the defaults."""
     subject, first = configured(artifacts, file)
-    return [first, *(_look(subject, name) for name in _CHECKS)]
+    found = (_look(subject, name) for name in _CHECKS)
+    return [first, *(each for each in found if each is not None)]
 
 
 def configured(artifacts: Path, file: Path | None) -> tuple[Subject, Check]:
@@ -52,7 +54,8 @@ def _configuration(file: Path | None) -> tuple[Settings, Check]:
     return settings, Check("config", "ok", f"{shown} is understood" if shown else none)
 
 
-def _look(subject: Subject, name: str) -> Check:
+def _look(subject: Subject, name: str) -> Check | None:
+    """The finding; None if there is nothing to look at."""
     try:
         if name in _IN_THE_FOLDER and (why := _no_folder(subject)):
             return Check(name, "warn", f"not looked at: {why.message}", why.hint)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from retrieve_cli import __version__
 from retrieve_cli.assemble import encoders
+from retrieve_cli.assemble.model_servers import configured
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import Settings
@@ -60,6 +61,17 @@ def _missing(subject: Subject, error: Unavailable) -> Check:
         said = f"{error.message} It is fetched at first use (models.auto_download)."
         return Check("model", "warn", said, error.hint)
     return Check("model", "fail", error.message, error.hint)
+
+
+def model_servers(subject: Subject) -> Check | None:
+    """The servers of models that are configured, and whether their keys are there; none is asked."""
+    if not (found := configured(subject.settings)):
+        return None
+    message = "; ".join(f"{each.stage}: {each.model} at {each.address}" for each in found)
+    lacking = list(dict.fromkeys(str(each.api_key_env) for each in found if each.lacks_key))
+    if not lacking:
+        return Check("servers", "ok", message)
+    return Check("servers", "warn", f"{message}; not set: {', '.join(lacking)}", f"export {lacking[0]}=...")
 
 
 def gpu(subject: Subject) -> Check:
@@ -127,7 +139,9 @@ def _openvino(subject: Subject) -> bool:
 
 
 def _model_servers(subject: Subject) -> bool:
-    return subject.settings.encoder.kind == "remote" or subject.settings.rerank.backend in ("remote", "llm")
+    chosen = subject.settings
+    by_configuration = chosen.encoder.kind == "remote" or chosen.rerank.backend in ("remote", "llm")
+    return by_configuration or chosen.llm.base_url is not None
 
 
 def _source_kinds(subject: Subject) -> set[str]:

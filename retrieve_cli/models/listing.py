@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from retrieve_cli.assemble import model_servers
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
@@ -26,6 +27,7 @@ def listing(settings: Settings) -> dict[str, Json]:
     return {
         "schema_version": 1,
         "models": [_entry(need, settings) for need in needs(settings)],
+        "servers": [_server(each) for each in model_servers.configured(settings)],
         "models_dir": None if folder is None else str(folder),
         "cache_dir": str(cache_dir(settings)),
     }
@@ -42,6 +44,17 @@ def _entry(need: Need, settings: Settings) -> dict[str, Json]:
     except (UsageError, OSError) as error:
         hint = error.hint if isinstance(error, UsageError) else "mend its rights, or fetch it again"
         return {**entry, **nothing, "state": "unreadable", "problem": str(error), "hint": hint}
+
+
+def _server(server: model_servers.Server) -> dict[str, Json]:
+    """A model that is not on this machine."""
+    return {
+        "stage": server.stage,
+        "model": server.model,
+        "base_url": server.address,
+        "api_key_env": server.api_key_env,
+        "hint": f"export {server.api_key_env}=..." if server.lacks_key else None,
+    }
 
 
 def described(found: Found, digests: Digests) -> dict[str, Json]:

@@ -130,6 +130,8 @@ class Retriever(ABC, Generic[Q]):
     packages: ClassVar[tuple[Package, ...]] = ()
     by_text: ClassVar[bool] = False
     """True if its rows follow from the texts of chunks alone, so that no record is read again for it."""
+    relaxes: ClassVar[bool] = True
+    """True if it may find more for a query of fewer words."""
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {}
     """Keys of its configuration section that change its scores and not its rows, and the values that tuning tries."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -96,13 +97,21 @@ class QueryForms:
         known = self._known.setdefault(form, {})
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
-            begun = time.perf_counter()
-            with self.deadline.timed(name):
+            with self.timed(name):
                 prose = [_prose(text) for text in new]
                 made = self._vectors(prose) if form == "vector" else self._terms(prose)
                 known.update(zip(new, made, strict=True))
-            self.seconds += time.perf_counter() - begun
         return [known[text] for text in texts]
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Runs what a model does for the retriever of a name, and learns what it cost."""
+        begun = time.perf_counter()
+        try:
+            with self.deadline.timed(name):
+                yield
+        finally:
+            self.seconds += time.perf_counter() - begun
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         encoder = self._models.hurried(self.deadline.left)

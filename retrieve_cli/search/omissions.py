@@ -6,11 +6,27 @@ says of some whether they are `required` or `optional`. A deadline drops what is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import RetrieveError
+
+_RERANKS = " reranker"
+
+
+def reranking(reranker: str, retrievers: Collection[str]) -> str:
+    """Return the name of a reranker as a step, which is not that of a retriever."""
+    return reranker + _RERANKS if reranker in retrievers else reranker
+
+
+def published(steps: Iterable[str]) -> dict[str, str]:
+    """Return the name of each step in an answer: a reranker's own, unless a retriever is called so, too."""
+    found: dict[str, str] = {}
+    for step in steps:
+        short = step.removesuffix(_RERANKS)
+        found[step] = step if short in found else short
+    return found
 
 
 class Omissions:
@@ -45,7 +61,7 @@ class Omissions:
     def reasons(self) -> Mapping[str, str]:
         """By step, why it is skipped and what fixes it; retrievers first, in their order."""
         ordered = dict.fromkeys([*(name for name in self._retrievers if name in self), *self._errors])
-        return {step: _reason(self._errors[step]) for step in ordered}
+        return {name: _reason(self._errors[step]) for step, name in published(ordered).items()}
 
 
 def _reason(error: RetrieveError) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.assemble import pipelines, registry
+from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
-from retrieve_cli.errors import Unavailable, quoted
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.search.access import columns_seen, seen_by_any
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
-from retrieve_cli.search.omissions import Omissions, needed, sacrifice
+from retrieve_cli.search.omissions import Omissions, needed, published, reranking, sacrifice
 from retrieve_cli.search.options import SearchOptions
+from retrieve_cli.stages.retrieve import NotAsked
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
@@ -33,13 +35,47 @@ class RankPlan(NamedTuple):
     texts: int
     """Texts that are ranked: those of the queries and their variants."""
     queries: int
+    say: Callable[[str], None]
+    """Receives what the user should know."""
     visible: Mask | None = None
     """(records,) bool: the records that are visible to any of the queries; None: all."""
+    substitute: str | None = None
+    """The retriever that answers alone where vectors cannot be compared, if one is configured."""
+    substituted: bool = False
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The retrievers that are not skipped."""
+        """The retrievers that are not skipped; or what answers in their place."""
+        if self._substituting:
+            return self._substituting
         return tuple(name for name in self.retrievers if name not in self.omitted)
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """By step that does not run, why; retrievers first."""
+        reasons = self.omitted.reasons
+        instead = [name for name in self.retrievers if self._substituting and name not in reasons]
+        return {**dict.fromkeys(instead, f"{self.substitute} answers in its place"), **reasons}
+
+    @property
+    def _substituting(self) -> tuple[str, ...]:
+        alone = self.substitute is not None and self.substituted and self.substitute not in self.omitted
+        return (self.substitute,) if alone and self.substitute is not None else ()
+
+    def without(self, failure: NotAsked) -> RankPlan:
+        """Return the plan without a retriever that could not be asked; without vectors, that of the substitute.
+
+        Raises:
+            RetrieveError: the retriever is needed.
+        """
+        self.omitted.add(failure.retriever, failure.why)
+        if self.substitute is None or not registry.compares_vectors(failure.retriever):
+            return self
+        if why := self.deadline.no_room_for(self.substitute):
+            self.omitted.give_up(self.substitute, why)
+            return self
+        self.say(f"{self.substitute} answers in place of the index: it chooses by names and descriptions")
+        return self._replace(substituted=True)
 
 
 def plan(
@@ -58,14 +94,18 @@ def plan(
         Unavailable: the index has none of the retrievers that are asked for, or no reranker is configured.
     """
     chosen = _retrievers(generation, settings, options)
+    substitute = _substitute(settings, options, chosen)
     rerank = False if options.dense_only else options.rerank
     reranker = _reranker(generation, settings) if (options.hybrid if rerank is None else rerank) else None
+    if reranker is not None:
+        reranker = reranking(reranker, (*chosen, *([substitute] if substitute else ())))
     if rerank and reranker is None:
         raise Unavailable("no reranker is configured", hint="set rerank.backend")
     omitted = Omissions(chosen, needed(settings, chosen, reranker, asked=bool(rerank)), say)
     may_go = sacrifice(settings, chosen, reranker)
     free = {name for name in chosen if registry.retriever(name).cost[0] == 0}
-    stays = [step for step in steps_of(chosen, reranker) if step not in {*may_go, *free}]
+    steps = (*chosen, *([reranker] if reranker else ()))
+    stays = [step for step in steps if step not in {*may_go, *free}]
     deadline = forms.deadline
     for step, why in deadline.skipped(may_go, needed=stays).items():
         omitted.give_up(step, why)
@@ -74,11 +114,15 @@ def plan(
         field = settings.gating.field
         if columns_seen(generation, visible).column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
-    return RankPlan(options, chosen, reranker, omitted, deadline, forms, texts, len(queries), visible)
+    return RankPlan(options, chosen, reranker, omitted, deadline, forms, texts, len(queries), say, visible, substitute)
 
 
 def _retrievers(generation: Generation, settings: Settings, options: SearchOptions) -> tuple[str, ...]:
     """Those that are asked for; of the naive engine the one that compares vectors."""
+    if LLM in (options.retrievers or (options.mode,)) and not options.dense_only:
+        from retrieve_cli.assemble.llm import needed_endpoint
+
+        needed_endpoint(settings)
     present = registry.ordered(generation.manifest.recipe.retrievers)
     if options.hybrid and not options.retrievers:
         registry.check_required(present, settings)
@@ -88,6 +132,21 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
         hint = "set dense.enabled: true and build again: retrieve build; or leave --engine out"
         raise Unavailable("the naive engine needs vectors, and the index has none", hint=hint)
     return found[:1]
+
+
+def _substitute(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> str | None:
+    """The retriever that answers alone where vectors cannot be compared: a language model, if one is configured.
+
+    Raises:
+        UsageError: its server is configured, and no model.
+    """
+    configured = settings.llm.base_url is not None or settings.rerank.backend == LLM
+    if not (configured and settings.llm.fallback and options.hybrid and not options.retrievers):
+        return None
+    from retrieve_cli.assemble.llm import endpoint
+
+    has_vectors = any(map(registry.compares_vectors, chosen))
+    return LLM if has_vectors and endpoint(settings) is not None else None
 
 
 def _reranker(generation: Generation, settings: Settings) -> str | None:
@@ -100,4 +159,15 @@ def _reranker(generation: Generation, settings: Settings) -> str | None:
 
 def steps_of(retrievers: Sequence[str], reranker: str | None) -> tuple[str, ...]:
     """Return retrievers and reranker as the steps of an answer."""
-    return (*retrievers, *([reranker] if reranker else ()))
+    return tuple(published((*retrievers, *([reranker] if reranker else ()))).values())
+
+
+def check(queries: Sequence[Query], k: int) -> None:
+    """Hold queries to what can be ranked. Raises: UsageError if one is empty, or `k` is below 1."""
+    for query in queries:
+        if not all(each.text.strip() for each in (query, *query.also)):
+            raise UsageError(
+                f"query {quoted(query.id)} is empty", hint='for example: retrieve query "segment lungs in CT"'
+            )
+    if k < 1:
+        raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")

@@ -5,21 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import pipelines, registry, rerankers
 from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.indexes import open_indexes
+from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
-from retrieve_cli.errors import STEP_FAILURES, Unavailable, UsageError, quoted
+from retrieve_cli.errors import STEP_FAILURES, Unavailable
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.deadline import Costs, Deadline
 from retrieve_cli.search.encoding import QueryForms, QueryModels
 from retrieve_cli.search.omissions import sacrifice
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.search.plan import RankPlan, plan, steps_of
+from retrieve_cli.search.plan import RankPlan, check, plan, steps_of
 from retrieve_cli.stages.pipeline import Edit, Pipeline, Step
 from retrieve_cli.stages.retrieve import NotAsked
 from retrieve_cli.storage.generation import Generation
@@ -27,6 +29,7 @@ from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
     from retrieve_cli.stages.rerank import Reader
+    from retrieve_cli.stages.retrieve import Retrieval
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Ranker:
             Unavailable, ModelFailed: a step that is needed cannot run: the only retriever, or a reranker that was asked
                 for.
         """
-        _check(queries, options.k)
+        check(queries, options.k)
         notices: list[str] = []
         planned = self._planned(queries, options, notices.append)
         begun = time.perf_counter()
@@ -123,7 +126,7 @@ class Ranker:
                 steps, reranking = self._run(pipeline, queries, planned)
                 break
             except NotAsked as failure:  # the others answer; what they found of texts is not encoded again
-                planned.omitted.add(failure.retriever, failure.why)
+                planned = planned.without(failure)
         seconds = time.perf_counter() - begun
         reranker = planned.reranker if any(step.stage.kind == "rerank" for step in steps) else None
         return Ranked(
@@ -132,7 +135,7 @@ class Ranker:
             pipeline=Pipeline(tuple(step.stage for step in steps)),
             unit=options.unit,
             retrievers=planned.running,
-            skipped=planned.omitted.reasons,
+            skipped=planned.skipped,
             encode=planned.forms.seconds,
             search=max(seconds - reranking - planned.forms.seconds, 0.0),
             rerank=reranking,
@@ -200,7 +203,23 @@ class Ranker:
             unit=plan.options.unit,
             keep=keep,
             prepare=lambda retriever: lambda texts: forms.known(retriever.form.name, retriever.name, texts),
+            choosing=partial(self._choosing, plan),
             waits=self.models.waits,
+        )
+
+    def _choosing(self, plan: RankPlan, depth: int) -> Retrieval:
+        """The retriever that has no index."""
+        from retrieve_cli.assemble.llm import retrieval
+
+        return retrieval(
+            self.generation,
+            self.indexes,
+            self.settings,
+            unit=plan.options.unit,
+            depth=depth,
+            left=lambda: plan.deadline.left,
+            say=plan.say,
+            timed=partial(plan.forms.timed, LLM),
         )
 
     def _expansion(self, options: SearchOptions) -> list[Stage]:
@@ -281,6 +300,7 @@ class Ranker:
             "depth": None if alone or fusion.over_all_rows else max(self.settings.search.depth, first.keep),
             "rerank": [ranked.reranker, self.settings.rerank.interpolate] if ranked.reranker else None,
             **({"rescored": moved} if moved else {}),
+            **({"llm": pipelines.chooser_card(self.settings)} if LLM in ranked.retrievers else {}),
         }
 
 
@@ -288,14 +308,3 @@ def _shown(steps: Sequence[Step], k: int) -> list[Ranking]:
     """The first hits of the last step, with what the first one says that retrievers found."""
     ends = zip(steps[0].rankings, steps[-1].rankings, strict=True)
     return [replace(last.first(k), matches=first.matches) for first, last in ends]
-
-
-def _check(queries: Sequence[Query], k: int) -> None:
-    """Raises: UsageError if a query is empty, or `k` is below 1."""
-    for query in queries:
-        if not all(each.text.strip() for each in (query, *query.also)):
-            raise UsageError(
-                f"query {quoted(query.id)} is empty", hint='for example: retrieve query "segment lungs in CT"'
-            )
-    if k < 1:
-        raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")

@@ -110,7 +110,11 @@ class ResultReader:
         return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record, query)) for each in results)
 
     def _of_records(self, name: str) -> Analyzer | None:
-        """How a retriever that only knows records reads text; None if it knows chunks, or compares no terms."""
+        """How a retriever that only knows records reads text; None if it knows chunks, or compares no terms.
+
+        For one without an index, that of the others."""
+        if name not in self._indexes:
+            return self._indexes.analyzer if self._options.unit == "record" else None
         index = self._indexes[name]
         return retriever(name).analyzer(index) if index.unit == "record" else None
 

@@ -126,7 +126,7 @@ class Searcher:
         rankings, attempts = relaxed(
             questions,
             ranked.rankings,
-            self.settings.broadening if ranked.deadline.left != 0.0 else RelaxationSettings(max_retries=0),
+            self._relaxation(ranked),
             analyzer=lambda: self.indexes.analyzer,
             rank=rank,
             most=self._most(ranked, options),
@@ -138,6 +138,11 @@ class Searcher:
         engine: Engine = "naive" if options.dense_only else "advanced"
         batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), engine, courses, options.k)
         return [self._answer(*each, batch=batch) for each in zip(questions, rankings, shown, attempts, strict=True)]
+
+    def _relaxation(self, ranked: Ranked) -> RelaxationSettings:
+        """How often a query is asked again in fewer words."""
+        useful = ranked.deadline.left != 0.0 and any(retriever(name).relaxes for name in ranked.retrievers)
+        return self.settings.broadening if useful else RelaxationSettings(max_retries=0)
 
     def _shown(
         self, rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions, say: Callable[[str], None]
@@ -272,7 +277,7 @@ class Searcher:
 
     def _silent(self, query: Query, retrievers: Sequence[str]) -> dict[str, str]:
         """Retrievers that ran and could say nothing about this query: those that compare terms, if it has none."""
-        analyzers = {name: retriever(name).analyzer(self.indexes[name]) for name in retrievers}
+        analyzers = {name: retriever(name).analyzer(self.indexes[name]) for name in retrievers if name in self.indexes}
         return {
             name: "the query has no words besides stop words"
             for name, analyzer in analyzers.items()

@@ -232,6 +232,22 @@ ELSEWHERE = {
             "concurrency",
         )
     },
+    **{
+        f"llm.{key}": "tests/program/test_llm.py"
+        for key in (
+            "base_url",
+            "model",
+            "api_key_env",
+            "fallback",
+            "timeout_s",
+            "retries",
+            "concurrency",
+            "context_tokens",
+            "max_records",
+            "description_chars",
+            "depth",
+        )
+    },
     "rerank.backend": "tests/program/test_rerank.py",
     "rerank.policy": "tests/program/test_rerank.py",
     "rerank.depth": "tests/program/test_rerank.py",

@@ -38,7 +38,7 @@ _FILES = (
 )
 _TENSORS = {"encoder.layer"}
 """Names of weights in a model's file that read like keys."""
-SERVERS = {key.name for name in ("encoder", "rerank") for key in dataclasses.fields(SECTIONS[name])}
+SERVERS = {key.name for name in ("encoder", "rerank", "llm") for key in dataclasses.fields(SECTIONS[name])}
 SOURCES = {key.name for key in dataclasses.fields(SourceSetting)}
 STANDARD = {"response_format", "json_schema", "documentation_url"}
 """What servers call something of theirs."""

@@ -1,0 +1,134 @@
+"""A retriever without an index: something reads the records that a query may find, and chooses among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates, Unit
+from retrieve_cli.errors import STEP_FAILURES
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.stages.retrieve import Layout, NotAsked, Retrieval
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+
+
+class Chooser(Protocol):
+    """Reads records and chooses among them."""
+
+    def choose(self, query: str, rows: Sequence[int], *, most: int) -> Sequence[int]:
+        """Return at most so many of some records, the best first.
+
+        Raises:
+            Unavailable: a server is not there.
+            ModelFailed: a model gave no usable answer.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ChoosingRetrieval:
+    """What chooses among records, as a pipeline sees it. A record's score is 1 / its rank, of others 0.
+
+    It is shown the records that the query may find, and no others; if those are more than `most_read`, the first ones
+    of `shortlist`, and after these the first ones of the catalog.
+    """
+
+    name: str
+    chooser: Callable[[], Chooser] = field(compare=False, repr=False)
+    """Made at the first question."""
+    layout: Layout = field(compare=False, repr=False)
+    unit: Unit
+    depth: int
+    most_read: int
+    shortlist: Retrieval | None = field(default=None, compare=False, repr=False)
+    """Ranks records by what is cheap to compare."""
+    say: Callable[[str], None] = field(default=lambda _: None, compare=False, repr=False)
+    timed: Callable[[], AbstractContextManager[None]] | None = field(default=None, compare=False, repr=False)
+    """Measures the time that choosing takes."""
+    row_unit: ClassVar[Unit] = "record"
+    waits: ClassVar[bool] = True
+
+    def ask(
+        self,
+        texts: Sequence[str],
+        within: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+    ) -> list[ChoiceAccount]:
+        """Return the account of each query. `before` and `after` count records."""
+        everything: Sequence[Mask | None] = [None] * len(texts)
+        asked = zip(texts, within or everything, visible or everything, strict=True)
+        try:
+            if self.timed is None:
+                return self._accounts([*asked])
+            with self.timed():
+                return self._accounts([*asked])
+        except STEP_FAILURES as error:
+            raise NotAsked(self.name, error) from error
+
+    def at_depth(self, depth: int) -> ChoosingRetrieval:
+        return replace(self, depth=depth)
+
+    def _accounts(self, asked: Sequence[tuple[str, Mask | None, Mask | None]]) -> list[ChoiceAccount]:
+        chooser, total = self.chooser(), len(self.layout.starts) - 1
+        found = []
+        for text, within, visible in asked:
+            exists = np.ones(total, np.bool_) if visible is None else visible
+            allowed = exists if within is None else exists & within
+            chosen = [*chooser.choose(text, self._read(text, allowed), most=self.depth)]
+            counts = (int(np.count_nonzero(exists)), int(np.count_nonzero(allowed)))
+            found.append(ChoiceAccount(self, chosen, *counts))
+        return found
+
+    def _read(self, text: str, allowed: Mask) -> list[int]:
+        """The records that are read for a query, in the order of the catalog."""
+        rows = np.flatnonzero(allowed)
+        if len(rows) <= self.most_read:
+            return [int(row) for row in rows]
+        near = np.empty(0, np.int64)
+        if self.shortlist is not None:
+            near = self.shortlist.ask([text], [allowed])[0].candidates.rows
+        first = "those that share its words first" if self.shortlist is not None else "the first ones"
+        self.say(
+            f"{self.name} reads {self.most_read:,} of {len(rows):,} records, {first}: "
+            f"{self.name}.max_records allows no more"
+        )
+        read = np.concatenate([near, np.setdiff1d(rows, near)])[: self.most_read]
+        return [int(row) for row in np.sort(read)]
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.depth}"
+
+
+class ChoiceAccount:
+    """One query's choice of records."""
+
+    __slots__ = ("_ranks", "_retrieval", "candidates")
+
+    def __init__(self, retrieval: ChoosingRetrieval, chosen: Sequence[int], before: int, after: int) -> None:
+        """`chosen` are rows of records, best first; `before` and `after` are how many there are, and may be found."""
+        self._retrieval = retrieval
+        self._ranks = {row: rank for rank, row in enumerate(chosen, 1)}
+        starts = retrieval.layout.starts
+        rows, scores = np.array(chosen, np.int64), (1.0 / np.arange(1, len(chosen) + 1)).astype(np.float32)
+        every = np.concatenate([scores, np.zeros(len(starts) - 1 - len(scores), np.float32)])
+        if retrieval.unit == "chunk":
+            sizes = starts[rows + 1] - starts[rows]
+            spread = [np.arange(starts[row], starts[row + 1]) for row in rows]
+            rows = np.concatenate(spread)[: retrieval.depth] if spread else rows
+            scores = np.repeat(scores, sizes)[: retrieval.depth]
+        self.candidates = Candidates(rows, scores, float(every.mean()), float(every.std()), before, after)
+
+    def score(self, rows: Rows) -> Vectors:
+        retrieval = self._retrieval
+        records = retrieval.layout.record_of(rows) if retrieval.unit == "chunk" else rows
+        ranks = (self._ranks.get(int(record)) for record in records)
+        return np.array([0.0 if rank is None else 1.0 / rank for rank in ranks], np.float32)
+
+    def best_chunks(self, records: Rows) -> Rows:
+        """Return the first chunk of each record: what was read says nothing of chunks."""
+        return self._retrieval.layout.starts[records]
