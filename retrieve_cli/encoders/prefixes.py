@@ -28,19 +28,22 @@ class Prefixes(NamedTuple):
     said_by: str = ""
 
 
-def _family(name: str, pattern: str, query: str, passage: str = "") -> tuple[re.Pattern[str], Prefixes]:
-    return re.compile(rf"(?:{pattern})(?![a-z0-9])"), Prefixes(query, passage, f"the model family {name}")
-
-
+_BGE = "Represent this sentence for searching relevant passages: "
+_BGE_ZH = "为这个句子生成表示以用于检索相关文章："
+_QWEN3, _BGES, _M3, _E5 = (f"the model family {name}" for name in ("Qwen3-Embedding", "BGE", "BGE-M3", "E5"))
 _FAMILIES = (
-    _family("Qwen3-Embedding", r"(?:text-embedding-)?qwen3-embedding", _INSTRUCTION),
-    _family(
-        "BGE", r"bge-(?:small|base|large)-en(?:-v1\.5)?", "Represent this sentence for searching relevant passages: "
+    (re.compile(r"(?:text-embedding-)?qwen3-embedding(?![a-z0-9])"), Prefixes(_INSTRUCTION, "", _QWEN3)),
+    (re.compile(r"bge-(?:small|base|large)-en(?:-v1\.5)?(?![a-z0-9])"), Prefixes(_BGE, "", _BGES)),
+    (re.compile(r"bge-(?:small|base|large)-zh(?:-v1\.5)?(?![a-z0-9])"), Prefixes(_BGE_ZH, "", _BGES)),
+    (re.compile(r"bge-m3(?![a-z0-9])"), Prefixes("", "", _M3)),
+    (
+        re.compile(r"(?:multilingual-e5-large|e5-mistral-7b)-instruct(?![a-z0-9])"),
+        Prefixes(f"{_INSTRUCTION} ", "", _E5),
     ),
-    _family("BGE", r"bge-(?:small|base|large)-zh(?:-v1\.5)?", "为这个句子生成表示以用于检索相关文章："),
-    _family("BGE-M3", "bge-m3", ""),
-    _family("E5", "(?:multilingual-e5-large|e5-mistral-7b)-instruct", f"{_INSTRUCTION} "),
-    _family("E5", "(?:multilingual-)?e5-(?:small|base|large)(?:-v2)?", "query: ", "passage: "),
+    (
+        re.compile(r"(?:multilingual-)?e5-(?:small|base|large)(?:-v2)?(?![a-z0-9])"),
+        Prefixes("query: ", "passage: ", _E5),
+    ),
 )
 """The first one that a name begins with holds."""
 
