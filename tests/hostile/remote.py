@@ -56,6 +56,7 @@ _PLACES: dict[str, tuple[tuple[Any, ...], ...]] = {
 }  # fmt: skip
 _SAID = ("```" + "\n" * 300_000, "```json\n{}\n```", "<think>" * 20_000, '{"scores": []}',
     '{"scores": [{"number": 1, "score": NaN}]}', "[" * 100_000, '{"scores": 1}', "\x1b[31m", "", "null",
+         '{"picked": [1]}', '{"picked": [1e400]}', '{"picked": []}', '{"picked": [1, "\\u0000"]}',
          "```json\n" * 20_000, '{"scores": [{"number": 1e400, "score": 1}]}',
          '{"scores":[{"number":99999999999999999999,"score":5}]}')  # fmt: skip
 
@@ -69,7 +70,11 @@ def http(dice: Random) -> Try:
     if role in ("rerank", "llm"):
         backend = "remote" if role == "rerank" else "llm"
         settings = f"rerank: {{backend: {backend}, model: m, base_url: '{BASE}', {CLIENT}}}\n"
-        commands = (("query", "segment lungs", "-k", "5", *dice.choice(((), ("--json",), ("--explain",), ("-v",)))),)
+        mode: tuple[str, ...] = ()
+        if role == "llm" and dice.random() < 0.5:
+            settings, mode = f"llm: {{model: m, base_url: '{BASE}', {CLIENT}}}\n", ("--mode", "llm")
+        shown = dice.choice(((), ("--json",), ("--explain",), ("-v",)))
+        commands = (("query", "segment lungs", "-k", "5", *mode, *shown),)
         return Try("http", commands, {"config.yaml": settings.encode()}, index="tools", answers=answers)
     if role == "embeddings":
         settings = f"encoder: {{kind: remote, model: m, base_url: '{BASE}', {CLIENT}}}\n"
