@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _RUNTIMES: Mapping[str, Runtime] = {"onnx": "onnxruntime", "openvino": "openvino"}
 """What runs the exported graph, by kind."""
+_BUILD_TIMEOUT = 60.0
+"""Seconds of a request of a build, which has many texts, unless more is configured."""
 _KINDS = ("auto", "onnx", "openvino", "torch")
 
 
@@ -115,7 +117,7 @@ def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
 
     chosen = settings.encoder
     if expected is None:
-        chosen = replace(chosen, timeout_s=chosen.build_timeout_s)
+        chosen = replace(chosen, timeout_s=chosen.build_timeout_s or max(chosen.timeout_s, _BUILD_TIMEOUT))
     return RemoteEncoder(
         client(chosen, "encoder"),
         model=expected.name if expected and chosen.kind != "remote" else chosen.model,

@@ -146,7 +146,7 @@ class EncoderSettings:
     max_tokens: int = _bounded(512, 16)
     tokenizer: Path | None = None
     timeout_s: float = _bounded(20.0, 0.1)
-    build_timeout_s: float = _bounded(60.0, 0.1)
+    build_timeout_s: float | None = _bounded(None, 0.1)
     retries: int = _bounded(4, 0, 100)
     concurrency: int = _bounded(4, 1, 1000)
 

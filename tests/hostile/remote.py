@@ -77,7 +77,7 @@ def http(dice: Random) -> Try:
         commands = (("query", "segment lungs", "-k", "5", *mode, *shown),)
         return Try("http", commands, {"config.yaml": settings.encode()}, index="tools", answers=answers)
     if role == "embeddings":
-        settings = f"encoder: {{kind: remote, model: m, base_url: '{BASE}', {CLIENT}}}\n"
+        settings = f"encoder: {{kind: remote, model: m, base_url: '{BASE}', build_timeout_s: 1, {CLIENT}}}\n"
         commands = (
             ("build", "--catalog", "tools.jsonl", "--artifacts", "other"),
             ("query", "lungs", "--artifacts", "other", *dice.choice(((), ("--json",)))),

@@ -103,15 +103,25 @@ def test_splade_that_cannot_run_is_added_by_the_next_sync_that_can(
     assert "splade is left out" in retrieve("sync", "--json").json["skipped"][0]
 
 
-def test_a_query_has_less_time_than_a_build_has_for_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    remote = {"kind": "remote", "base_url": "http://127.0.0.1:9/v1", "timeout_s": 7, "build_timeout_s": 70}
+@pytest.mark.parametrize(
+    ("configured", "build", "query"),
+    [
+        ({}, 60, 20),
+        ({"timeout_s": 7, "build_timeout_s": 9}, 9, 7),
+        ({"timeout_s": 7}, 60, 7),
+        ({"timeout_s": 300}, 300, 300),  # what was set for builds before there was a key for them
+    ],
+)
+def test_a_query_has_less_time_than_a_build_has_for_each_of_its_requests(
+    monkeypatch: pytest.MonkeyPatch, configured: dict[str, float], build: float, query: float
+) -> None:
+    remote = {"kind": "remote", "base_url": "http://127.0.0.1:9/v1", **configured}
     settings = override(Settings(), {"encoder": remote}, where="here")
     seen = []
     monkeypatch.setattr("retrieve_cli.assemble.servers.client", lambda chosen, _: seen.append(chosen.timeout_s))
     encoder_to_build(settings)
     encoder_to_query(settings, ModelCard("remote", "m", "r", dim=8, max_tokens=512))
-    assert seen == [70, 7]
-    assert (Settings().encoder.timeout_s, Settings().encoder.policy) == (20.0, "optional")
+    assert seen == [build, query]
 
 
 def test_a_reranker_that_wants_a_gpu_names_its_own_key(
