@@ -12,7 +12,7 @@ import numpy as np
 from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.stages.retrieve import Layout, NotAsked, Retrieval
+from retrieve_cli.stages.retrieve import Layout, NotAsked, Retrieval, Tally
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -52,6 +52,7 @@ class ChoosingRetrieval:
     """Measures the time that choosing takes."""
     row_unit: ClassVar[Unit] = "record"
     waits: ClassVar[bool] = True
+    tally: ClassVar[Tally] = "listed"
 
     def ask(
         self,
@@ -132,3 +133,7 @@ class ChoiceAccount:
     def best_chunks(self, records: Rows) -> Rows:
         """Return the first chunk of each record: what was read says nothing of chunks."""
         return self._retrieval.layout.starts[records]
+
+    def matched(self) -> Rows:
+        """Return what was chosen: a model compares no terms."""
+        return self.candidates.rows
