@@ -14,7 +14,7 @@ from pathlib import Path
 
 from retrieve_cli.contracts import Field, Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.digests import file_digest
+from retrieve_cli.sources.digests import BOM, file_digest
 from retrieve_cli.sources.fields import LONGEST_NAME, first, strings
 from retrieve_cli.sources.places import absolute
 from retrieve_cli.untrusted import files
@@ -87,15 +87,22 @@ class FolderSource:
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
         others: Counter[str] = Counter()
+        empty: list[str] = []
         for item in self._walk():
             if not isinstance(item, str):
                 yield item
             elif Path(item).name.startswith("."):
                 others["hidden"] += 1
             elif (suffix := Path(item).suffix.lower()) in KINDS:
-                yield self._file(item)
+                read = self._file(item)
+                if read is None:
+                    empty.append(item)
+                else:
+                    yield read
             else:
                 others[suffix or "no extension"] += 1
+        if empty:
+            yield Notice(self.name, f"skipped {_counted(empty, 'empty file')}")
         if others:
             kinds = ", ".join(f"{suffix}: {count}" for suffix, count in others.most_common(8))
             yield Notice(self.name, f"{others.total()} files are no markdown or text, or hidden: left out ({kinds})")
@@ -149,11 +156,14 @@ class FolderSource:
         status = entry.stat(follow_symlinks=self._follow_links)
         return _Entry(path, stat.S_ISDIR(status.st_mode), link, (status.st_dev, status.st_ino))
 
-    def _file(self, path: str) -> Item | Refused:
+    def _file(self, path: str) -> Item | Refused | None:
+        """The file as an item; None if there is nothing in it but white space."""
         try:
             content = files.read_bytes(self.path / path, limit=self._max_bytes)
         except OSError as error:
             return Refused(path, 1, f"it cannot be read: {error.strerror}")
+        if not content.removeprefix(BOM).strip():
+            return None
         return Item(file_digest(path, self._id_prefix, content), path, 1, partial(self._read, path, content))
 
     def _read(self, path: str, content: bytes) -> Iterator[Record | Refused | Notice]:
@@ -196,8 +206,8 @@ class FolderSource:
 
 
 _MOST_VALUES = 10_000
-_MOST_LINKS = 8
-"""Skipped links that are named."""
+_MOST_NAMED = 8
+"""Skipped links, or empty files, that are named."""
 _LARGEST = 2**53
 """Whole numbers beyond are not the same in every JSON reader; they are kept as strings."""
 _SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group"})
@@ -205,10 +215,14 @@ _SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group
 
 def _not_followed(links: list[str]) -> str:
     """The sentence on symbolic links that are skipped."""
-    shown = ", ".join(_text(path) for path in links[:_MOST_LINKS])
-    more = f" and {len(links) - _MOST_LINKS} more" if len(links) > _MOST_LINKS else ""
-    count = "1 symbolic link" if len(links) == 1 else f"{len(links)} symbolic links"
-    return f"skipped {count} ({shown}{more}); docs.follow_links: true follows them"
+    return f"skipped {_counted(links, 'symbolic link')}; docs.follow_links: true follows them"
+
+
+def _counted(paths: list[str], what: str) -> str:
+    """The number of paths, and the first of them by name."""
+    shown = ", ".join(_text(path) for path in paths[:_MOST_NAMED])
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return f"{len(paths)} {what}{'s' * (len(paths) != 1)} ({shown}{more})"
 
 
 def _heading(text: str, body: int) -> str:

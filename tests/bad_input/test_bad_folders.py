@@ -16,8 +16,6 @@ LUNGS = "# Title\n\nlungs\n"
     [
         (b"# caf\xe9\n\nlungs", "not UTF-8"),
         ("# lungs".encode("utf-16"), "not UTF-8"),
-        (b"", "no text"),
-        (b" \n\n\t", "no text"),
         (b"***\n---\n", "no text"),
     ],
 )
@@ -28,6 +26,23 @@ def test_a_file_that_cannot_be_used_is_refused_by_its_path(
     (piece,) = refused(retrieve("build", "--docs-dir", folder))
     assert piece["source"] == "sub/bad.md"
     assert reason in piece["reason"]
+
+
+@pytest.mark.parametrize("content", [b"", b" \n\n\t", b"\xef\xbb\xbf\n"], ids=["empty", "blank", "mark"])
+def test_an_empty_file_in_a_folder_of_five_is_skipped_with_a_notice(
+    tmp_path: Path, retrieve: Program, content: bytes
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.md").write_text(LUNGS)
+    (folder / "empty.md").write_bytes(content)
+    done = retrieve("build", "--docs-dir", folder)
+    assert done.code == 0
+    assert "skipped 1 empty file (empty.md)" in done.err
+    (folder / "empty.md").write_text(LUNGS)
+    assert retrieve("sync").code == 0
+    assert "empty.md" in retrieve("query", "lungs", "--list").out
 
 
 def test_broken_links_are_refused_and_loops_left_out_with_a_word(tmp_path: Path, retrieve: Program) -> None:
