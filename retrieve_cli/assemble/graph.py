@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from retrieve_cli.config.settings import ExpansionSettings, Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.records.column_values import TENANT
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import GRAPH, Generation
+from retrieve_cli.terms.tenants import TENANT
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:

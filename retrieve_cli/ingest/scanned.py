@@ -18,11 +18,14 @@ from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
 from retrieve_cli.storage.manifest import trace
+from retrieve_cli.terms.tenants import conflict_in
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
     from retrieve_cli.storage.key_rows import Keys
 
+_EXCERPT = 200
+"""Characters of a rejected record that are kept."""
 _MOST_TEXT = 64 << 20
 """Characters of parsed records that are kept; a sync with more to read parses them again."""
 _NOTHING = Item(bytes(KEY), "", 0, tuple)
@@ -41,11 +44,18 @@ def pieces_of(item: Item) -> list[Piece]:
         RetrieveError: the source itself cannot be read.
     """
     try:
-        return list(item.read())
+        return [_owned(piece) for piece in item.read()]
     except (RetrieveError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001  whatever a parser meets in a text from outside
         return [Refused(item.source, item.line, unforeseen(error))]
+
+
+def _owned(piece: Piece) -> Piece:
+    """The piece, rejected if it is a record whose tenant is not clear."""
+    if isinstance(piece, Record) and (reason := conflict_in(piece.metadata)):
+        return Refused(piece.source, piece.line, reason, piece.text[:_EXCERPT])
+    return piece
 
 
 def unforeseen(error: Exception) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.terms.tenants import KEYS, TENANT
 
 LONGEST_VALUE = 200
 """Characters of a value; what is longer is prose. Ids, names and paths have no limit."""
@@ -28,8 +29,6 @@ PATHS = frozenset({"path", "source"})
 """Fields in which a glob's `*` stays within a folder."""
 FIELDS = frozenset("id name license group keyword kind source path modality dimension format".split())
 """Fields that any record may have, besides those of its metadata."""
-TENANT = "tenant"
-"""The field of metadata that says whose a record is."""
 _SPELLINGS = {
     **{name: name for name in FIELDS},
     "keywords": "keyword",
@@ -82,8 +81,17 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
     for name in [name for name in fields if name.startswith(_METADATA)]:
         if (shadowing := known_as(name.removeprefix(_METADATA))) in FIELDS:
             fields.setdefault(shadowing, fields[name])
+    fields = _with_tenants(fields)
     found = {name: _distinct(texts) for name, texts in fields.items() if texts[0]}
     return {**found, OMITTED: list(omitted)} if omitted else found
+
+
+def _with_tenants(fields: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The fields with the tenants of the record: those that every key names. Keys that disagree give it to nobody."""
+    named = [fields[key] for key in KEYS if key in fields]
+    shared = [text for text in named[0] if all(text in others for others in named)] if named else []
+    others = {name: texts for name, texts in fields.items() if name != TENANT}
+    return {**others, TENANT: shared} if shared else others
 
 
 def _leaves(value: Mapping[str, Json], prefix: str, levels: int) -> Iterator[tuple[str, Json]]:

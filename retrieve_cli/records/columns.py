@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.mapped import Check
 
 FILE = "columns.pkl"
-CARD = 1
+CARD = 2
 """Which values of a record can be filtered by; part of the recipe, raised where that changes."""
 _HINT = "retrieve inspect verify"
 _LISTED = 40

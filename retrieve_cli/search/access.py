@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.records.column_values import TENANT
 from retrieve_cli.storage.generation import Generation
+from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Query

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.queries.tags import Tagged, read_tags
-from retrieve_cli.records.column_values import TENANT
 from retrieve_cli.search.access import Access, columns_seen, of_tenant
 from retrieve_cli.storage.generation import Generation
+from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from retrieve_cli.contracts import Field, Json, Record
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.terms.tenants import KEYS, TENANT, conflict
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("_id", "id", "identifier", "@id"),
@@ -26,6 +27,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "formats": ("datasetFormat", "supportingData.datasetFormat"),
     "body_sites": ("bodySite", "supportingData.bodySite"),
     "demo_url": ("runnableExample.url",),
+    "tenant": (),
 }
 """Where each field of a record may stand in a catalog, best first; a dot steps into an object or a list of objects."""
 
@@ -53,6 +55,8 @@ _ALL_VALUES = frozenset({"description", *_LISTS, *_FORMAT_FIELDS})
 
 _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NIfTI", "tif": "TIFF", "jpg": "JPEG",
                  "jpeg": "JPEG", "ct-scan": "CT", "mr": "MRI"}  # fmt: skip
+_NO_TEXT = frozenset({"tenant"})
+"""Fields that have no place in a record's text, whatever their weight."""
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -91,7 +95,8 @@ class FieldMap:
         for key, (name, weight) in configured.items():
             if key != name or name not in SPELLINGS:
                 spellings[name] = (key, *spellings.get(name, ()))
-            weights[name] = weight
+            if name not in _NO_TEXT:
+                weights[name] = weight
         return cls(spellings, weights)
 
 
@@ -106,6 +111,9 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     text = compose(pieces)
     if not any(char.isalnum() for char in text):
         return "it has no text: none of " + ", ".join(fields.weights) + " holds a word"
+    metadata = _metadata(item, fields)
+    if reason := _claimed(item, fields.spellings[TENANT], metadata):
+        return reason
     name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
     own_id = first(values["id"])
     if len(own_id) > LONGEST_ID:
@@ -124,7 +132,7 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         group=first(values["group"]) or None,
         fields=pieces,
         supporting_data=_supporting_data(values),
-        metadata=_metadata(item, fields),
+        metadata=metadata,
     )
 
 
@@ -213,6 +221,16 @@ def _field_text(name: str, values: list[str]) -> str:
 def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
     lists = {name: values[name] for name in ("modalities", "dimensions", "formats")}
     return {**lists, "demo_url": first(values["demo_url"]) or None}
+
+
+def _claimed(item: Mapping[str, Json], paths: Sequence[str], metadata: dict[str, Json]) -> str:
+    """Puts the tenant of the keys that are configured for it into the metadata; the reason if others disagree."""
+    said = {path: value for path in paths if strings(value := item[path] if path in item else _at(item, path))}
+    if said:
+        if reason := conflict({**said, **{key: metadata.get(key) for key in KEYS}}):
+            return reason
+        metadata[TENANT] = next(iter(said.values()))
+    return ""
 
 
 def _metadata(item: Mapping[str, Json], fields: FieldMap) -> dict[str, Json]:

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from samples import Program, write_catalog
 from retrieve_cli.cli.main import main
 
 Row = dict[str, Any]
+Spelling = Callable[[Row], Row]
 FOREIGN = "zq"
 """In every id, name of a field, group and word of others that the tenant has no part in."""
 CONFIG = {
@@ -147,13 +148,15 @@ def run(folder: Path, way: Way) -> tuple[int, str, str]:
     return code, *(times.sub(r"\1\2", text) for text in told)
 
 
-def build(folder: Path, rows: Sequence[Row], edges: Sequence[Row], *, foreign: bool) -> Path:
+def build(
+    folder: Path, rows: Sequence[Row], edges: Sequence[Row], *, foreign: bool, spell: Spelling = dict, **keys: Any
+) -> Path:
     """An index of the records, or of the tenant's own alone: each on the same line of its file."""
-    folder.mkdir()
-    kept = [row if foreign or owns(row) else None for row in rows]
+    folder.mkdir(parents=True)
+    kept = [spell(row) if foreign or owns(row) else None for row in rows]
     (folder / "tools.jsonl").write_text("".join((json.dumps(row) if row else "") + "\n" for row in kept))
     (folder / "edges.jsonl").write_text("".join(json.dumps(edge) + "\n" for edge in edges))
-    (folder / "config.yaml").write_text(json.dumps(CONFIG))  # JSON is YAML
+    (folder / "config.yaml").write_text(json.dumps({**CONFIG, **keys}))  # JSON is YAML
     code, _, err = run(folder, Way(("build", "--catalog", "tools.jsonl")))
     assert code == 0, err
     return folder
@@ -238,6 +241,81 @@ def test_an_index_without_the_records_of_others_gives_the_same_bytes(both: tuple
     with_others, without = (run(folder, way) for folder in both)
     assert with_others == without
     assert silent(way, with_others)
+
+
+def spelled(row: Row, key: str) -> Row:
+    """The record with its tenant under another key."""
+    return {**{name: value for name, value in row.items() if name != "tenant"}, key: row["tenant"]}
+
+
+def mixed(row: Row) -> Row:
+    """The tenant under one key, under the other, or under both."""
+    keys = (("tenant",), ("tenant_id",), ("tenant", "tenant_id"))[sum(row["id"].encode()) % 3]
+    return {**{name: value for name, value in row.items() if name != "tenant"}, **dict.fromkeys(keys, row["tenant"])}
+
+
+def nested(row: Row) -> Row:
+    """The tenant as a corpus of BEIR has it."""
+    return {**spelled(row, "metadata"), "metadata": {"tenant_id": row["tenant"]}}
+
+
+SPELLINGS: Mapping[str, tuple[Spelling, Row]] = {
+    "tenant_id": (lambda row: spelled(row, "tenant_id"), {}),
+    "mixed": (mixed, {}),
+    "nested": (nested, {}),
+    "configured": (lambda row: spelled(row, "owner"), {"catalog": {"fields": {"owner": {"to": "tenant"}}}}),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_the_rule_holds_however_the_tenant_is_spelled(tmp_path: Path, spelling: str) -> None:
+    spell, keys = SPELLINGS[spelling]
+    folders = [
+        build(tmp_path / str(foreign), ROWS, EDGES, foreign=foreign, spell=spell, **keys) for foreign in (True, False)
+    ]
+    for way in WAYS[::6]:
+        with_others, without = (run(folder, way) for folder in folders)
+        assert with_others == without
+        assert silent(way, with_others)
+    code, out, _ = run(folders[0], query(TEXT, "--list"))
+    assert (code, {"a0", "a4"} <= set(out.split())) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("row", "keys"),
+    [
+        ({"tenant": "acme", "tenant_id": "beta"}, {}),
+        ({"tenant": ["acme", "beta"], "tenant_id": "acme"}, {}),
+        ({"tenant": "acme", "metadata": {"tenant_id": "beta"}}, {}),
+        ({"tenant_id": "acme", "owner": "beta"}, {"catalog": {"fields": {"owner": {"to": "tenant"}}}}),
+    ],
+)
+def test_a_record_whose_keys_name_different_tenants_is_rejected(tmp_path: Path, row: Row, keys: Row) -> None:
+    unclear = {"id": "x", "name": "Unclear", "description": "Opens single cell matrices.", **row}
+    rows = [json.dumps(each) for each in (unclear, own(1, "Stores tables."))]
+    (tmp_path / "tools.jsonl").write_text("\n".join(rows))
+    (tmp_path / "config.yaml").write_text(json.dumps({**CONFIG, **keys, "build": {"max_fail": 1.5}}))
+    (tmp_path / "edges.jsonl").write_text("")
+    code, _, err = run(tmp_path, Way(("build", "--catalog", "tools.jsonl")))
+    assert code == 8
+    assert "its tenant is not clear: `" in err
+    for tenant in ("acme", "beta"):
+        assert "x" not in run(tmp_path, Way(("query", TEXT, "--tenant", tenant, "--list")))[1].split()
+
+
+def test_a_document_may_name_its_tenant_by_either_key_but_not_two(tmp_path: Path) -> None:
+    for name, matter in (("one", "tenant_id: acme"), ("two", "tenant: acme"), ("three", "tenant: a\ntenant_id: b")):
+        (tmp_path / f"{name}.md").write_text(f"---\n{matter}\n---\nOpens single cell matrices.\n")
+    (tmp_path / "config.yaml").write_text(json.dumps({"encoder": {"kind": "hashed"}, "build": {"max_fail": 1.5}}))
+    code, _, err = run(tmp_path, Way(("build", "--docs-dir", ".")))
+    assert (code, "three.md:1: its tenant is not clear" in err) == (8, True)
+    assert run(tmp_path, Way(("query", TEXT, "--tenant", "acme", "--list")))[1].split() == ["one.md", "two.md"]
+
+
+def test_a_tenant_is_no_part_of_the_text(tmp_path: Path) -> None:
+    spell, keys = SPELLINGS["configured"]
+    folder = build(tmp_path / "index", [own(1, "Stores tables.")], [], foreign=True, spell=spell, **keys)
+    assert "acme" not in json.loads(run(folder, Way(("query", "tables", "--json")))[1])["results"][0]["content"]
 
 
 @pytest.mark.parametrize("way", LEXICAL, ids=str)
