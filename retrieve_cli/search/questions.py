@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.queries.tags import Tagged, read_tags
+from retrieve_cli.records.column_values import known_as
 from retrieve_cli.search.access import Access, columns_seen, of_tenant
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.terms.tenants import TENANT
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     Conditions = Sequence[tuple[str, str, Mask]]
     """Of each: its field, the whole as the filter language writes it, and (records,) bool which records satisfy it."""
 
+_CANONICAL = ("license", "modality")
+"""Fields of which the records of catalogs have one spelling of each value."""
 _NAMED = 3
 """How many unknown names a notice lists."""
 
@@ -216,8 +219,21 @@ def _only(rows: Sequence[int], length: int) -> Mask:
 def _satisfying(generation: Generation, condition: Condition, visible: Mask | None = None) -> Mask:
     """Which records satisfy a condition; fields and values that no visible record has are unknown."""
     columns = columns_seen(generation, visible)
-    found = columns.select(condition.field, condition.operator, condition.values, globs=condition.globs)
+    values = _in_all_spellings(condition) if known_as(condition.field) in _CANONICAL else condition.values
+    found = columns.select(condition.field, condition.operator, values, globs=condition.globs)
     return ~found if condition.negated else found
+
+
+def _in_all_spellings(condition: Condition) -> tuple[str, ...]:
+    """The values of a condition, and each as a catalog's records have it: `magnetic resonance imaging` as MRI."""
+    if condition.operator not in ("=", "!="):
+        return condition.values
+    from retrieve_cli.terms.licences import spdx_of
+    from retrieve_cli.terms.modalities import modality_of
+
+    canonical = {"license": spdx_of, "modality": modality_of}[known_as(condition.field)]
+    plain = [value for value in condition.values if value not in condition.globs]
+    return (*condition.values, *(name for value in plain if (name := canonical(value))))
 
 
 def allowed_by(generation: Generation, filters: Sequence[str]) -> Mask | None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from retrieve_cli.contracts import Field, Json, Record
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.terms.licences import spdx_of
+from retrieve_cli.terms.modalities import modality_of
 from retrieve_cli.terms.tenants import KEYS, TENANT, conflict
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -26,7 +28,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "dimensions": ("hasDimensionality", "supportingData.hasDimensionality"),
     "formats": ("datasetFormat", "supportingData.datasetFormat"),
     "body_sites": ("bodySite", "supportingData.bodySite"),
-    "demo_url": ("runnableExample.url",),
+    "demo_url": ("runnableExample.url", "runnableExample"),
     "tenant": (),
 }
 """Where each field of a record may stand in a catalog, best first; a dot steps into an object or a list of objects."""
@@ -54,12 +56,14 @@ _ALL_VALUES = frozenset({"description", *_LISTS, *_FORMAT_FIELDS})
 """Fields whose values are gathered from every spelling; the others take the first spelling that has one."""
 
 _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NIfTI", "tif": "TIFF", "jpg": "JPEG",
-                 "jpeg": "JPEG", "ct-scan": "CT", "mr": "MRI"}  # fmt: skip
+                 "jpeg": "JPEG"}  # fmt: skip
 _NO_TEXT = frozenset({"tenant"})
 """Fields that have no place in a record's text, whatever their weight."""
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
+_READING = 2
+"""How an object becomes a record, besides spellings and weights; raised where that changes."""
 LONGEST_NAME = 1000
 """Characters of a name: it is indexed with each chunk of its record."""
 LONGEST_ID = 4096
@@ -79,6 +83,7 @@ class FieldMap:
         known = {name: list(paths) for name, paths in self.spellings.items()}
         return {
             "kind": "catalog",
+            "reading": _READING,
             "spellings": known,
             "weights": [[name, weight] for name, weight in self.weights.items()],
         }
@@ -115,6 +120,7 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     if reason := _claimed(item, fields.spellings[TENANT], metadata):
         return reason
     name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
+    licence = _licence(item, first(values["license"]), metadata)
     own_id = first(values["id"])
     if len(own_id) > LONGEST_ID:
         return f"its id has {len(own_id):,} characters, and at most {LONGEST_ID:,} are kept"
@@ -127,7 +133,7 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         line=line,
         description=first(values["description"]),
         url=first(values["url"]) or None,
-        license=first(values["license"]) or None,
+        license=licence or None,
         keywords=tuple(values["keywords"]),
         group=first(values["group"]) or None,
         fields=pieces,
@@ -184,12 +190,22 @@ def first(texts: list[str]) -> str:
 def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[str]:
     found: list[str] = []
     for path in paths:
-        found += strings(item[path] if path in item else _at(item, path))
+        value = item[path] if path in item else _at(item, path)
+        found += _addresses(value) if path == "runnableExample" else strings(value)
         if found and name not in _ALL_VALUES:
             break
     if name in _FORMAT_FIELDS:
         found = [_format_name(text, name) for text in found]
     return list({text.casefold(): text for text in reversed(found)}.values())[::-1]
+
+
+def _addresses(value: Json) -> list[str]:
+    """The addresses in a value: texts that are one, and ids of objects."""
+    if isinstance(value, Mapping):
+        value = value.get("@id", value.get("id"))
+    if isinstance(value, list):
+        return [text for part in value for text in _addresses(part)]
+    return [text for text in strings(value) if _URL.match(text)] if isinstance(value, str) else []
 
 
 def _at(value: Json, path: str) -> Json:
@@ -206,6 +222,8 @@ def _at(value: Json, path: str) -> Json:
 def _format_name(text: str, field: str) -> str:
     if field == "dimensions" and (digit := re.fullmatch(r"(\d)\s*+(?:-\s*+)?d?", text, re.IGNORECASE)):
         return f"{digit.group(1)}D"
+    if field == "modalities" and (modality := modality_of(text)):
+        return modality
     known = _FORMAT_NAMES.get(text.lower().lstrip("."))
     return known or (text.lstrip(".").upper() if text.islower() and field == "formats" else text)
 
@@ -221,6 +239,21 @@ def _field_text(name: str, values: list[str]) -> str:
 def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
     lists = {name: values[name] for name in ("modalities", "dimensions", "formats")}
     return {**lists, "demo_url": first(values["demo_url"]) or None}
+
+
+def _licence(item: Mapping[str, Json], said: str, metadata: dict[str, Json]) -> str:
+    """The licence as SPDX calls it, by its name or else by its address; what was said instead goes to the metadata."""
+    stated = item.get("license")
+    addresses = (
+        [text for key in ("@id", "id", "url") for text in strings(stated.get(key))]
+        if isinstance(stated, Mapping)
+        else []
+    )
+    known = next((spdx for text in (said, *addresses) if (spdx := spdx_of(text))), None)
+    if known is None or known == said:
+        return said
+    metadata.setdefault("license_original", said)
+    return known
 
 
 def _claimed(item: Mapping[str, Json], paths: Sequence[str], metadata: dict[str, Json]) -> str:

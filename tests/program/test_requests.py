@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import Done, Program
+from samples import Done, Program, write_catalog
 
 from retrieve_cli.records.columns import FILE as COLUMNS
 from retrieve_cli.storage.manifest import Manifest
@@ -230,6 +230,23 @@ def test_an_id_that_no_record_has_is_an_error_with_the_nearest(index: Path, retr
     done = retrieve("query", "brain", "--doc-id", "lung")
     assert done.code == 2
     assert "`lungs`" in done.err
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["license=MIT", "license=mit", "license=https://spdx.org/licenses/MIT.html", "license=The MIT License",
+     "license!=GPL-3.0", "modality=CT", "modality=computed tomography", "modality=ct-scan",
+     "!modality=magnetic resonance",
+     "modality=c*", 'license="https://opensource.org/licenses/MIT"'],
+)  # fmt: skip
+def test_a_licence_and_a_modality_are_found_in_any_spelling(tmp_path: Path, retrieve: Program, condition: str) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": "a", "license": "http://www.opensource.org/licenses/mit-license.php", "imagingModality": "ct"},
+        {"id": "b", "license": "https://www.gnu.org/licenses/gpl-3.0.html", "imagingModality": "MR"},
+    ]
+    catalog = write_catalog(tmp_path / "c.jsonl", [{**row, "name": "lungs"} for row in rows])
+    assert retrieve("build", "--catalog", catalog).code == 0
+    assert retrieve("query", "lungs", "--filter", condition, "--list").out.split() == ["a"]
 
 
 def test_ten_thousand_ids_are_as_good_as_one(index: Path, retrieve: Program) -> None:

@@ -171,3 +171,48 @@ def test_a_catalog_is_read_record_by_record(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write(json.dumps({"id": "late", "name": "n"}) + "\n")
     assert [made.id for made in reading][-1] == "late"
+
+
+# ------------------------------------------------------------------------------------ licences, modalities, demos
+
+
+@pytest.mark.parametrize(
+    "licence",
+    [
+        "https://spdx.org/licenses/MIT.html",
+        ["The MIT License"],
+        {"@id": "http://www.opensource.org/licenses/mit-license.php"},
+        {"name": "our licence", "url": "https://opensource.org/licenses/MIT"},
+    ],
+)
+def test_a_licence_is_its_spdx_id_and_the_original_is_kept(licence: object) -> None:
+    made = record({"name": "N", "license": licence})
+    said = record({"name": "N", "license": licence}).metadata["license_original"]
+    assert (made.license, said in str(licence)) == ("MIT", True)
+
+
+@pytest.mark.parametrize("licence", ["MIT", "GPL-3.0", "BSD", "as is"])
+def test_a_licence_that_is_an_id_or_no_known_one_stays_as_it_is(licence: str) -> None:
+    made = record({"name": "N", "license": licence})
+    assert (made.license, dict(made.metadata)) == (licence, {})
+
+
+def test_modalities_have_one_name_and_each_of_them_once() -> None:
+    made = record({"name": "N", "imagingModality": ["ct", "Computed tomography", "magnetic resonance imaging", "OPT"]})
+    assert made.supporting_data["modalities"] == ["CT", "MRI", "OCT"]
+
+
+@pytest.mark.parametrize(
+    ("example", "url"),
+    [
+        ("https://x.org/demo", "https://x.org/demo"),
+        (["see the site", "https://x.org/demo"], "https://x.org/demo"),
+        ({"name": "Demo", "url": "https://x.org/demo"}, "https://x.org/demo"),
+        ({"name": "Demo", "@id": "https://x.org/demo"}, "https://x.org/demo"),
+        ("see the site", None),
+        ({"name": "Demo"}, None),
+        (5, None),
+    ],
+)
+def test_an_example_to_run_is_an_address_in_any_form(example: object, url: str | None) -> None:
+    assert record({"name": "N", "runnableExample": example}).supporting_data["demo_url"] == url

@@ -1,39 +1,11 @@
 """DICOM's codes for modalities and body parts; what is in neither list may be a name as well, and is left out."""
 
-MODALITIES = {
-    "CT": "CT",
-    "MR": "MRI",
-    "PT": "PET",
-    "NM": "nuclear-medicine",
-    "US": "US",
-    "IVUS": "US",
-    "BDUS": "US",
-    "CR": "X-ray",
-    "DX": "X-ray",
-    "RG": "X-ray",
-    "RF": "X-ray",
-    "XA": "X-ray",
-    "IO": "X-ray",
-    "PX": "X-ray",
-    "MG": "mammography",
-    "OP": "fundus-photography",
-    "OPT": "OCT",
-    "IVOCT": "OCT",
-    "SM": "histopathology",
-    "GM": "microscopy",
-    "ES": "endoscopy",
-    "XC": "photography",
-    "ECG": "ECG",
-    "EEG": "EEG",
-    "SEG": "segmentation",
-    "REG": "registration",
-    "SR": "structured-report",
-    "RTDOSE": "RTDOSE",
-    "RTIMAGE": "RTIMAGE",
-    "RTPLAN": "RTPLAN",
-    "RTSTRUCT": "RTSTRUCT",
-}
-"""PS3.3, C.7.3.1.1.1, with the names that people use."""
+from __future__ import annotations
+
+from retrieve_cli.terms.modalities import DICOM_CODES as MODALITIES
+
+__all__ = ["BODY_PARTS", "MODALITIES", "SLICED"]
+
 SLICED = frozenset({"CT", "MRI", "PET", "nuclear-medicine", "OCT"})
 """Modalities of which a series of pictures is a volume."""
 BODY_PARTS = frozenset(
