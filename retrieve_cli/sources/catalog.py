@@ -1,4 +1,4 @@
-"""A catalog in JSON Lines, read record by record."""
+"""A catalog in JSON Lines, or one document of JSON-LD, read record by record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
 from shlex import quote
 
@@ -13,11 +14,19 @@ from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKi
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.digests import BOM, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, record_from
+from retrieve_cli.sources.linked_catalog import (
+    DEEPEST,
+    NotRead,
+    graph_of_file,
+    graph_of_line,
+    looks_linked,
+    record_of_line,
+    too_deep,
+)
 from retrieve_cli.sources.places import absolute
+from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
-_DEEPEST = 64
-"""Levels of nesting that a record may have."""
 _OTHERS = (
     (b"\x1f\x8b", "compressed by gzip", "unpack it: gunzip -k"),
     (b"PK\x03\x04", "a zip archive", "unpack it: unzip"),
@@ -30,7 +39,7 @@ _EXCERPT = 200
 
 
 class CatalogSource:
-    """One record a line, in any of the known spellings, BEIR corpora among them."""
+    """One record a line, in any of the known spellings, BEIR corpora among them; or graphs of records in JSON-LD."""
 
     kind: SourceKind = "catalog"
 
@@ -66,14 +75,41 @@ class CatalogSource:
         """Raises: UsageError where the file cannot be read."""
         try:
             with files.open_regular(self.path) as file:
+                if (graph := self._graph(file)) is not None:
+                    yield from self._items(graph, 1)
+                    return
                 for number, raw in enumerate(files.lines(file), 1):
                     line = raw.removeprefix(BOM) if number == 1 else raw
                     if len(line) > files.LINE:
                         yield self._refuse(line, number, f"it is longer than {files.LINE // files.MB} MB")
                     elif line.strip():
-                        yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
+                        yield from self._items_of(line, number)
         except OSError as error:
             raise self._unreadable(error) from error
+
+    def _graph(self, file: BufferedReader) -> list[Json] | None:
+        """The records of a file that is one document. Raises: UsageError if it is one of something else."""
+        try:
+            return graph_of_file(file)
+        except NotRead as error:
+            raise _no_lines(self.path, str(error).removeprefix("it is ")) from error
+
+    def _items_of(self, line: bytes, number: int) -> Iterator[Item | Refused]:
+        try:
+            graph = graph_of_line(line)
+        except NotRead as error:
+            yield self._refuse(line, number, str(error))
+            return
+        if graph is None:
+            yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
+        else:
+            yield from self._items(graph, number)
+
+    def _items(self, graph: list[Json], number: int) -> Iterator[Item]:
+        """The records of a graph, each as if it were a line of its own."""
+        for record in graph:
+            line = canonical(record)
+            yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
 
     def _unreadable(self, error: OSError) -> UsageError:
         return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its rights")
@@ -88,10 +124,14 @@ class CatalogSource:
             item = orjson.loads(line)
         except ValueError as error:
             return self._refuse(line, number, _why_not_json(line, error))
-        if _too_deep(line) and _depth(item) > _DEEPEST:
-            return self._refuse(line, number, f"it is nested deeper than {_DEEPEST} levels")
+        if _many_levels(line) and too_deep(item):
+            return self._refuse(line, number, f"it is nested deeper than {DEEPEST} levels")
         if not isinstance(item, dict):
             return self._refuse(line, number, f"it is a JSON {type(item).__name__}, not an object")
+        try:
+            item = record_of_line(item)
+        except NotRead as error:
+            return self._refuse(line, number, str(error))
         record = record_from(item, self._fields, source=self.name, line=number)
         if isinstance(record, str):
             return self._refuse(line, number, record)
@@ -109,20 +149,15 @@ def _why_not_json(line: bytes, error: ValueError) -> str:
     return f"it is not JSON ({error})"
 
 
-def _too_deep(line: bytes) -> bool:
+def _many_levels(line: bytes) -> bool:
     """Whether it may be nested too deeply: a cheap look, for the many lines that are not."""
-    return line.count(b"[") + line.count(b"{") > _DEEPEST
+    return line.count(b"[") + line.count(b"{") > DEEPEST
 
 
-def _depth(value: Json) -> int:
-    """Levels of lists and objects in a value, counted without recursion."""
-    deepest, waiting = 0, [(value, 1)]
-    while waiting:
-        part, depth = waiting.pop()
-        if isinstance(part, dict | list):
-            deepest = max(deepest, depth)
-            waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
-    return deepest
+def _no_lines(path: Path, what: str) -> UsageError:
+    lines = quote(str(path.with_suffix(".lines.jsonl")))
+    hint = f"convert it: jq -c '.[]' {quote(str(path))} > {lines}"
+    return UsageError(f"{path} is {what}; a catalog is JSON Lines, one object a line, or JSON-LD", hint=hint)
 
 
 def _check(path: Path) -> None:
@@ -141,10 +176,8 @@ def _check(path: Path) -> None:
     if not stat.S_ISREG(mode):
         hint = "save it to a file first: a catalog must be the same when it is read again"
         raise UsageError(f"{path} is not a regular file", hint=hint)
-    if head.startswith(b"["):
-        lines = quote(str(path.with_suffix(".lines.jsonl")))
-        hint = f"convert it: jq -c '.[]' {quote(str(path))} > {lines}"
-        raise UsageError(f"{path} is a JSON array; a catalog is JSON Lines, one object a line", hint=hint)
+    if head.startswith(b"[") and not looks_linked(head):
+        raise _no_lines(path, "a JSON array")
     for start, what, remedy in _OTHERS:
         if head.startswith(start):
             raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")

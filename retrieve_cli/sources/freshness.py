@@ -120,7 +120,8 @@ class WatchedCatalog:
     - of a larger file, where that line stood, the same moved by as many bytes as the file has grown, and 32 KB around
       either: `fresh` if it is there, else `changed`, because nobody looks whether it is elsewhere, or nowhere.
 
-    `deleted` without a look if there is no such file, `changed` if there is one that cannot be read.
+    The records of a graph in JSON-LD are lines in this sense, and `changed` in a larger file. `deleted` without a look
+    if there is no such file, `changed` if there is one that cannot be read.
     """
 
     path: Path
@@ -170,7 +171,7 @@ class WatchedCatalog:
             if os.fstat(file.fileno()).st_size > _SMALL:
                 return "fresh" if self._stands(file, record["line"], digest, learned) else "changed"
             if learned.lines is None:
-                learned.content = file.read(_SMALL + 1).removeprefix(BOM).split(b"\n")
+                learned.content = _lines(file.read(_SMALL + 1).removeprefix(BOM))
                 learned.lines = set(map(line_digest(self.name, self.id_prefix), learned.content))
         if digest in learned.lines:
             return "fresh"
@@ -244,6 +245,15 @@ def _ids(lines: Iterable[bytes], id_paths: Sequence[str]) -> set[str]:
             if isinstance(item, Mapping):
                 found.add(id_of(item, id_paths))
     return found
+
+
+def _lines(content: bytes) -> Sequence[bytes]:
+    """The lines of a catalog, those of its records in the place of a graph of them."""
+    if b'"@' not in content:
+        return content.split(b"\n")
+    from retrieve_cli.sources.linked_catalog import lines_of
+
+    return lines_of(content)
 
 
 def _stamp(status: os.stat_result) -> list[int]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from retrieve_cli.errors import UsageError
+from retrieve_cli.sources.linked import records_of_triples
+from retrieve_cli.sources.rdf import Term
 from retrieve_cli.sources.remote.http import _digest_for
-from retrieve_cli.sources.remote.linked import Term, records_of_triples
 from retrieve_cli.sources.remote.query import Template
 
 SHA1 = "0123456789abcdef0123456789abcdef01234567"

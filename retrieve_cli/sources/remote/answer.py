@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from retrieve_cli.errors import Unavailable, printable
-from retrieve_cli.sources.remote.linked import Solution, Term, Triple
+from retrieve_cli.sources.linked import Solution
+from retrieve_cli.sources.rdf import Term, Triple
 from retrieve_cli.web.transport import INSTALL
 
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}

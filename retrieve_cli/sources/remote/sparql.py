@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, printable
+from retrieve_cli.sources.linked import records_of_solutions, records_of_triples, triples_of_solutions
 from retrieve_cli.sources.remote.answer import Page, Unreadable, rdf_reader, rows_in, triples_in
-from retrieve_cli.sources.remote.linked import records_of_solutions, records_of_triples, triples_of_solutions
 from retrieve_cli.sources.remote.publication import publish
 from retrieve_cli.sources.remote.query import INNER, Template
 from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed
+from retrieve_cli.sources.rdf import RDF, XSD, Term, Triple
 from retrieve_cli.storage.manifest import canonical
 
 _CLASSES = frozenset(("SoftwareSourceCode", "SoftwareApplication"))
 """Local names of the classes whose members are records."""
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-_XSD = "http://www.w3.org/2001/XMLSchema#"
-_TYPE, _FIRST, _REST, _NIL = (_RDF + name for name in ("type", "first", "rest", "nil"))
+_TYPE, _FIRST, _REST, _NIL = (RDF + name for name in ("type", "first", "rest", "nil"))
 _INTEGERS = frozenset(
-    _XSD + name
+    XSD + name
     for name in """integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger
     unsignedLong unsignedInt unsignedShort unsignedByte""".split()
 )
-_FRACTIONS = frozenset(_XSD + name for name in ("decimal", "double", "float"))
-_TEXTS = ("", _XSD + "string")
+_FRACTIONS = frozenset(XSD + name for name in ("decimal", "double", "float"))
+_TEXTS = ("", XSD + "string")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 """Integers that every JSON reader holds exactly; longer ones stay text."""
@@ -36,22 +33,12 @@ _DEPTHS = (6, 5, 4, 3, 2, 1)
 """Levels of nodes inside a record, deepest first: the first that keeps it below the most nodes is taken."""
 _MOST_NODES = 1_000
 """Nodes inside one record. A vocabulary whose terms all point at each other would unfold without end."""
+_MOST_VALUES, _MOST_COPIES = 1_000_000, 20
+"""Values in all records of a graph: so many, and so many more for each triple."""
 _SUBJECTS = ("id", "_id", "identifier")
 _TRIPLE_NAMES = (("s", "p", "o"), ("subject", "predicate", "object"))
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """An IRI, a blank node or a literal (RDF 1.1 Concepts, section 3)."""
-
-    kind: Literal["iri", "blank", "literal"]
-    value: str
-    datatype: str = ""
-    language: str = ""
-
-
-Triple = tuple[Term, str, Term]
-"""Subject, the predicate's IRI, object."""
 Solution = Mapping[str, Term]
 """One row of a SELECT: the terms of the variables that are bound."""
 Terms = tuple[Term, ...] | list[Term]
@@ -64,10 +51,24 @@ def records_of_triples(triples: Iterable[Triple]) -> list[dict[str, Json]]:
     """One object for each member of one of the classes, with the nodes it points to inside; sorted by id.
 
     Where there is no member of them, every IRI that has facts and that no other node points to is a record.
+
+    Raises:
+        SourceFailed: nodes that many records point to would be written too often.
     """
     graph = _Graph(triples)
-    records = [graph.describe(root, graph.depth(root), frozenset((root,))) for root in graph.roots()]
+    records = [graph.record(root) for root in graph.roots()]
     return sorted((record for record in records if record), key=_order)
+
+
+def record_of_node(triples: Iterable[Triple], node: Term) -> dict[str, Json]:
+    """Return one object for a node, whatever its class, as it is among the records of the triples.
+
+    Raises:
+        SourceFailed: as `records_of_triples` does.
+    """
+    graph = _Graph(triples)
+    graph.roots()
+    return graph.record(node)
 
 
 def records_of_solutions(variables: Sequence[str], solutions: Iterable[Solution]) -> list[dict[str, Json]]:
@@ -110,8 +111,11 @@ class _Graph:
 
     def __init__(self, triples: Iterable[Triple]) -> None:
         self._nodes: dict[Term, dict[str, set[Term]]] = {}
+        self._left = _MOST_VALUES
+        """How many values may still be written."""
         for subject, predicate, object_ in triples:
             self._nodes.setdefault(subject, {}).setdefault(predicate, set()).add(object_)
+            self._left += _MOST_COPIES
         self._facts: dict[Term, _Facts] = {}
         self._sizes: dict[tuple[Term, int], int] = {}
         self._named: AbstractSet[Term] = frozenset()
@@ -135,14 +139,21 @@ class _Graph:
         # What is left after these are blank nodes that only point at each other: each is a record then.
         return [*self._named, *outer, *(blank - outer - self._inside(outer))]
 
-    def depth(self, root: Term) -> int:
-        """The most levels of nodes inside `root` that stay below the most nodes."""
-        return next((depth for depth in _DEPTHS if self._size(root, depth) <= _MOST_NODES), _DEPTHS[-1])
+    def record(self, root: Term) -> dict[str, Json]:
+        """A node as an object, with the most levels of nodes inside that stay below the most nodes."""
+        if root not in self._nodes:
+            return {}
+        depth = next((depth for depth in _DEPTHS if self._size(root, depth) <= _MOST_NODES), _DEPTHS[-1])
+        return self._describe(root, depth, frozenset((root,)))
 
-    def describe(self, node: Term, depth: int, path: frozenset[Term]) -> dict[str, Json]:
+    def _describe(self, node: Term, depth: int, path: frozenset[Term]) -> dict[str, Json]:
         """A node as an object; the nodes it points to inside it, `depth` levels of them, and none within itself."""
         item: dict[str, Json] = {}
         for key, terms in self._facts_of(node).items():
+            self._left -= len(terms)
+            if self._left < 0:
+                hint = "leave what many records point to out of the graph, or describe it in fewer words"
+                raise SourceFailed("the graph has nodes that would be written into too many records", hint=hint)
             values = [self._value(term, depth, path) for term in _preferred(terms)]
             values = [value for value in values if value is not None]
             values = values if isinstance(terms, tuple) else _sorted(values)
@@ -157,7 +168,7 @@ class _Graph:
         if term.kind == "literal":
             return _plain(term)
         if depth and self._is_inside(term) and term not in path:
-            return self.describe(term, depth - 1, path | {term}) or None
+            return self._describe(term, depth - 1, path | {term}) or None
         return term.value if term.kind == "iri" else None
 
     def _is_inside(self, term: Term) -> bool:
@@ -254,7 +265,7 @@ def _literal_or_iri(terms: Iterable[Term]) -> Iterator[Json]:
 def _plain(term: Term) -> Json:
     """A literal as JSON: a number or a boolean where its datatype says so and its text is one; else its text."""
     text = term.value.strip()
-    if term.datatype == _XSD + "boolean":
+    if term.datatype == XSD + "boolean":
         return _BOOLEANS.get(text, term.value)
     if term.datatype in _INTEGERS and _INTEGER.fullmatch(text):
         return int(text)
