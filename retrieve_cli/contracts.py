@@ -182,8 +182,22 @@ class Source(Protocol):
         """
 
 
+@runtime_checkable
+class Foldered(Protocol):
+    """A source of many files in folders."""
+
+    def folders(self) -> Mapping[str, Json]:
+        """Marks of its folders, from which a query sees later that a file came or went; taken before a scan."""
+
+
 class Watched(Protocol):
     """A source as it was when it was built, compared with what it is now."""
+
+    def stale(self) -> str:
+        """What has changed of the source at first sight, before any hit is looked at; empty if nothing has."""
+
+    def grown(self) -> str:
+        """What has changed that no hit can tell of, as a new file; empty if nothing has."""
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
         """Of a record as it is kept; `digest` is that of the item it was read from."""

@@ -7,10 +7,11 @@
     ├── IndexMissing            4   no index there yet
     ├── IndexCorrupt            5   the index is damaged or its parts disagree
     ├── Unavailable             6   a model or an optional package is missing, or a GPU was required
-    └── Locked                  7   another writer holds the lock
+    ├── Locked                  7   another writer holds the lock
+    └── Stale                  10   the sources have changed, and nothing is answered then
 
 Raised anywhere, caught once, in `cli.py`, and printed as `error:` and `hint:`. The other codes of the contract
-(3 no result, 8 partial, 9 gate, 10 stale) are outcomes of commands that ran, not failures; they are listed in `Exit`.
+(3 no result, 8 partial, 9 gate, 10 stale hits) are outcomes of commands that ran, not failures; `Exit` lists them.
 """
 
 from __future__ import annotations
@@ -147,6 +148,13 @@ class Locked(RetrieveError):
 
     code = Exit.LOCKED
     kind = "locked"
+
+
+class Stale(RetrieveError):
+    """The sources have changed since the build, and the configuration wants no answer then."""
+
+    code = Exit.STALE
+    kind = "stale"
 
 
 def unwritable(path: Path, error: OSError) -> RetrieveError:

@@ -71,6 +71,7 @@ def watched_of(manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: f
 
     try:
         paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
+        suffixes = [str(each) for each in manifest.recipe.sources.get("docs", {}).get("extensions", [])]
         found: list[tuple[int, Watched]] = []
         for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
             origin = built["origin"]
@@ -80,7 +81,7 @@ def watched_of(manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: f
                 raise TypeError(prefix)
             watched: Watched
             if entry.kind == "docs":
-                watched = WatchedFolder(path, prefix, docs_max_mb)
+                watched = WatchedFolder(path, prefix, docs_max_mb, suffixes, built.get("folders", {}))
             elif entry.kind not in _OF_LINES:
                 watched = Unwatched()
             else:

@@ -171,7 +171,7 @@ def query(
     shape.check(shared.format)
     found = requests.from_stdin(asked) if batch else [requests.from_words(text or (), asked)]
     all_records = all(request.tenant is None for request in found)
-    if settings.sources.auto_sync or settings.sync.every_hours:
+    if settings.syncs_each_time or settings.sync.every_hours:
         from retrieve_cli.cli.sync import sync_first
 
         sync_first(shared, settings, show_reason=all_records)

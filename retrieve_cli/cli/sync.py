@@ -180,7 +180,7 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest import schedule
 
-    if not settings.sources.auto_sync and not schedule.due(shared.store, settings.sync.every_hours):
+    if not settings.syncs_each_time and not schedule.due(shared.store, settings.sync.every_hours):
         return
     schedule.mark(shared.store)  # also if it fails: a source that does not answer is not asked again by every query
     try:

@@ -69,6 +69,13 @@ class SourcesSettings:
 
 
 @dataclass(frozen=True)
+class FreshnessSettings:
+    """Consequence for a query if its sources have changed since the build."""
+
+    policy: Literal["warn", "fail", "sync"] = "warn"
+
+
+@dataclass(frozen=True)
 class SyncSettings:
     """Limits of a sync: the share that a source may lose, the wait for another writer; and when a query runs one."""
 
@@ -362,6 +369,7 @@ class Settings:
     """All that can be configured, by section."""
 
     sources: SourcesSettings = field(default_factory=SourcesSettings, metadata=_NEITHER)
+    freshness: FreshnessSettings = field(default_factory=FreshnessSettings, metadata=_NEITHER)
     catalog: CatalogSettings = field(default_factory=CatalogSettings, metadata=_INDEX)
     docs: DocsSettings = field(default_factory=DocsSettings, metadata=_INDEX)
     build: BuildSettings = field(default_factory=BuildSettings, metadata=_NEITHER)
@@ -387,3 +395,8 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings, metadata=_ANSWERS)
     plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, metadata=_INDEX)
     """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""
+
+    @property
+    def syncs_each_time(self) -> bool:
+        """True if each query syncs first."""
+        return self.sources.auto_sync or self.freshness.policy == "sync"

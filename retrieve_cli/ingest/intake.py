@@ -28,7 +28,7 @@ from retrieve_cli.ingest.embedding import (
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.report import Progress
-from retrieve_cli.ingest.scanned import Batch, batches, pieces_of, unforeseen
+from retrieve_cli.ingest.scanned import Batch, batches, folders_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import GRAPH, TOKENS
@@ -125,7 +125,7 @@ class Intake:
 
     def _take(self, source: Source) -> None:
         first, refused = self.records, len(self.refused)
-        stamp = source.stamp()
+        stamp, folders = source.stamp(), folders_of(source)
         read = hashlib.sha1(usedforsecurity=False)
         for batch in batches(source):
             read.update(batch.traces)
@@ -139,7 +139,7 @@ class Intake:
                 self._progress.step(self.records, self.embedded)
         counts = (self.records - first, len(self.refused) - refused)
         self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
-        self.origins.append({"origin": dict(source.origin), "digest": read.hexdigest(), "stamp": stamp})
+        self.origins.append(origin_of(source, read.hexdigest(), stamp, folders))
 
     def write(self) -> dict[str, int]:
         """Write the indexes and offsets; return the rows of each file."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source, SourceKind
+from retrieve_cli.contracts import Foldered, Item, Json, Notice, Record, Refused, Source, SourceKind
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
@@ -117,6 +117,17 @@ def batches(source: Source) -> Iterator[Batch]:
         yield Batch.of(some)
 
 
+def folders_of(source: Source) -> Mapping[str, Json]:
+    """Return the marks of a source's folders; none if it is not of many files."""
+    return source.folders() if isinstance(source, Foldered) else {}
+
+
+def origin_of(source: Source, digest: str, stamp: list[int] | None, folders: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what the manifest notes of a source: where it is, its digest, and the marks that it had."""
+    noted = {"origin": dict(source.origin), "digest": digest, "stamp": stamp}
+    return {**noted, "folders": folders} if folders else noted
+
+
 class Scanned:
     """A source as one look found it; it can be gone through again without touching the files."""
 
@@ -125,6 +136,7 @@ class Scanned:
         self.kind: SourceKind = source.kind
         self.name = source.name
         self._stamp = source.stamp()
+        self._folders = folders_of(source)
         self._digests = Digests()
         self._lines = array("q")
         self._places: list[str] = []
@@ -169,6 +181,10 @@ class Scanned:
     def stamp(self) -> list[int] | None:
         """Return the marks of the file as they were before the look."""
         return self._stamp
+
+    def folders(self) -> Mapping[str, Json]:
+        """Return the marks of the folders as they were before the look."""
+        return self._folders
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
         """Yield every item in order, as it was found."""

@@ -8,7 +8,7 @@ build.py's work, with the rows of the live generation at hand for all that staye
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from functools import cached_property
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of, notes_on
 from retrieve_cli.config.settings import Settings, SourceSetting
-from retrieve_cli.contracts import Source
+from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.ingest.build import apply, contents_before
 from retrieve_cli.ingest.changes import Changes, recipe_changes
@@ -26,6 +26,7 @@ from retrieve_cli.ingest.look import Look, digest_of, digests_of
 from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
+from retrieve_cli.ingest.scanned import folders_of, origin_of
 from retrieve_cli.ingest.tidying import note_lines, tidy
 from retrieve_cli.ingest.unread import Unread
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -80,6 +81,7 @@ class Sync:
         self._unread = unread
         self._parts = parts()
         self._stamps: list[list[int] | None] = []
+        self._folders: list[Mapping[str, Json]] = []
         self._seen = False
         """Whether the live generation was not read again."""
         self._scanned: list[Source] = []
@@ -97,6 +99,7 @@ class Sync:
         refused = sum(source.refused for source in live.manifest.sources) if live else 0
         same = live is not None and self._same_recipe(live.manifest) and self._store.quarantined() == refused
         self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
+        self._folders = [folders_of(source) for source in self._sources]
         untouched = live is not None and same and self._looks_untouched(live.manifest)
         if live and untouched and self._digests_are(digests_of(live.manifest)):
             return self._nothing_to_do(live, refused)
@@ -219,10 +222,8 @@ class Sync:
 
     def _note(self, manifest: Manifest) -> None:
         """Keeps where the sources are now and how they look, though nothing in them has changed."""
-        noted = [
-            {"origin": dict(source.origin), "digest": digest, "stamp": stamp}
-            for source, digest, stamp in zip(self._sources, digests_of(manifest), self._stamps, strict=True)
-        ]
+        seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, strict=True)
+        noted = [origin_of(*each) for each in seen]
         if noted != manifest.built["sources"]:
             try:
                 self._store.note(replace(manifest, built={**manifest.built, "sources": noted}))

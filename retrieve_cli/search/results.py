@@ -169,13 +169,3 @@ class ResultReader:
                 origin = self._generation.origin(row)
                 return replace(result, freshness=source.freshness(result.record, origin))
         return result
-
-
-def staleness(results: Sequence[Sequence[Result]]) -> str | None:
-    """A sentence on the hits whose sources have changed; None where none has."""
-    states = [result.freshness for found in results for result in found]
-    if not (changed := len(states) - states.count("fresh")):
-        return None
-    gone = states.count("deleted")
-    what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
-    return f"the sources of {what} have changed since the build: retrieve sync"

@@ -16,11 +16,12 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
+from retrieve_cli.search.freshness import Freshness
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
 from retrieve_cli.search.ranker import Ranked, Ranker
 from retrieve_cli.search.relaxation import relaxed
-from retrieve_cli.search.results import ResultReader, Shown, staleness
+from retrieve_cli.search.results import ResultReader, Shown
 from retrieve_cli.stages.pipeline import Edit, Pipeline
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
@@ -73,6 +74,11 @@ class Searcher:
         return self.ranker.settings
 
     @property
+    def _freshness(self) -> Freshness:
+        named = zip(self.generation.manifest.sources, self._watched, strict=False)
+        return Freshness(self.settings.freshness.policy, [(entry.name, watched) for entry, (_, watched) in named])
+
+    @property
     def indexes(self) -> Indexes:
         return self.ranker.indexes
 
@@ -92,12 +98,14 @@ class Searcher:
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
+            Stale: sources have changed since the build, and `freshness.policy` is `fail`.
             UsageError: a request cannot be understood; a confidence is asked for and the scores are not calibrated;
                 and as `rank` does.
             Unavailable: as `rank` does.
         """
         options = options or self.options()
         self.check(requests)
+        self._freshness.expect(requests)
         subsets = {request.retrievers: None for request in requests} or {(): None}
         if len(subsets) == 1:
             (subset,) = subsets
@@ -132,6 +140,8 @@ class Searcher:
             most=self._most(ranked, options),
         )
         shown = self._shown(rankings, ranked, options, notices.append)
+        if changed := self._freshness.notice([each.found for each in shown], requests):
+            notices.append(changed)
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
@@ -155,10 +165,7 @@ class Searcher:
             say("without the dense leg nothing passes search.grade and search.max_distance")
         confidence = self._confidence(ranked, options, say)
         with self.store.reading(self.generation.id), ranked.deadline.timed("results"):
-            shown = self._results(options).read(rankings, retrievers=ranked.retrievers, confidence=confidence)
-        if stale := staleness([each.found for each in shown]):
-            say(stale)
-        return shown
+            return self._results(options).read(rankings, retrievers=ranked.retrievers, confidence=confidence)
 
     def _results(self, options: SearchOptions) -> ResultReader:
         return ResultReader(

@@ -16,6 +16,7 @@ from retrieve_cli.contracts import Field, Item, Json, Notice, Record, Refused, S
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.digests import BOM, file_digest
 from retrieve_cli.sources.fields import LONGEST_NAME, first, strings
+from retrieve_cli.sources.folder_marks import marks_of_folders
 from retrieve_cli.sources.places import absolute
 from retrieve_cli.untrusted import files
 
@@ -84,6 +85,10 @@ class FolderSource:
 
     def stamp(self) -> None:
         """None: a hit's own file is looked at instead."""
+
+    def folders(self) -> Mapping[str, Json]:
+        """Marks of its folders."""
+        return marks_of_folders(self.path, KINDS)
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
         others: Counter[str] = Counter()

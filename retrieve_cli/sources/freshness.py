@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -63,6 +63,14 @@ class _Learned:
 class Unwatched:
     """`contracts.Watched` of a source that only a plug-in can read: a query does not look at it, a sync does."""
 
+    def stale(self) -> str:
+        """Nothing that is known."""
+        return ""
+
+    def grown(self) -> str:
+        """Nothing that is known."""
+        return ""
+
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:  # noqa: ARG002  as promised
         """As it was when it was built."""
         return "fresh"
@@ -79,8 +87,23 @@ class WatchedFolder:
     id_prefix: str
     max_mb: float
     """A larger file is not what was read."""
+    suffixes: Collection[str]
+    """Of the files that count."""
+    folders: Mapping[str, Json] = field(default_factory=dict)
+    """Marks of its folders when it was built."""
     _seen: dict[str, _Learned] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
+
+    def stale(self) -> str:
+        """The number of folders in which files came or went."""
+        from retrieve_cli.sources.folder_marks import changed_folders
+
+        changed = changed_folders(self.path, self.folders, self.suffixes)
+        return f"{changed} folder{'s' * (changed != 1)} changed" if changed else ""
+
+    def grown(self) -> str:
+        """The same: a file that came has no hit."""
+        return self.stale()
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
         """By the record's own file, which is read once as long as its marks stay."""
@@ -135,6 +158,17 @@ class WatchedCatalog:
     """Where its lines started."""
     _learned: _Learned | None = None
     _lock: RLock = field(default_factory=RLock)
+
+    def stale(self) -> str:
+        """Whether its file has other marks: one that was only touched has, until the next sync."""
+        try:
+            return "" if self.stamp == _stamp(self.path.stat()) else "its file changed"
+        except OSError:
+            return "its file is gone"
+
+    def grown(self) -> str:
+        """Nothing: it would have to be read."""
+        return ""
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
         """Return how the record's line looks now."""

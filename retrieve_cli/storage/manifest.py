@@ -236,6 +236,9 @@ def _built(value: Json) -> Mapping[str, Json]:
             isinstance(stamp, list) and all(isinstance(part, int) for part in stamp)
         ):
             raise ValueError(f"`stamp` is not a list of numbers: {quoted(stamp)}")
+        for mark in shapes.mapping(source.get("folders", {}), "`folders`").values():
+            if not isinstance(mark, list) or [type(part) for part in mark] != [int, str]:
+                raise ValueError(f"the mark of a folder is not a time and a SHA-1: {quoted(mark)}")
     return built
 
 

@@ -166,6 +166,7 @@ QUERY_KEYS = {
 ELSEWHERE = {
     "sources.auto_sync": "tests/sync",
     "sources.list": "tests/sync",
+    "freshness.policy": "tests/sync/test_freshness.py",
     "sync.max_shrink": "tests/sync",
     "sync.wait": "tests/sync",
     "sync.every_hours": "tests/sync/test_schedule.py",

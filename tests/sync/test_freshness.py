@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from samples import TOOLS, Program, write_catalog
+from sync.state import live
 
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.sources import line_starts
+from retrieve_cli.sources import folder_marks, line_starts
+from retrieve_cli.storage import marks
 from retrieve_cli.storage.store import Store
 
 
@@ -253,3 +255,148 @@ def test_an_index_that_does_not_know_its_source_says_nothing_of_it(index: Path, 
     done = retrieve("sync")
     assert done.code == 2
     assert "does not say what it was built from" in done.err
+
+
+# ------------------------------------------------------------------------------------- new files, and the policy
+
+
+FOLDER_CHANGES: dict[str, Callable[[Path], object]] = {
+    "a new file": lambda docs: (docs / "deep" / "new.md").write_text("zebras"),
+    "a file that went, of which no hit tells": lambda docs: (docs / "deep" / "other.md").unlink(),
+    "a new folder": lambda docs: (docs / "deep" / "more").mkdir(),
+    "a new file in the top folder": lambda docs: (docs / "new.txt").write_text("zebras"),
+}
+
+
+@pytest.fixture
+def settled_docs(docs: Path, retrieve: Program) -> Path:
+    """The folder of documents as if it had been written long ago."""
+    (docs / "deep" / "other.md").write_text("lions")
+    for folder in (docs, docs / "deep"):
+        os.utime(folder, ns=(1, 1))
+    return docs
+
+
+def policy(name: str) -> None:
+    Path("config.yaml").write_text(f"{{freshness: {{policy: {name}}}}}")
+
+
+@pytest.mark.parametrize("what", FOLDER_CHANGES)
+def test_a_file_that_came_or_went_is_noticed_by_its_folder(settled_docs: Path, retrieve: Program, what: str) -> None:
+    assert retrieve("sync").code == 0
+    assert retrieve("query", "zebras", "--mode", "bm25").err == ""
+    FOLDER_CHANGES[what](settled_docs)
+    assert (
+        retrieve("query", "zebras", "--mode", "bm25").err
+        == "note: docs: 1 folder changed since the build: retrieve sync\n"
+    )
+    assert retrieve("sync").code == 0
+    assert retrieve("query", "zebras", "--mode", "bm25").err == ""
+
+
+@pytest.mark.parametrize("name", [".new.md.swp", "image.png", "4913"])
+def test_a_file_that_no_sync_would_read_is_not_noticed(settled_docs: Path, retrieve: Program, name: str) -> None:
+    assert retrieve("sync").code == 0
+    (settled_docs / "deep" / name).write_bytes(b"\0")
+    assert retrieve("query", "zebras").err == ""
+
+
+def test_no_file_is_listed_where_no_folder_changed(
+    settled_docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "SETTLED_NS", -(10**18))
+    assert retrieve("sync").code == 0
+    monkeypatch.setattr(os, "scandir", lambda *_: pytest.fail("a folder is listed"))
+    assert retrieve("query", "zebras").err == ""
+
+
+def test_of_very_many_folders_those_nearest_to_the_top_are_watched(
+    settled_docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_marks, "MOST_FOLDERS", 1)
+    assert retrieve("sync").code == 0
+    (settled_docs / "deep" / "new.md").write_text("zebras")
+    assert retrieve("query", "zebras").err == ""
+    (settled_docs / "new.md").write_text("zebras")
+    assert "1 folder changed" in retrieve("query", "zebras").err
+
+
+def test_marks_of_folders_are_no_part_of_a_generation_s_id(settled_docs: Path, retrieve: Program) -> None:
+    assert retrieve("sync").code == 0
+    before = live(Path("artifacts"))
+    os.utime(settled_docs, ns=(5, 5))
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    assert live(Path("artifacts")) == before
+
+
+@pytest.mark.parametrize("what", FOLDER_CHANGES)
+def test_under_fail_nothing_is_answered_while_a_folder_has_changed(
+    settled_docs: Path, retrieve: Program, what: str
+) -> None:
+    policy("fail")
+    assert retrieve("sync").code == 0
+    assert retrieve("query", "zebras").code == 0
+    FOLDER_CHANGES[what](settled_docs)
+    done = retrieve("query", "zebras", "--json")
+    assert (done.code, done.out) == (10, "")
+    error = json.loads(done.err)["error"]
+    assert (error["code"], error["kind"]) == (10, "stale")
+    assert "docs: 1 folder changed" in error["message"]
+    assert "retrieve sync" in error["hint"]
+    assert retrieve("sync").code == 0
+    assert retrieve("query", "zebras").code == 0
+
+
+def test_under_fail_a_document_that_was_edited_in_place_is_not_answered_from(docs: Path, retrieve: Program) -> None:
+    policy("fail")
+    (docs / "a.md").write_text("# a.md\nzebras elsewhere")
+    done = retrieve("query", "zebras")
+    assert (done.code, done.out) == (10, "")
+    assert "1 of 3 hits" in done.err
+
+
+@pytest.mark.parametrize("change", ["touch", "append", "remove"])
+def test_under_fail_a_catalog_is_held_to_its_marks_until_the_next_sync(
+    index: Path, catalog: Path, retrieve: Program, change: str
+) -> None:
+    policy("fail")
+    assert retrieve("query", "scan").code == 0
+    content = catalog.read_text()
+    if change == "remove":
+        catalog.unlink()
+    else:
+        catalog.write_text(content + ('{"id": "new", "name": "new"}\n' if change == "append" else ""))
+    done = retrieve("query", "scan")
+    assert (done.code, done.out) == (10, "")
+    assert ("its file is gone" if change == "remove" else "its file changed") in done.err
+    if change == "remove":
+        catalog.write_text(content)
+    assert retrieve("sync").code == 0
+    assert retrieve("query", "scan").code == 0
+
+
+def test_under_sync_a_query_syncs_first(settled_docs: Path, retrieve: Program) -> None:
+    policy("sync")
+    (settled_docs / "new.md").write_text("zebras")
+    assert "new.md" in retrieve("query", "zebras", "--list").out.split()
+
+
+@pytest.mark.parametrize("name", ["warn", "fail"])
+def test_a_tenant_is_not_told_which_sources_have_changed(settled_docs: Path, retrieve: Program, name: str) -> None:
+    (settled_docs / "b.md").write_text("---\ntenant: acme\n---\nzebras")
+    assert retrieve("sync").code == 0
+    policy(name)
+    (settled_docs / "new.md").write_text("zebras")
+    done = retrieve("query", "zebras", "--tenant", "acme")
+    assert done.code == (10 if name == "fail" else 0)
+    assert "docs" not in done.err
+    assert ("folder" in retrieve("query", "zebras").err) is True
+
+
+@pytest.mark.parametrize("mark", [[1], ["1", "x"], [1, 2], {}, None, [1, "x", 3]])
+def test_marks_of_folders_that_make_no_sense_are_damage(docs: Path, retrieve: Program, mark: object) -> None:
+    [path] = Path("artifacts/generations").glob("*/manifest.json")
+    manifest = json.loads(path.read_text())
+    manifest["built"]["sources"][0]["folders"] = {"": mark}
+    path.write_text(json.dumps(manifest))
+    assert retrieve("query", "zebras").code == 5

@@ -1,0 +1,67 @@
+"""Sources that have changed since the build: said (`warn`), or a reason to answer nothing (`fail`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from retrieve_cli.errors import Stale
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Request, Watched
+    from retrieve_cli.search.answer import Result
+
+_HINT = "bring the index up to date: retrieve sync"
+
+
+class Freshness(NamedTuple):
+    """The sources of a generation, and what is done about those that have changed."""
+
+    policy: Literal["warn", "fail", "sync"]
+    sources: Sequence[tuple[str, Watched]]
+    """By name, in order."""
+
+    def expect(self, requests: Sequence[Request]) -> None:
+        """Compare the marks of all sources, before anything is searched.
+
+        Raises:
+            Stale: one has changed and the policy is `fail`. A tenant is not told which: it may have none of it.
+        """
+        if not self._fails:
+            return
+        if changed := [f"{name}: {said}" for name, source in self.sources if (said := source.stale())]:
+            told = f" ({', '.join(changed)})" if _all_see(requests) else ""
+            raise Stale(f"the sources have changed since the build{told}", hint=_HINT)
+
+    def notice(self, results: Sequence[Sequence[Result]], requests: Sequence[Request]) -> str | None:
+        """Return a sentence on the hits whose sources have changed; if there is none, on what no hit can tell of.
+
+        Raises:
+            Stale: a hit's source has changed and the policy is `fail`.
+        """
+        if sentence := _on_hits(results):
+            if self._fails:
+                raise Stale(sentence, hint=_HINT)
+            return f"{sentence}: retrieve sync"
+        if self._fails or not _all_see(requests):
+            return None
+        grown = [f"{name}: {said}" for name, source in self.sources if (said := source.grown())]
+        return f"{', '.join(grown)} since the build: retrieve sync" if grown else None
+
+    @property
+    def _fails(self) -> bool:
+        return self.policy == "fail"
+
+
+def _all_see(requests: Sequence[Request]) -> bool:
+    """True if every record is visible to each of the requests."""
+    return all(request.tenant is None for request in requests)
+
+
+def _on_hits(results: Sequence[Sequence[Result]]) -> str | None:
+    states = [result.freshness for found in results for result in found]
+    if not (changed := len(states) - states.count("fresh")):
+        return None
+    gone = states.count("deleted")
+    what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
+    return f"the sources of {what} have changed since the build"
