@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @shared("text", "json")
 def build(
-    catalog: Annotated[Path | None, typer.Option("--catalog", metavar="FILE", help="A catalog in JSON Lines.")] = None,
+    catalog: Annotated[
+        Path | None, typer.Option("--catalog", metavar="FILE", help="A catalog in JSON Lines or JSON-LD.")
+    ] = None,
     docs_dir: Annotated[
         Path | None, typer.Option("--docs-dir", metavar="DIR", help="A folder of markdown and text files.")
     ] = None,
