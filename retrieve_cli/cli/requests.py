@@ -11,15 +11,16 @@ from pathlib import Path
 from retrieve_cli.config.plugins import answering_names, installed
 from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.terms.tenants import KEYS
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
-_NARROWING = ("also", "files", "filters", "doc_ids", "tenant", "retrievers")
+_NARROWING = ("also", "files", "filters", "doc_ids", *KEYS, "retrievers")
 """Keys of a line besides its text and id; one that is nearly called so is a misspelt one, and no line may go without
 its filter in silence."""
 _ALIKE = 0.8
-"""From how alike on a key counts as misspelt: filter and tenant_id do, fields and title do not."""
+"""From how alike on a key counts as misspelt: filter and tenantid do, fields and title do not."""
 
 
 def from_words(words: Iterable[str], asked: Request) -> Request:
@@ -168,15 +169,17 @@ def _retrievers(item: Mapping[str, Json], where: str, asked: Request) -> tuple[s
 
 def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
     """The tenant of a line; where the command names one, no line speaks for another."""
-    tenant = item.get("tenant")
-    if tenant is None:
-        return asked.tenant
-    if not isinstance(tenant, str):
-        raise UsageError(f"`tenant` of {where} is no string", hint='for example: "tenant": "acme"')
-    if asked.tenant not in (None, tenant):
-        message = f"{where} asks for the tenant {quoted(tenant)}, and --tenant is {quoted(asked.tenant)}"
-        raise UsageError(message, hint="leave one of them out")
-    return exact([tenant], f"`tenant` of {where}")[0]
+    found, said = asked.tenant, "--tenant"
+    for key in KEYS:
+        if (tenant := item.get(key)) is None:
+            continue
+        if not isinstance(tenant, str):
+            raise UsageError(f"`{key}` of {where} is no string", hint=f'for example: "{key}": "acme"')
+        if found not in (None, tenant):
+            message = f"{where} asks for the tenant {quoted(tenant)}, and {said} is {quoted(found)}"
+            raise UsageError(message, hint="leave one of them out")
+        found, said = exact([tenant], f"`{key}` of {where}")[0], f"its `{key}`"
+    return found
 
 
 def names(text: str | None) -> list[str] | None:

@@ -47,7 +47,7 @@ _DIMENSION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*+(?:-\s*+)?[dD]")
 
 def known_as(name: str) -> str:
     """The field that a name stands for, where it is one that any record may have; else the name itself."""
-    return _SPELLINGS.get(name.casefold(), name)
+    return TENANT if name.casefold() in KEYS else _SPELLINGS.get(name.casefold(), name)
 
 
 def number_of(field: str, value: str) -> float | None:

@@ -319,7 +319,14 @@ def test_an_id_that_is_not_the_tenants_is_refused_in_the_same_words_whoever_has_
 def test_no_line_of_a_batch_speaks_for_another_tenant_than_the_command(
     tenants: Path, retrieve: Program, stdin: Callable[[str], None]
 ) -> None:
-    for line in ({"tenant": "globex"}, {"tenant": ""}, {"tenant": "ACME"}, {"tenant": ["acme"]}, {"Tenant": "globex"}):
+    lines: list[dict[str, Any]] = [{"tenant": name} for name in ("globex", "", "ACME", ["acme"])]
+    lines += [
+        {"Tenant": "globex"},
+        {"tenant_id": "globex"},
+        {"tenant": "acme", "tenant_id": "globex"},
+        {"tenantid": "x"},
+    ]
+    for line in lines:
         stdin(json.dumps({"query": "brain"} | line))
         done = retrieve("query", "-", "--tenant", "acme", "--json")
         assert (done.code, done.out) == (2, "")
@@ -328,10 +335,11 @@ def test_no_line_of_a_batch_speaks_for_another_tenant_than_the_command(
     assert [[each["doc_id"] for each in json.loads(answer)["results"]] for answer in answers] == [["lungs"]] * 3
 
 
+@pytest.mark.parametrize("key", ["tenant", "tenant_id"])
 def test_each_line_of_a_batch_may_name_its_tenant(
-    tenants: Path, retrieve: Program, stdin: Callable[[str], None]
+    tenants: Path, retrieve: Program, stdin: Callable[[str], None], key: str
 ) -> None:
-    stdin("".join(json.dumps({"query": "brain", "tenant": tenant}) + "\n" for tenant in OWN))
+    stdin("".join(json.dumps({"query": "brain", key: tenant}) + "\n" for tenant in OWN))
     answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
     assert [{each["doc_id"] for each in answer["results"]} for answer in answers] == list(OWN.values())
 
@@ -446,7 +454,7 @@ def test_lines_of_a_batch_have_filters_ids_and_other_texts_of_their_own(
         {"files": 5},
         {"filter": ["license=MIT"]},
         {"doc_id": "lungs"},
-        {"tenant_id": "acme"},
+        {"tenantid": "acme"},
     ],
     ids=str,
 )
