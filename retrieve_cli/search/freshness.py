@@ -10,16 +10,24 @@ from retrieve_cli.errors import Stale
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Request, Watched
     from retrieve_cli.search.answer import Result
+    from retrieve_cli.storage.manifest import Manifest
 
+Policy = Literal["warn", "fail", "sync"]
 _HINT = "bring the index up to date: retrieve sync"
 
 
 class Freshness(NamedTuple):
     """The sources of a generation, and what is done about those that have changed."""
 
-    policy: Literal["warn", "fail", "sync"]
+    policy: Policy
     sources: Sequence[tuple[str, Watched]]
     """By name, in order."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, watched: Sequence[tuple[int, Watched]], policy: Policy) -> Freshness:
+        """Return that of a generation; `watched` is empty if its manifest does not say where its sources are."""
+        named = zip(manifest.sources, watched, strict=False)
+        return cls(policy, [(entry.name, source) for entry, (_, source) in named])
 
     def expect(self, requests: Sequence[Request]) -> None:
         """Compare the marks of all sources, before anything is searched.

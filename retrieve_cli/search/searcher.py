@@ -75,8 +75,7 @@ class Searcher:
 
     @property
     def _freshness(self) -> Freshness:
-        named = zip(self.generation.manifest.sources, self._watched, strict=False)
-        return Freshness(self.settings.freshness.policy, [(entry.name, watched) for entry, (_, watched) in named])
+        return Freshness.of(self.generation.manifest, self._watched, self.settings.freshness.policy)
 
     @property
     def indexes(self) -> Indexes:

@@ -99,6 +99,8 @@ class WatchedFolder:
         from retrieve_cli.sources.folder_marks import changed_folders
 
         changed = changed_folders(self.path, self.folders, self.suffixes)
+        if changed and not self.path.is_dir():
+            return "its folder is gone"
         return f"{changed} folder{'s' * (changed != 1)} changed" if changed else ""
 
     def grown(self) -> str:

@@ -375,6 +375,14 @@ def test_under_fail_a_catalog_is_held_to_its_marks_until_the_next_sync(
     assert retrieve("query", "scan").code == 0
 
 
+def test_under_fail_a_folder_that_is_gone_is_named_as_such(docs: Path, retrieve: Program) -> None:
+    policy("fail")
+    shutil.rmtree(docs)
+    done = retrieve("query", "zebras")
+    assert (done.code, done.out) == (10, "")
+    assert "docs: its folder is gone" in done.err
+
+
 def test_under_sync_a_query_syncs_first(settled_docs: Path, retrieve: Program) -> None:
     policy("sync")
     (settled_docs / "new.md").write_text("zebras")
