@@ -12,18 +12,22 @@ from hypothesis import strategies as st
 
 from retrieve_cli.graph.edges import Edge, Node
 from retrieve_cli.graph.graph import Graph
-from retrieve_cli.graph.walks import Walk, damping
+from retrieve_cli.graph.walks import Walk, damping, direction
 from retrieve_cli.graph.writer import GraphWriter
 from retrieve_cli.records.columns import Columns
 from retrieve_cli.storage import pickles
 
 NODES = 6
-KINDS = ("requires", "compatible_with", "seen_with")
+OTHERS = (NODES, NODES + 1)
+"""Nodes that are no records, where there are any."""
+KINDS = ("requires", "compatible_with", "part_of")
 WALKS: Mapping[str, Walk] = {
-    "requires": Walk(1.0, damped=False),
-    "compatible_with": Walk(0.5, both=True),
-    "seen_with": Walk(0.75),
+    "requires": Walk(1.0, damped="never"),
+    "required_by": Walk(0.6, damped="always"),
+    "compatible_with": Walk(0.5),
+    "part_of": Walk(0.75),
 }
+"""Directions that are walked: from a whole to its parts, nothing is."""
 
 edge = st.builds(
     Edge,
@@ -34,6 +38,15 @@ edge = st.builds(
 )
 # Drawn by their length first: lists are short where they may be, and short ones have no two paths to compare.
 edge_lists = st.integers(0, 24).flatmap(lambda size: st.lists(edge, min_size=size, max_size=size))
+linked_edge = st.builds(
+    Edge,
+    st.sampled_from([*range(NODES), *OTHERS]).map(str),
+    st.sampled_from([*range(NODES), *OTHERS]).map(str),
+    st.sampled_from(KINDS),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0]),
+)
+linked_lists = st.integers(0, 24).flatmap(lambda size: st.lists(linked_edge, min_size=size, max_size=size))
+"""Edges between records and other nodes."""
 requirements = st.lists(st.builds(Edge, *[st.integers(0, NODES - 1).map(str)] * 2, st.just("requires")), max_size=20)
 seeds = st.lists(st.tuples(st.integers(0, NODES - 1), st.sampled_from([0.5, 1.0, 2.0])), min_size=1, max_size=3)
 
@@ -65,6 +78,11 @@ def graph(table: Columns | None = None, **parts: Any) -> Graph:
     return Graph(stored(tools() if table is None else table, **parts))
 
 
+def linked(edges: Iterable[Edge]) -> Graph:
+    """The graph of edges between records and other nodes."""
+    return graph(add=[*(Node(str(node)) for node in OTHERS), *edges])
+
+
 def dumped(value: Any, path: Path) -> bytes:
     pickles.dump(value, path)
     return path.read_bytes()
@@ -81,17 +99,19 @@ def weights(edges: Iterable[Edge]) -> dict[tuple[int, int, str], float]:
 
 
 def steps(edges: Iterable[Edge], walks: Mapping[str, Walk] = WALKS) -> nx.MultiDiGraph:
-    """The same edges in networkx, each as often as it can be walked; `damped` is what it loses behind a seed."""
+    """The same edges in networkx, each as often as it can be walked; `damped` is what it loses, and `always` says that
+    it does so at a seed too."""
     known = weights(edges)
     largest = {kind: max([1.0, *(weight for (_, _, of), weight in known.items() if of == kind)]) for kind in KINDS}
     drawn = nx.MultiDiGraph()
-    drawn.add_nodes_from(range(NODES))
+    drawn.add_nodes_from([*range(NODES), *OTHERS])
     for (source, target, kind), weight in known.items():
-        walk = walks[kind]
-        worth = weight / largest[kind] * walk.weight
-        for tail, head, end in [(source, target, 0), *([(target, source, 1)] if walk.both else [])]:
+        for tail, head, end in [(source, target, 0), (target, source, 1)]:
+            walk = walks.get(direction(kind, forward=not end))
+            if walk is None or not weight:
+                continue
             fan = sum(key[end] == tail and key[2] == kind for key in known)
-            lost = damping(fan, NODES) if walk.damped else 1.0
-            if worth > 0:
-                drawn.add_edge(tail, head, weight=worth, damped=lost)
+            lost = 1.0 if walk.damped == "never" else damping(fan, NODES)
+            worth = weight / largest[kind] * walk.weight
+            drawn.add_edge(tail, head, weight=worth, damped=lost, always=walk.damped == "always")
     return drawn

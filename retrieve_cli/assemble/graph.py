@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.settings import ExpansionSettings, Settings
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import GRAPH, Generation
 from retrieve_cli.terms.tenants import TENANT
@@ -20,19 +20,28 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.graph.graph import Graph
     from retrieve_cli.graph.pagerank import PageRank
+    from retrieve_cli.graph.walks import Walk
     from retrieve_cli.records.columns import Columns
     from retrieve_cli.stages.expand import Found
 
 
-def card(settings: Settings) -> Mapping[str, Json]:
-    """What decides which edges there are; part of the recipe.
+def card(settings: Settings) -> Callable[[Columns], Mapping[str, Json]]:
+    """Return what says of the columns of records which edges there are: the graph's part of the recipe.
+
+    A field that no record has makes no node, and is not part of it.
 
     Raises:
         UsageError: a file cannot be read.
     """
     graph = settings.graph
     files = {path.name: _digest(path) for path in graph.files}
-    return {"relations": dict(graph.relations), "entities": list(graph.entities), "files": files}
+
+    def found(columns: Columns) -> Mapping[str, Json]:
+        entities = [field for field in graph.entities if columns.column(field) is not None]
+        named = {"undeclared": "nodes"} if files else {}
+        return {"relations": dict(graph.relations), "entities": entities, "files": files, **named}
+
+    return found
 
 
 def _digest(path: Path) -> str:
@@ -43,8 +52,8 @@ def _digest(path: Path) -> str:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="see graph.files") from error
 
 
-def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, int] | None:
-    """Writes the graph of the records; the number of its edges and of names that lead nowhere, None without edges.
+def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, Sequence[str]] | None:
+    """Writes the graph of the records; the number of its edges and sentences on what links nothing, None without edges.
 
     Raises:
         UsageError: a file of edges is none.
@@ -71,7 +80,24 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, int] |
     if not graph.edges:
         return None
     pickles.dump(stored, path)
-    return graph.edges, len(graph.dangling)
+    return graph.edges, list(_notes(graph, settings))
+
+
+def _notes(graph: Graph, settings: Settings) -> Iterator[str]:
+    """Sentences on what links nothing."""
+    if graph.dangling:
+        yield f"{len(graph.dangling)} names of related records lead nowhere: retrieve inspect graph"
+    if common := common_domains(graph, settings):
+        named = ", ".join(printable(shortened(str(each["node"]))) for each in common[:3])
+        more = f" and {len(common) - 3} more" if len(common) > 3 else ""
+        share = f"{100 * settings.expansion.domain_share:g} %"
+        yield f"{named}{more}: shared by more than {share} of the records, which links none (expansion.domain_share)"
+
+
+def common_domains(graph: Graph, settings: Settings) -> list[dict[str, Json]]:
+    """Return the domains that too many records share for any to be linked, and how many do, the most common first."""
+    most = settings.expansion.domain_share * graph.records
+    return [{"node": graph.label(node), "records": count} for node, count in graph.values("domain") if count > most]
 
 
 def graph_of(generation: Generation) -> Graph | None:
@@ -96,10 +122,22 @@ def open_graph(generation: Generation) -> Graph | None:
     return Graph(pickles.load(generation.file(GRAPH)))
 
 
+def walks_of(graph: Graph, chosen: ExpansionSettings) -> Mapping[str, Walk]:
+    """Return how the edges of a graph are walked, by direction.
+
+    Raises:
+        UsageError: `expansion.kinds` or `expansion.weights` names a kind that the graph does not have.
+    """
+    from retrieve_cli.graph import walks
+
+    return walks.chosen(graph.kinds, only=chosen.kinds, weights=chosen.weights, domain_share=chosen.domain_share)
+
+
 def walk(
     graph: Graph,
     generation: Generation,
-    settings: Settings,
+    chosen: ExpansionSettings,
+    walks: Mapping[str, Walk],
     seeds: Sequence[tuple[int, float]],
     visible: Mask | None = None,
 ) -> list[Found]:
@@ -108,11 +146,8 @@ def walk(
     With `visible`, (records,) bool, other records take no part.
     """
     from retrieve_cli.graph.expand import Reach, expand
-    from retrieve_cli.graph.walks import SHARED, WALKS
     from retrieve_cli.stages.expand import Found
 
-    chosen = settings.expansion
-    walks = {kind: WALKS.get(kind, SHARED) for kind in chosen.kinds} if chosen.kinds else None
     reach = Reach(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
     label = _spelt_by(graph, generation, visible)
     if chosen.method == "pagerank":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from retrieve_cli.assemble import extensions, graph, registry
 from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Chunker, Encoder, Source, SparseEncoder, TokenEncoder, Tokenizer
+from retrieve_cli.contracts import Chunker, Encoder, Json, Source, SparseEncoder, TokenEncoder, Tokenizer
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.records import columns
 from retrieve_cli.retrievers.retriever import CompanionWriter, IndexWriter, RangeWriter
@@ -48,14 +48,20 @@ class Parts:
     """Of learned term weights, if there are any."""
     writers: Writers
     recipe: Recipe
-    write_graph: Callable[[Columns, Path], tuple[int, int] | None]
-    """Writes the graph of the records' columns: how many edges it has, and how many references dangle."""
+    """All of it but the card of the graph, which depends on the records."""
+    graph_card: Callable[[Columns], Mapping[str, Json]]
+    write_graph: Callable[[Columns, Path], tuple[int, Sequence[str]] | None]
+    """Writes the graph of the records' columns: how many edges it has, and sentences on what links nothing."""
     skipped: Sequence[str] = ()
     """Sentences on what is configured and cannot be built here."""
     keeps_tokens: bool = False
     """True if token vectors are kept, for a reranker that compares words."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """Who says what is put before queries and passages, where anybody does."""
+
+    def recipe_of(self, columns: Columns) -> Recipe:
+        """Return the whole recipe of an index whose records have these columns."""
+        return replace(self.recipe, graph=self.graph_card(columns))
 
 
 def keep(writers: Writers, records: range) -> None:
@@ -99,12 +105,12 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             retrievers={name: card for name, (_, card) in cards.items()},
             encoder=None if encoder is None else encoder_json(encoder.card),
             columns=columns.CARD,
-            graph=graph.card(settings),
             tokens=token_table.CARD if keeps_tokens else None,
         ),
         skipped=skipped,
         keeps_tokens=keeps_tokens,
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
+        graph_card=graph.card(settings),
         write_graph=partial(graph.write, settings=settings),
     )
 

@@ -192,16 +192,20 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
 
 
 def expansion(generation: Generation, graph: Graph | None, settings: Settings) -> list[Stage]:
-    """Return the stage that adds records linked to the first hits; none if there are no edges."""
+    """Return the stage that adds records linked to the first hits; none if there are no edges.
+
+    Raises:
+        UsageError: a kind of edges is configured that the graph does not have.
+    """
     if graph is None:
         return []
-    from retrieve_cli.assemble.graph import walk
+    from retrieve_cli.assemble.graph import walk, walks_of
     from retrieve_cli.stages.expand import Expand
 
     chosen = settings.expansion
-    walks = partial(walk, graph, generation, settings)
+    walking = partial(walk, graph, generation, chosen, walks_of(graph, chosen))
     layout = layout_of(generation)
-    return [Expand(walks, layout, seeds=chosen.seeds, floor=SEEN_BY_EXPANSION, depth=chosen.depth, how=chosen)]
+    return [Expand(walking, layout, seeds=chosen.seeds, floor=SEEN_BY_EXPANSION, depth=chosen.depth, how=chosen)]
 
 
 def _limit(generation: Generation, settings: Settings, *, keep: int, visible: Mask | None) -> Stage:

@@ -131,7 +131,7 @@ def graph(
     from retrieve_cli.inspect import views
 
     if not dot and picture is None:
-        _show(_look(shared, partial(views.graph, name=id_)), shared)
+        _show(_look(shared, partial(views.graph, name=id_, settings=shared.settings())), shared)
         return
     if id_ is None:
         raise UsageError("what stands around a record is drawn", hint="retrieve inspect graph ID --dot")

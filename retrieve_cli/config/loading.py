@@ -215,12 +215,14 @@ def _named(value: Json, choices: Sequence[str], key: str) -> Json:
 
 
 def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, float]:
-    """`fusion.weights`: `retriever: weight`."""
+    """`fusion.weights` and `expansion.weights`: `name: weight`, names of choices if there are any."""
+    choices = bounds["choices"]() if "choices" in bounds else ()
     if not isinstance(value, dict):
-        hint = "write a weight for each: {" + ", ".join(f"{name}: 0.5" for name in bounds["choices"]()) + "}"
-        raise UsageError(f"{key} must be a mapping of retrievers to weights", hint=hint)
+        what = "retrievers" if choices else "kinds of edges"
+        hint = "write a weight for each: {" + ", ".join(f"{name}: 0.5" for name in choices or ("requires",)) + "}"
+        raise UsageError(f"{key} must be a mapping of {what} to weights", hint=hint)
     return {
-        str(_named(name, bounds["choices"](), key)): _plain(float, weight, bounds, f"{key} ({name})")
+        str(_named(name, choices, key) if choices else name): _plain(float, weight, bounds, f"{key} ({name})")
         for name, weight in value.items()
     }
 

@@ -223,7 +223,7 @@ class GraphSettings:
             "part_of": "part_of",
         }
     )
-    entities: Sequence[str] = field(default_factory=list)
+    entities: Sequence[str] = field(default_factory=lambda: ["domain"])
     files: Sequence[Path] = field(default_factory=list)
 
 
@@ -238,6 +238,8 @@ class ExpansionSettings:
     decay: float = _bounded(0.7, 0, 1)
     seeds: int = _bounded(5, 1, 1000)
     kinds: Sequence[str] = field(default_factory=list)
+    weights: Mapping[str, float] = field(default_factory=dict, metadata={"low": 0, "high": 1})
+    domain_share: float = _bounded(0.2, 0, 1)
     bundle: bool = False
 
 

@@ -63,6 +63,12 @@ class RecordNames:
         self._names = names
         self._tenants = tenants
 
+    @property
+    def spellings(self) -> Iterable[str]:
+        """Every id, then every name."""
+        for column in (self._ids, self._names):
+            yield from (column.text(value) for value in range(len(column)))
+
     def by_id(self, name: str) -> int:
         """The row of the record with this id, letter by letter, or `UNKNOWN`."""
         return self._id_rows.get(name, UNKNOWN)
@@ -168,6 +174,12 @@ class Entities:
             known[node_id] = [self._records + len(self.found)]
             self._add(Entity("", called[0]), [name.casefold() for name in called])
         return known
+
+    def name(self, undeclared: Iterable[str]) -> None:
+        """Make a node of each name that means none yet; names that differ in case are one node."""
+        for name in sorted(set(undeclared)):
+            if not self.meant(name):
+                self._add(Entity("", name), [name.casefold()])
 
     def joined(self, sources: Sequence[int], targets: Sequence[int]) -> list[tuple[int, int]]:
         """The pairs that an edge between two names joins: those of one field where there are any, else all."""

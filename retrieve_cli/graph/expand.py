@@ -7,20 +7,22 @@ heaviest first, are looked at only as far as the search goes: a million of them 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING
 
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.graph.graph import Graph, Group
 from retrieve_cli.graph.view import View
-from retrieve_cli.graph.walks import Path, Step, Walk, damping, walk_of
+from retrieve_cli.graph.walks import Path, Step, Walk, damping, direction, walk_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
 
 Seed = tuple[int, float]
 """A record's row and its score."""
+_Ways = tuple[Walk | None, Walk | None]
+"""How a kind is walked backwards and forwards, None if it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +30,20 @@ class Reach:
     """How far a search goes."""
 
     depth: int = 2
-    """Steps from a seed at most."""
+    """Steps from a seed at most: an edge between two records is one, an edge to or from any other node half of one."""
     max_nodes: int = 200
     """Nodes that are visited at most, the seeds among them."""
     decay: float = 0.7
-    """What every step keeps of a score."""
+    """Share of a score that is kept when a record is left."""
     damping: float = 1.0
     """Exponent of the damping of a node that many share; 0: none is damped."""
     walks: Mapping[str, Walk] | None = None
-    """The kinds of edges that are walked; None: all, in their own ways."""
+    """By the name of a direction, how it is walked, and no other is; None: all, in their own ways."""
+
+    @property
+    def halves(self) -> int:
+        """The depth in half steps."""
+        return 2 * self.depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ class _Label:
 
     node: int
     hops: int
+    """Half steps."""
     score: float
     step: Step | None = None
     parent: _Label | None = None
@@ -60,26 +68,30 @@ class _Label:
 
 
 _Order = tuple[float, int, int, int, str, bool]
-"""Score, steps, node, the node before, kind and direction: no two labels have the same."""
+"""Score, half steps, node, the node before, kind and direction: no two labels have the same."""
 
 
 class _Cursor:
     """The edges of one kind and direction that leave a label, as the labels that they lead to, best first."""
 
-    def __init__(self, label: _Label, kind: str, forward: bool, steps: Iterator[tuple[int, float]]) -> None:
+    def __init__(
+        self, label: _Label, kind: str, forward: bool, steps: Iterator[tuple[int, float]], hops: Callable[[int], int]
+    ) -> None:
+        """`hops` gives the half steps of a label at a node, or more than are allowed."""
         self._label = label
         self._kind = kind
         self._forward = forward
         self._steps = steps
+        self._hops = hops
 
-    def advance(self, closed: Mapping[int, int]) -> _Waiting | None:
-        """The next label that is not known to be worse than another; None at the end.
+    def advance(self, closed: Mapping[int, int], most: int) -> _Waiting | None:
+        """The next label of at most so many half steps that is not known to be worse than another; None at the end.
 
-        `closed` are the fewest steps by which a node was reached so far, by node.
+        `closed` are the fewest half steps by which a node was reached so far, by node.
         """
-        hops = self._label.hops + 1
         for node, weight in self._steps:
-            if hops >= closed.get(node, hops + 1):
+            hops = self._hops(node)
+            if hops > most or hops >= closed.get(node, hops + 1):
                 continue
             score = self._label.score * weight
             if score <= 0:
@@ -106,7 +118,7 @@ def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach, visible: Mask | No
     if any(isnan(score) for _, score in seeds):
         raise ValueError("the score of a seed is no number")
     view = None if visible is None else View(graph, visible)
-    walks = [walk_of(kind, reach.walks) for kind in graph.kinds]
+    walks = [(walk_of(direction(kind, forward=False), reach.walks), walk_of(kind, reach.walks)) for kind in graph.kinds]
     best: dict[int, _Label] = {}
     closed: dict[int, int] = {}
     heap: list[_Waiting] = [
@@ -117,7 +129,7 @@ def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach, visible: Mask | No
     heapq.heapify(heap)
     while heap:
         _, label, cursor = heapq.heappop(heap)
-        if cursor is not None and (following := cursor.advance(closed)):
+        if cursor is not None and (following := cursor.advance(closed, reach.halves)):
             heapq.heappush(heap, following)
         if label.hops >= closed.get(label.node, label.hops + 1):
             continue
@@ -126,9 +138,9 @@ def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach, visible: Mask | No
                 break
             best[label.node] = label
         closed[label.node] = label.hops
-        if label.hops < reach.depth:
+        if label.hops < reach.halves:
             for opened in _cursors(graph, label, walks, reach, view):
-                if first := opened.advance(closed):
+                if first := opened.advance(closed, reach.halves):
                     heapq.heappush(heap, first)
     found = [label.path for label in best.values() if label.hops and label.node < graph.records]
     return sorted(found, key=lambda path: (-path.score, path.node))
@@ -143,21 +155,33 @@ def _best_seeds(seeds: Iterable[Seed]) -> list[Seed]:
     return list(best.items())
 
 
-def _cursors(
-    graph: Graph, label: _Label, walks: Sequence[Walk | None], reach: Reach, view: View | None
-) -> Iterator[_Cursor]:
+def _cursors(graph: Graph, label: _Label, walks: Sequence[_Ways], reach: Reach, view: View | None) -> Iterator[_Cursor]:
+    at_record = label.node < graph.records
+
+    def hops(node: int) -> int:
+        return label.hops + (2 if at_record and node < graph.records else 1)
+
     for group in graph.groups(label.node):
-        walk = walks[group.kind]
-        if walk is None or not (group.forward or walk.both):
+        walk, kind = walks[group.kind][group.forward], graph.kinds[group.kind]
+        if walk is None:
             continue
-        factor = walk.weight * reach.decay
-        if label.hops and walk.damped and reach.damping:
-            edges, records = (
-                (group.end - group.start, graph.records) if view is None else (view.count(group), view.records)
-            )
-            factor *= damping(edges, records) ** reach.damping
-        steps = _steps(graph, group, factor, reach.max_nodes, view)
-        yield _Cursor(label, graph.kinds[group.kind], group.forward, steps)
+        holders = not at_record and not group.forward and graph.is_value(label.node, kind)
+        factor = walk.weight * reach.decay if at_record else walk.weight
+        if not at_record and (holders or walk.once):
+            factor = float(walk.weight > 0)
+        if _is_damped(walk, label) or holders:
+            counts = (group.end - group.start, graph.records) if view is None else (view.count(group), view.records)
+            if holders and counts[0] > walk.most * counts[1]:
+                continue
+            factor *= damping(*counts) ** reach.damping if _is_damped(walk, label) else 1.0
+        if factor > 0:
+            steps = _steps(graph, group, factor, reach.max_nodes, view)
+            yield _Cursor(label, kind, group.forward, steps, hops)
+
+
+def _is_damped(walk: Walk, label: _Label) -> bool:
+    """Return True if a node with many edges that are walked so is worth less."""
+    return walk.damped == "always" or (walk.damped == "later" and label.hops > 0)
 
 
 def _steps(graph: Graph, group: Group, factor: float, limit: int, view: View | None) -> Iterator[tuple[int, float]]:

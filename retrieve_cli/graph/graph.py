@@ -94,6 +94,17 @@ class Graph:
         """What a node is called: a value with its field (`topics:Imaging`), or what `record` says of a row."""
         return record(node) if node < self.records else self._labels[node - self.records]
 
+    def is_value(self, node: int, field: str) -> bool:
+        """Return True if a node that is no record is a value that records have in a field."""
+        return self._labels[node - self.records].startswith(f"{field}:")
+
+    def values(self, field: str) -> list[tuple[int, int]]:
+        """Return the nodes of the values of a field, and how many records have each, the most common one first."""
+        targets = self.edges_of([field]).targets
+        counts = np.bincount(targets, minlength=len(self))
+        nodes = [node for node in np.unique(targets).tolist() if node >= self.records and self.is_value(node, field)]
+        return sorted(((node, int(counts[node])) for node in nodes), key=lambda found: (-found[1], found[0]))
+
     def find(self, label: str) -> int:
         """The node of a label that is no record's. Raises: UsageError where there is none."""
         node = self._by_label.get(label.casefold())

@@ -11,7 +11,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.graph.adjacency import EdgeList
 from retrieve_cli.graph.graph import Graph
 from retrieve_cli.graph.view import View
-from retrieve_cli.graph.walks import Walk, walk_of
+from retrieve_cli.graph.walks import Walk, direction, walk_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,16 +25,18 @@ class PageRank:
     """The transitions of a graph, made ready for any number of walks."""
 
     def __init__(self, graph: Graph, walks: Mapping[str, Walk] | None = None, *, visible: Mask | None = None) -> None:
-        """`walks` are the kinds of edges that are walked; None: all, in their own ways. With `visible`, (records,)
+        """`walks` are the directions that are walked, by name; None: all, in their own ways. With `visible`, (records,)
         bool, the walker knows no other records."""
-        edges = _walked(graph, walks)
+        edges, records = graph.edges_of(), graph.records
         self._there: Rows | None = None
         """The nodes that there are, if not all: they are numbered by their places here."""
         self._all = self._nodes = len(graph)
         if visible is not None:
-            self._there = View(graph, visible).nodes
+            view = View(graph, visible)
+            self._there, records = view.nodes, view.records
             self._nodes = len(self._there)
             edges = _between(edges, self._there, len(graph))
+        edges = _walked(graph, edges, walks, records)
         leaving = np.bincount(edges.sources, weights=edges.weights, minlength=self._nodes)
         self._sources, self._targets = edges.sources, edges.targets
         self._shares = edges.weights / leaving[edges.sources]
@@ -89,15 +91,25 @@ def _between(edges: EdgeList, nodes: Rows, total: int) -> EdgeList:
     return EdgeList(places[inner.sources], places[inner.targets], inner.kinds, inner.weights)
 
 
-def _walked(graph: Graph, walks: Mapping[str, Walk] | None) -> EdgeList:
-    """The edges of the kinds that are walked, in both directions where they are, weighted by their kinds."""
-    chosen = [walk_of(kind, walks) or Walk(0.0) for kind in graph.kinds]
-    share = zip(chosen, graph.largest, strict=True)
-    weights = np.array([walk.weight / max(1.0, largest) for walk, largest in share])
-    both = np.array([walk.both for walk in chosen], np.bool_)
-    edges = graph.edges_of()
+def _walked(graph: Graph, edges: EdgeList, walks: Mapping[str, Walk] | None, records: int) -> EdgeList:
+    """Edges as they are walked, each in the directions in which it is, weighted by its kind there."""
     if not len(edges):
         return edges
-    weighted = EdgeList(edges.sources, edges.targets, edges.kinds, edges.weights * weights[edges.kinds])
-    every = EdgeList.joined([weighted, weighted.chosen(both[edges.kinds]).reversed()])
+    there, back = (
+        _weighed(graph, edges, [walk_of(direction(kind, forward=way), walks) for kind in graph.kinds], records)
+        for way in (True, False)
+    )
+    every = EdgeList.joined([there, back.reversed()])
     return every.chosen(every.weights > 0)
+
+
+def _weighed(graph: Graph, edges: EdgeList, walks: Sequence[Walk | None], records: int) -> EdgeList:
+    """Edges with the weights that they have in one direction; 0 for those to a value that too many records have."""
+    known = [walk or Walk(0.0) for walk in walks]
+    share = np.array([walk.weight / max(1.0, largest) for walk, largest in zip(known, graph.largest, strict=True)])
+    weights = edges.weights * share[edges.kinds]
+    for kind in (kind for kind, walk in enumerate(known) if walk.most < 1):
+        of_kind = (edges.kinds == kind) & (edges.targets >= records)
+        common = np.bincount(edges.targets[of_kind]) > known[kind].most * records
+        weights[of_kind] *= ~common[edges.targets[of_kind]]
+    return EdgeList(edges.sources, edges.targets, edges.kinds, weights)

@@ -1,51 +1,121 @@
-"""How far each kind of edge carries, what a node shared by many is worth, and the path that led somewhere.
+"""How far each kind of edge carries in each direction, the worth of a node that many share, and the path to a record.
 
-A step multiplies a score by weight of the edge x weight of its kind x decay x damping of the node that it leaves.
-Weights above 1 are counts: they are divided by the largest of their kind, so that no step raises a score.
+A step multiplies a score by weight of the edge x weight of its kind x damping of the node that it leaves, and by the
+decay if that node is a record: whatever lies between two records is one step. From a value to the records that have it
+the kind counts no second time, nor do kinds that have no name here, on the way between two records. Weights above 1 are
+counts: they are divided by the largest of their kind, so that no step raises a score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import log
+from typing import Literal
 
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How edges of a kind are walked."""
+    """How edges of a kind are walked in one direction."""
 
     weight: float = 1.0
     """From 0, never, to 1."""
-    both: bool = False
-    """Also from the target to the source."""
-    damped: bool = True
-    """Whether a node with many edges of the kind is worth less. What a tool requires it requires, however much that
-    is; what it shares with a third of the catalog says little."""
+    damped: Literal["never", "later", "always"] = "later"
+    """Where a node with many such edges is worth less: nowhere, behind the seeds, or at the seeds too. What a tool
+    requires it requires, however much that is; one of a hundred tools that require it says little."""
+    most: float = 1.0
+    """Share of the records beyond which a value that they have links none of them."""
+    once: bool = False
+    """Counts only where a record is left: not between nodes that are none, nor from them to a record."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight <= 1:
             raise UsageError(f"the weight {self.weight} of a kind of edges is not from 0 to 1")
 
 
+_PAIRS = {"requires": "required_by", "part_of": "has_part", "is_a": "has_subtype"}
+INVERSES: Mapping[str, str] = {**_PAIRS, **{inverse: kind for kind, inverse in _PAIRS.items()}}
+"""The names of kinds that are walked from their targets to their sources; others are called the same both ways."""
+DOMAIN, SHARES = "same_domain", "shares_entity"
+"""The names of what links records by their domain, and of all that has no name here: values, and kinds of files."""
 WALKS: Mapping[str, Walk] = {
-    "requires": Walk(1.0, damped=False),
-    "part_of": Walk(0.5, both=True),
-    "compatible_with": Walk(0.5, both=True),
-    "co_occurs": Walk(0.5, both=True),
-    "same_domain": Walk(0.25, both=True),
-    "is_a": Walk(0.5, both=True),
+    "requires": Walk(1.0, damped="never"),
+    "required_by": Walk(0.5, damped="always"),
+    "part_of": Walk(0.5),
+    "has_part": Walk(0.5),
+    "compatible_with": Walk(0.5),
+    "co_occurs": Walk(0.5),
+    "is_a": Walk(0.5),
+    "has_subtype": Walk(0.5),
+    DOMAIN: Walk(0.25, most=0.2),
+    SHARES: Walk(0.4, once=True),
 }
-"""The kinds of edges that have a meaning of their own."""
-SHARED = Walk(0.25, both=True)
-"""All others: values that records share."""
+"""By the name of a direction, how it is walked by default."""
+_BOTH_WAYS = frozenset({"part_of", "is_a"})
+"""Kinds whose name in `expansion.kinds` means both directions."""
 
 
-def walk_of(kind: str, walks: Mapping[str, Walk] | None) -> Walk | None:
-    """How a kind is walked: as `walks` says, where they are given, and then those alone; else by default."""
-    return WALKS.get(kind, SHARED) if walks is None else walks.get(kind)
+def direction(kind: str, *, forward: bool) -> str:
+    """Return the name of a kind as it is walked: `requires` backwards is `required_by`."""
+    return kind if forward else INVERSES.get(kind, kind)
+
+
+def group_of(name: str) -> str:
+    """Return the name of a direction under which its default and its weight may be given as well."""
+    if name in WALKS:
+        return name
+    return DOMAIN if name == "domain" else SHARES
+
+
+def walk_of(name: str, walks: Mapping[str, Walk] | None) -> Walk | None:
+    """Return how a direction is walked: as `walks` says, if they are given, and then those alone; else by default."""
+    if walks is None:
+        return WALKS[group_of(name)]
+    return walks.get(name, walks.get(group_of(name)))
+
+
+def chosen(
+    kinds: Iterable[str], *, only: Sequence[str] = (), weights: Mapping[str, float], domain_share: float
+) -> dict[str, Walk]:
+    """Return the walks that a configuration chooses for the kinds of a graph, by direction.
+
+    `only` are the kinds or directions that are walked, all if there are none; `weights` replace those of directions;
+    `domain_share` is the share of the records up to which a domain links them.
+
+    Raises:
+        UsageError: a name is neither known nor a kind of the graph.
+    """
+    names = dict.fromkeys([*WALKS, *(direction(kind, forward=forward) for kind in kinds for forward in (True, False))])
+    known = [*names, *kinds]
+    _check(only, known, "expansion.kinds")
+    _check(weights, known, "expansion.weights")
+    wanted = {*only, *(INVERSES[name] for name in _BOTH_WAYS.intersection(only))}
+    walks = {name: _weighed(name, weights) for name in names if not only or wanted & {name, group_of(name)}}
+    return {
+        name: replace(walk, most=domain_share) if group_of(name) == DOMAIN else walk for name, walk in walks.items()
+    }
+
+
+def _weighed(name: str, weights: Mapping[str, float]) -> Walk:
+    """The default walk of a direction, with its weight, or that of its group, if one is given."""
+    walk = WALKS[group := group_of(name)]
+    if name in weights:
+        return replace(walk, weight=weights[name], once=walk.once and name == group)
+    return replace(walk, weight=weights.get(group, walk.weight))
+
+
+def _check(given: Iterable[str], known: Sequence[str], key: str) -> None:
+    """Raises: UsageError if a name is not among the known ones."""
+    for name in given:
+        if name not in known:
+            from retrieve_cli.untrusted.nearest import nearest
+
+            near = nearest(name, known)
+            hint = f"did you mean `{near}`?" if near else f"known here are {', '.join(dict.fromkeys(known))}"
+            raise UsageError(f"{key}: the graph has no kind {quoted(name)}", hint=printable(hint))
 
 
 def damping(edges: int, records: int) -> float:

@@ -6,7 +6,7 @@ made of these. Names are resolved anew each time, since rows move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.graph.adjacency import MOST_KINDS, EdgeList, pack
 from retrieve_cli.graph.directory import AMBIGUOUS, UNKNOWN, Entities, RecordNames, ValueColumn
 from retrieve_cli.graph.edges import Edge, Node, checked
+from retrieve_cli.graph.lookalikes import Lookalikes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,11 @@ NOT_A_RECORD = -1
 
 
 class GraphWriter:
-    """Gathers edges in any order; the same edges give the same bytes."""
+    """Gathers edges in any order; the same edges give the same bytes.
+
+    A name in an edge of a file that means no record, no value and no declared node is a node of its own, unless it is
+    spelt like a record but for one letter: it is reported then, as a name in a record is that leads nowhere.
+    """
 
     def __init__(
         self, *, ids: ValueColumn, names: ValueColumn, records: int, tenants: ValueColumn | None = None
@@ -119,6 +124,7 @@ class GraphWriter:
         if not self._external and not self._declared:
             return EdgeList.joined([])
         declared = entities.declare(self._declared)
+        entities.name(self._undeclared(declared, entities))
         rows: list[tuple[int, int, int, float]] = []
         for edge in self._external:
             ends = [self._meant(name, declared, entities) for name in (edge.source, edge.target)]
@@ -131,12 +137,20 @@ class GraphWriter:
         whole = [np.array(column, np.int64) for column in (sources_, targets_, kinds)]
         return EdgeList(whole[0], whole[1], whole[2], np.array(weights, np.float64))
 
-    def _meant(self, name: str, declared: dict[str, list[int]], entities: Entities) -> list[int]:
+    def _undeclared(self, declared: Mapping[str, Sequence[int]], entities: Entities) -> Iterator[str]:
+        """The names in stated edges that mean nothing yet, less those that look like a record's, misspelt."""
+        names = dict.fromkeys(name for edge in self._external for name in (edge.source, edge.target))
+        unknown = [name for name in names if self._meant(name, declared, entities) == [UNKNOWN]]
+        if unknown:
+            known = Lookalikes(self._names.spellings)
+            yield from (name for name in unknown if known.of(name) is None)
+
+    def _meant(self, name: str, declared: Mapping[str, Sequence[int]], entities: Entities) -> list[int]:
         """The nodes that an end of a stated edge means, or why it means none."""
         if (row := self._names.by_id(name)) != UNKNOWN:
             return [row]
         if name in declared:
-            return declared[name]
+            return list(declared[name])
         row = self._names.row(name)
         return [row] if row >= 0 else entities.meant(name) or [row]
 

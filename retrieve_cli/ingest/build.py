@@ -81,7 +81,9 @@ def apply(
         status: Status = "failed"
         if limits.tolerates(len(refused), records):
             rows = intake.write()
-            manifest = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=rows, linked=intake.linked)
+            manifest = store.seal(
+                scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, linked=intake.linked
+            )
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
             published = store.publish(scratch, manifest, built)

@@ -88,6 +88,8 @@ class Intake:
         self.refused: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
+        self.recipe = parts.recipe
+        """The recipe of what is written, whole as soon as it is."""
         self.linked: dict[str, tuple[FileEntry, Sums]] = {}
         """Files that are those of the older generation."""
         if reuse:
@@ -160,10 +162,12 @@ class Intake:
             dim = self._vectors.encoder.card.dim
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
         rows |= {file: entry.rows for file, (entry, _) in self.linked.items() if entry.rows is not None}
-        if (edges := self._parts.write_graph(written_columns(self._scratch), self._scratch / GRAPH)) is not None:
-            rows[GRAPH], dangling = edges
-            if dangling:
-                self._progress.say(f"{dangling} names of related records lead nowhere: retrieve inspect graph")
+        columns = written_columns(self._scratch)
+        self.recipe = self._parts.recipe_of(columns)
+        if (written := self._parts.write_graph(columns, self._scratch / GRAPH)) is not None:
+            rows[GRAPH], notes = written
+            for note in notes:
+                self._progress.say(note)
         return rows
 
     def _link(self, reuse: Reuse, texts: Keys) -> None:

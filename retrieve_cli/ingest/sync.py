@@ -17,7 +17,7 @@ from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of, notes_on
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
 from retrieve_cli.ingest.build import apply, contents_before
 from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.ingest.intake import Intake
@@ -29,8 +29,10 @@ from retrieve_cli.ingest.reuse import Reuse, reusable
 from retrieve_cli.ingest.scanned import folders_of, origin_of
 from retrieve_cli.ingest.tidying import note_lines, tidy
 from retrieve_cli.ingest.unread import Unread
+from retrieve_cli.records.columns import columns_of
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1
+from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.store import Store
 
 
@@ -97,7 +99,7 @@ class Sync:
             source.fetch()
         live = self._live
         refused = sum(source.refused for source in live.manifest.sources) if live else 0
-        same = live is not None and self._same_recipe(live.manifest) and self._store.quarantined() == refused
+        same = live is not None and self._same_recipe(live) and self._store.quarantined() == refused
         self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
         self._folders = [folders_of(source) for source in self._sources]
         untouched = live is not None and same and self._looks_untouched(live.manifest)
@@ -110,7 +112,7 @@ class Sync:
         if live and same and look.digests == digests_of(live.manifest):
             return self._nothing_to_do(live, refused)
         self._scanned = look.scanned
-        recipe = recipe_changes(live.manifest.recipe.to_json(), self._parts.recipe.to_json()) if live else {}
+        recipe = recipe_changes(live.manifest.recipe.to_json(), self._recipe(live).to_json()) if live else {}
         return Plan(self._store.live(), look.changes(), recipe, look.records, look.refused, needed=True)
 
     def run(self) -> Report:
@@ -162,7 +164,7 @@ class Sync:
             with closing(Intake(scratch, parts, aside, self._progress, before=Contents.nothing())) as intake:
                 intake.take_all(self._sources)
                 rows = intake.write()
-            fresh = store.seal(scratch, recipe=parts.recipe, sources=intake.entries, rows=rows)
+            fresh = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows)
         live, found = store.verify()
         read = [origin["digest"] for origin in intake.origins]
         if read != digests_of(live):
@@ -206,11 +208,19 @@ class Sync:
         counts = {source.name: source.records for source in live.manifest.sources}
         return Plan(live.manifest.id, Changes(kept=len(live.records)), {}, counts, refused, needed=False)
 
-    def _same_recipe(self, manifest: Manifest) -> bool:
+    def _recipe(self, live: Generation) -> Recipe:
+        """The recipe that the records of a generation would be built with; less what depends on them if its columns
+        cannot be read."""
+        try:
+            return self._parts.recipe_of(columns_of(live))
+        except (IndexCorrupt, UsageError):
+            return self._parts.recipe
+
+    def _same_recipe(self, live: Generation) -> bool:
         """Whether recipe and sources are called as those that the generation was built from."""
         named = [(str(source.origin["kind"]), source.name) for source in self._sources]
-        same = sha1(manifest.recipe.to_json()) == sha1(self._parts.recipe.to_json())
-        return same and named == [(source.kind, source.name) for source in manifest.sources]
+        same = sha1(live.manifest.recipe.to_json()) == sha1(self._recipe(live).to_json())
+        return same and named == [(source.kind, source.name) for source in live.manifest.sources]
 
     def _looks_untouched(self, manifest: Manifest) -> bool:
         """Whether every source has the marks that were noted: its digest then tells, and no item is looked up."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.assemble.graph import open_graph
+from retrieve_cli.assemble.graph import common_domains, open_graph
 from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
@@ -21,7 +21,7 @@ from retrieve_cli.storage.generation import CHUNKS, GRAPH, RECORDS, Generation, 
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
-    from retrieve_cli.graph.graph import Graph
+    from retrieve_cli.graph.graph import Dangling, Graph
 
 
 def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
@@ -97,8 +97,8 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
     return {**row, "embedded": f"{prefix}{row['header']}{row['text']}", "terms": analyzer.terms(str(row["text"]))}
 
 
-def graph(generation: Generation, name: str | None) -> dict[str, Json]:
-    """The edges between records: their kinds and what leads nowhere; or what leads from one record, and to it.
+def graph(generation: Generation, name: str | None, settings: Settings) -> dict[str, Json]:
+    """The edges between records: their kinds and what links nothing; or what leads from one record, and to it.
 
     Raises:
         UsageError: there is no such record.
@@ -106,20 +106,18 @@ def graph(generation: Generation, name: str | None) -> dict[str, Json]:
     edges = open_graph(generation)
     if edges is None:
         return {"edges": 0, "note": "no record names another: see graph.relations and graph.entities in config.yaml"}
-    label = partial(edges.label, record=generation.record_id)
     if name is None:
         sizes = sorted(map(int, np.unique(edges.components(), return_counts=True)[1]), reverse=True)
-        dangling = [
-            {
-                "record": None if each.record is None else generation.record_id(each.record),
-                "kind": each.kind,
-                "name": each.name,
-                "why": "several records are called so" if each.ambiguous else "no record is called so",
-            }
-            for each in edges.dangling
-        ]
         kinds = {kind: len(edges.edges_of([kind]).sources) for kind in edges.kinds}
-        return {"edges": edges.edges, "kinds": kinds, "components": sizes[:20], "dangling": dangling}
+        return {
+            "edges": edges.edges,
+            "kinds": kinds,
+            "nodes": {"records": edges.records, "others": len(edges) - edges.records},
+            "components": sizes[:20],
+            "common": common_domains(edges, settings),
+            "dangling": _dangling(edges, generation),
+        }
+    label = partial(edges.label, record=generation.record_id)
     node = _node(edges, generation, name)
     neighbours = [
         {"kind": each.kind, "node": label(each.node), "weight": each.weight, "leads_there": each.forward}
@@ -127,6 +125,32 @@ def graph(generation: Generation, name: str | None) -> dict[str, Json]:
     ]
     degree = {kind: {"out": out, "in": into} for kind, (out, into) in edges.degree(node).items()}
     return {"node": label(node), "degree": degree, "neighbours": neighbours}
+
+
+def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
+    """The names that lead nowhere, and why."""
+    from retrieve_cli.graph.lookalikes import Lookalikes
+
+    found = edges.dangling
+    unknown = any(each.record is None and not each.ambiguous for each in found)
+    alike = Lookalikes(map(generation.record_id, range(edges.records))) if unknown else None
+
+    def why(each: Dangling) -> str:
+        if each.ambiguous:
+            return "several records are called so"
+        if each.record is None and alike is not None and (near := alike.of(each.name)):
+            return f"spelt almost like the record {near}; a line {{id, label}} in the file makes it a node of its own"
+        return "no record is called so"
+
+    return [
+        {
+            "record": None if each.record is None else generation.record_id(each.record),
+            "kind": each.kind,
+            "name": each.name,
+            "why": why(each),
+        }
+        for each in found
+    ]
 
 
 def drawing(generation: Generation, *, name: str, radius: int, picture: Path | None) -> dict[str, Json]:
@@ -148,13 +172,14 @@ def drawing(generation: Generation, *, name: str, radius: int, picture: Path | N
 
 
 def _node(edges: Graph, generation: Generation, name: str) -> int:
-    """The node of a record's id, or of a value that records share."""
+    """The node of a record's id, of a value that records share, or of a name in a file."""
     try:
         return generation.find_record(name)
-    except UsageError:
-        if ":" not in name:
-            raise
-        return edges.find(name)
+    except UsageError as error:
+        try:
+            return edges.find(name)
+        except UsageError as other:
+            raise (other if ":" in name else error) from None
 
 
 def verify(store: Store, settings: Settings) -> dict[str, Json]:

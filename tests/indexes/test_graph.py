@@ -78,7 +78,7 @@ def test_an_edge_from_a_file_joins_records_by_name_values_and_declared_nodes() -
         Node("term:2", ("Molecules",)),
         Edge("term:1", "term:2", "is_a"),
         Edge("Scrublet", "term:2", "uses", 0.5),
-        Edge("Cells", "nowhere", "is_a"),
+        Edge("Cells", "scrublte", "is_a"),
     ]
     built = graph(table, share=["topics"], add=said)
     molecules = built.find("molecules")
@@ -87,7 +87,34 @@ def test_an_edge_from_a_file_joins_records_by_name_values_and_declared_nodes() -
         Neighbour("is_a", built.find("topics:RNA"), 1.0, forward=False),
         Neighbour("uses", 1, 0.5, forward=False),
     ]
-    assert built.dangling == [Dangling(None, "is_a", "nowhere", ambiguous=False)]
+    assert built.dangling == [Dangling(None, "is_a", "scrublte", ambiguous=False)]
+
+
+def test_a_name_that_only_a_file_of_edges_knows_is_a_node_in_any_case() -> None:
+    said = [Edge("scrublet", "TP53", "studies"), Edge("Harmony", "tp53", "studies"), Edge("TP53", "apoptosis", "in")]
+    built = graph(columns(CATALOG), add=said)
+
+    assert [near.node for near in built.neighbours(built.find("tp53")) if not near.forward] == [1, 2]
+    assert [built.label(near.node) for near in built.neighbours(built.find("apoptosis"))] == ["TP53"]
+    assert built.dangling == []
+
+
+@pytest.mark.parametrize("name", ["scrubelt", "scruble", "scrublett", "sgrublet", "SCRUBLET!"])
+def test_a_name_that_is_spelt_like_a_record_but_for_a_letter_is_no_node(name: str) -> None:
+    built = graph(columns(CATALOG), add=[Edge("scanpy", name, "uses"), Edge("harmony-1", name, "uses")])
+
+    assert built.dangling == [Dangling(None, "uses", name, ambiguous=False)]
+    assert built.edges == 0
+    declared = graph(columns(CATALOG), add=[Node(name), Edge("scanpy", name, "uses")])
+    assert (declared.dangling, declared.edges) == ([], 1)
+
+
+@pytest.mark.parametrize("name", ["harmony-2", "scrubs", "ab", "Numpy"])
+def test_a_name_that_is_not_like_any_record_is_a_node(name: str) -> None:
+    """Numbers that differ mean different things, and short names are alike by chance."""
+    built = graph(columns(CATALOG), add=[Edge("scanpy", name, "uses")])
+
+    assert (built.dangling, built.edges) == ([], 1)
 
 
 def test_a_term_that_is_a_value_of_two_fields_stays_within_each() -> None:

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ FOREIGN = "zq"
 """In every id, name of a field, group and word of others that the tenant has no part in."""
 CONFIG = {
     "encoder": {"kind": "hashed"},
-    "graph": {"entities": ["topics", "keyword"], "files": ["edges.jsonl"]},
+    "graph": {"entities": ["topics", "keyword", "domain"], "files": ["edges.jsonl"]},
     "broadening": {"max_retries": 0},
 }
 
@@ -64,6 +64,10 @@ WAYS = [
     query(TEXT, "--json", EXPANSION__DEPTH="5"),
     query(TEXT, "--explain", "-k", "1", EXPANSION__SEEDS="1", EXPANSION__DEPTH="4"),
     query(TEXT, "--explain", EXPANSION__MAX_NODES="3"),
+    query(TEXT, "--json", EXPANSION__DOMAIN_SHARE="1"),
+    query(TEXT, "--json", EXPANSION__DOMAIN_SHARE="0.3", EXPANSION__METHOD="pagerank"),
+    query(TEXT, "--json", EXPANSION__WEIGHTS="{required_by: 1, same_domain: 1, shares_entity: 1}"),
+    query(TEXT, "--json", EXPANSION__KINDS="[required_by, same_domain, made_of]"),
     query(TEXT, "--json", "--max-tokens", "25"),
     query(TEXT, "--chunks", "--context", "2", "--json"),
     query(TEXT, "--also", "store tables", "--json"),
@@ -151,15 +155,31 @@ def run(folder: Path, way: Way) -> tuple[int, str, str]:
 def build(
     folder: Path, rows: Sequence[Row], edges: Sequence[Row], *, foreign: bool, spell: Spelling = dict, **keys: Any
 ) -> Path:
-    """An index of the records, or of the tenant's own alone: each on the same line of its file."""
+    """An index of the records, or of the tenant's own alone: each on the same line of its file.
+
+    What a file says of the records of others, or of values that only they have, goes with them.
+    """
     folder.mkdir(parents=True)
     kept = [spell(row) if foreign or owns(row) else None for row in rows]
+    others = meant_by(row for row in rows if not owns(row)) - meant_by(filter(owns, rows))
+    edges = [edge for edge in edges if foreign or not ends_of(edge) & others]
     (folder / "tools.jsonl").write_text("".join((json.dumps(row) if row else "") + "\n" for row in kept))
     (folder / "edges.jsonl").write_text("".join(json.dumps(edge) + "\n" for edge in edges))
     (folder / "config.yaml").write_text(json.dumps({**CONFIG, **keys}))  # JSON is YAML
     code, _, err = run(folder, Way(("build", "--catalog", "tools.jsonl")))
     assert code == 0, err
     return folder
+
+
+def meant_by(rows: Iterable[Row]) -> set[str]:
+    """All that the end of an edge can mean: ids and names of records, and values that they share."""
+    several = ("topics", "keywords")
+    kept = [[row["id"], row["name"], row.get("domain") or "", *(row.get(key, ()) for key in several)] for row in rows]
+    return {name.casefold() for names in kept for part in names for name in ([part] if isinstance(part, str) else part)}
+
+
+def ends_of(edge: Row) -> set[str]:
+    return {edge["source"].casefold(), edge["target"].casefold()}
 
 
 def owns(row: Row) -> bool:
@@ -180,7 +200,14 @@ def other(at: int, text: str, **more: Any) -> Row:
 
 
 ROWS: list[Row] = [
-    other(0, "Opens single cell matrices.", requires_tool=["a0", "zq1"], topics=["IMAGING"], group="zqgroup"),
+    other(
+        0,
+        "Opens single cell matrices.",
+        requires_tool=["a0", "zq1"],
+        topics=["IMAGING"],
+        group="zqgroup",
+        domain="doors",
+    ),
     own(0, "Opens single cell matrices.", requires_tool=["zq1", "a1", "Reader"], topics=["Imaging", "io"], group="one"),
     other(1, "Stores tables.", requires_tool=["a2", "a0"], topics=["zqsecret", "IO"], keywords=["Cells"], group="one"),
     own(1, "Stores tables.", license="MIT", requires_tool=["zq2"], topics=["io"], shade="dark", group="two"),
@@ -188,8 +215,18 @@ ROWS: list[Row] = [
     own(2, "Counts cells.", license="GPL-3.0", requires_tool=["a4", "zqTool 0"], specs={"dose": 4}, keywords=["cells"]),
     own(3, "Paints walls green.", name="Reader", requires_tool=["a2"], topics=["imaging"], license="GPL-3.0"),
     other(3, "Paints walls green.", tenant=None, topics=["Imaging"], compatible_with=["a3", "a4"], group="two"),
-    own(4, "Opens doors.", license="MIT", compatible_with=["zq3"], tenant=["beta", "acme"], requires_tool=["a2"]),
-    own(5, "Closes windows.", topics=["Imaging"], group="two"),
+    own(
+        4,
+        "Opens doors.",
+        domain="Doors",
+        license="MIT",
+        compatible_with=["zq3"],
+        tenant=["beta", "acme"],
+        requires_tool=["a2"],
+    ),
+    own(5, "Closes windows.", domain="doors", topics=["Imaging"], group="two"),
+    other(4, "Knits socks.", domain="zqsocks", requires_tool=["a5"]),
+    own(6, "Sings songs.", requires_tool=["a5"]),
 ]
 EDGES: list[Row] = [
     {"source": "a1", "target": "zq3", "kind": "seen_with"},
@@ -197,6 +234,9 @@ EDGES: list[Row] = [
     {"source": "a1", "target": "zqsecret", "kind": "uses"},
     {"source": "zqsecret", "target": "a4", "kind": "uses"},
     {"source": "io", "target": "imaging", "kind": "is_a", "weight": 0.5},
+    {"source": "a5", "target": "glass", "kind": "made_of"},
+    {"source": "a6", "target": "glass", "kind": "made_of"},
+    {"source": "zq4", "target": "glass", "kind": "made_of"},
     {"source": "zqsecret", "target": "io", "kind": "is_a"},
 ]
 
@@ -354,6 +394,7 @@ def indexes(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
             chosen = {key: draw(values) for key, values in common.items()}
             chosen["topics"] = draw(st.lists(st.sampled_from(topics[foreign]), max_size=2, unique_by=str.casefold))
             chosen["group"] = draw(st.sampled_from(groups[foreign]))
+            chosen["domain"] = draw(st.sampled_from(["doors", "Walls", None]))
             chosen["tenant"] = draw(st.sampled_from(owners))
             if draw(st.booleans()):
                 chosen["name"] = draw(st.sampled_from(names[foreign]))
@@ -362,10 +403,13 @@ def indexes(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
             rows.append(make(at, draw(sentences), **chosen))
     # Whether there are edges at all decides which stages there are: each index has one.
     rows.append(own(9, "Opens doors.", requires_tool=["a0"], shade="dark"))
-    ends = st.sampled_from(["a0", "a1", "a9", "zq0", "zq1", "zqsecret", "io", "Imaging"])
+    ends = st.sampled_from(["a0", "a1", "a9", "zq0", "zq1", "zqsecret", "io", "Imaging", "glass", "walls"])
     kinds, weights = st.sampled_from(["seen_with", "is_a", "requires"]), st.sampled_from([0.25, 1.0])
     edge = st.fixed_dictionaries({"source": ends, "target": ends, "kind": kinds, "weight": weights})
-    return draw(st.permutations(rows)), draw(st.lists(edge, max_size=5))
+    known = meant_by(rows)
+    drawn = draw(st.lists(edge, max_size=5))
+    edges = [each for each in drawn if all(end in known or FOREIGN not in end for end in ends_of(each))]
+    return draw(st.permutations(rows)), edges
 
 
 @pytest.mark.slow

@@ -185,7 +185,10 @@ ELSEWHERE = {
     **{f"graph.{key}": "tests/program/test_graph.py" for key in ("relations", "entities", "files")},
     **{
         f"expansion.{key}": "tests/program/test_graph.py"
-        for key in ("enabled", "method", "depth", "max_nodes", "decay", "seeds", "kinds", "bundle")
+        for key in (
+            *("enabled", "method", "depth", "max_nodes", "decay", "seeds", "kinds", "weights", "domain_share"),
+            "bundle",
+        )
     },
     **{
         f"gating.{key}": "tests/program/test_gating_command.py"

@@ -69,6 +69,7 @@ def test_a_filter_holds_for_what_comes_in(tools: Path, retrieve: Program) -> Non
         ("DECAY", "0.1"),
         ("MAX_NODES", "2"),
         ("KINDS", "[part_of]"),
+        ("WEIGHTS", "{requires: 0.5}"),
         ("ENABLED", "false"),
         ("METHOD", "pagerank"),
     ],
@@ -79,6 +80,25 @@ def test_every_key_of_expansion_changes_the_answer(
     before = {name: hit["score"] for name, hit in found(retrieve).items()}
     monkeypatch.setenv(f"RETRIEVE_EXPANSION__{key}", value)
     assert {name: hit["score"] for name, hit in found(retrieve).items()} != before
+
+
+@pytest.mark.parametrize("key", ["KINDS", "WEIGHTS"])
+def test_a_kind_that_the_graph_does_not_have_is_refused_with_the_nearest_one(
+    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv(f"RETRIEVE_EXPANSION__{key}", "[requird]" if key == "KINDS" else "{requird: 1}")
+    done = retrieve("query", "cluster single-cell data")
+    assert done.code == 2
+    assert f"expansion.{key.lower()}" in done.err
+    assert "did you mean `requires`?" in done.err
+
+
+@pytest.mark.parametrize("weight", ["{requires: 2}", "{requires: -1}", "{requires: much}", "[requires]"])
+def test_a_weight_that_is_not_from_0_to_1_is_refused(
+    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, weight: str
+) -> None:
+    monkeypatch.setenv("RETRIEVE_EXPANSION__WEIGHTS", weight)
+    assert retrieve("query", "cluster single-cell data").code == 2
 
 
 def test_the_number_of_seeds_counts(tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +202,167 @@ def test_a_graph_that_is_not_configured_as_it_should_be_is_refused(
     )
     assert done.code == 2
     assert "graph." in done.err
+
+
+# ------------------------------------------------------------------------------------------- single-cell tools
+
+
+def single_cell(name: str, text: str, domain: str = "single-cell", **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": text, "domain": domain, **more}
+
+
+SINGLE_CELL = [
+    single_cell(
+        "scanpy_preprocess",
+        "Quality control and normalisation of scRNA-seq counts.",
+        compatible_with=["leiden_clustering"],
+    ),
+    single_cell(
+        "leiden_clustering",
+        "Leiden clustering of scRNA-seq cells on a neighbour graph.",
+        requires_tool=["scanpy_preprocess", "harmony_batch_correction"],
+    ),
+    single_cell(
+        "scrublet_doublet_detection",
+        "Flags barcodes that captured two cells at once.",
+        compatible_with=["scanpy_preprocess"],
+    ),
+    single_cell("harmony_batch_correction", "Aligns samples that were processed on different days."),
+    single_cell(
+        "celltypist_annotation",
+        "Names populations by comparison with reference atlases.",
+        requires_tool=["leiden_clustering"],
+    ),
+    single_cell("escape_enrichment", "Scores gene sets.", "enrichment"),
+    single_cell("fgsea_enrichment", "Ranks pathways.", "enrichment"),
+    *(single_cell(f"paint_{at}", f"Paints wall number {at} green.", f"wall {at}") for at in range(30)),
+]
+HIDDEN = {"celltypist_annotation", "harmony_batch_correction", "scrublet_doublet_detection"}
+"""Tools that share no word with the query."""
+
+
+def by_name(retrieve: Program, query: str, *flags: object, k: int = 10) -> dict[str, dict[str, Any]]:
+    done = retrieve("query", query, "--json", "-k", k, *flags)
+    assert done.code == 0, done.err
+    return {hit["name"]: hit for hit in done.json["results"]}
+
+
+def test_a_clustering_query_brings_in_what_the_tool_requires_and_what_requires_it(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", SINGLE_CELL)).code == 0
+    hits = by_name(retrieve, "scRNA-seq clustering")
+    assert next(iter(hits)) == "leiden_clustering"
+    assert set(hits) >= HIDDEN
+    assert " ←requires— " in hits["celltypist_annotation"]["path"]
+    assert all("path" in hits[name] for name in HIDDEN)
+    monkeypatch.setenv("RETRIEVE_EXPANSION__WEIGHTS", "{required_by: 0}")
+    kept = by_name(retrieve, "scRNA-seq clustering", "--no-rerank").get("celltypist_annotation", {})
+    assert "←requires—" not in kept.get("path", "")
+    bundle = by_name(retrieve, "scRNA-seq clustering", "--bundle")["leiden_clustering"]["bundle"]
+    assert [need["name"] for need in bundle["needs"]] == ["scanpy_preprocess", "harmony_batch_correction"]
+
+
+def test_a_domain_links_its_records_unless_a_fifth_of_them_have_it(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = [tool for tool in SINGLE_CELL if not tool["name"].startswith(("paint_1", "paint_2"))]
+    done = retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", tools))
+    assert done.code == 0
+    assert "domain:single-cell: shared by more than 20 % of the records" in done.err
+    assert retrieve("inspect", "graph", "--json").json["common"] == [{"node": "domain:single-cell", "records": 5}]
+    monkeypatch.setenv("RETRIEVE_EXPANSION__WEIGHTS", "{same_domain: 1}")
+    path = by_name(retrieve, "score gene sets")["fgsea_enrichment"]["path"]
+    assert " —domain→ domain:enrichment ←domain— " in path
+
+    def domains() -> list[str]:
+        hits = by_name(retrieve, "names populations by reference atlases", k=20).values()
+        return [hit["name"] for hit in hits if "domain:single-cell" in hit.get("path", "")]
+
+    assert domains() == []
+    monkeypatch.setenv("RETRIEVE_EXPANSION__DOMAIN_SHARE", "1")
+    assert domains() != []
+    assert retrieve("inspect", "graph", "--json").json["common"] == []
+
+
+def test_an_index_whose_domains_were_no_nodes_is_brought_up_to_date(tmp_path: Path, retrieve: Program) -> None:
+    catalog, config = write_catalog(tmp_path / "cells.jsonl", SINGLE_CELL), tmp_path / "none.yaml"
+    config.write_text("graph: {entities: []}\n")
+    assert retrieve("build", "--catalog", catalog, "--config", config).code == 0
+    assert "graph.entities: [] -> ['domain']" in retrieve("sync", "--dry-run").out
+    assert retrieve("sync", "--json").json["status"] == "published"
+    assert "domain" in retrieve("inspect", "graph", "--json").json["kinds"]
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    assert retrieve("sync", "--verify").code == 0
+
+
+def test_a_default_field_that_no_record_has_is_no_part_of_the_recipe(tools: Path, retrieve: Program) -> None:
+    assert retrieve("inspect", "status", "--json").json["recipe"]["graph"]["entities"] == []
+
+
+# -------------------------------------------------------------------------------- accession -> term -> tool
+
+UNIPROT = [
+    {"id": "P04637", "name": "Cellular tumor antigen p53", "description": "Guards the genome of a stressed cell."},
+    {"id": "P38398", "name": "BRCA1", "description": "Repairs breaks with a sister as the template."},
+    {"id": "caspase-screen", "name": "CaspaseScreen", "description": "Measures fluorescence of cleaved substrates."},
+    {"id": "comet-count", "name": "CometCount", "description": "Measures tails on slides."},
+    *(
+        {"id": f"other{at}", "name": f"Other {at}", "description": f"Paints wall number {at} green."}
+        for at in range(20)
+    ),
+]
+GO = """format-version: 1.2
+ontology: go
+
+[Term]
+id: GO:0006915
+name: apoptotic process
+
+[Term]
+id: GO:0097190
+name: apoptotic signaling pathway
+relationship: part_of GO:0006915 ! apoptotic process
+
+[Term]
+id: GO:0006281
+name: DNA repair
+"""
+ANNOTATIONS = "subject\tpredicate\tobject\nP04637\tannotated_with\tGO:0097190\nP38398\tannotated_with\tGO:0006281\n"
+TOOL_TERMS = "source,target,kind\ncaspase-screen,GO:0006915,measures\ncomet-count,GO:0006281,measures\n"
+
+
+def test_an_accession_leads_over_terms_of_an_ontology_to_the_tool_for_it(tmp_path: Path, retrieve: Program) -> None:
+    for name, text in {"go.obo": GO, "goa.tsv": ANNOTATIONS, "tools.csv": TOOL_TERMS}.items():
+        (tmp_path / name).write_text(text)
+    config = tmp_path / "go.yaml"
+    config.write_text("graph: {files: [go.obo, goa.tsv, tools.csv]}\n")
+    done = retrieve("build", "--catalog", write_catalog(tmp_path / "proteins.jsonl", UNIPROT), "--config", config)
+    assert done.code == 0, done.err
+    assert "lead nowhere" not in done.err
+    hits = {hit["doc_id"]: hit for hit in retrieve("query", "p53 tumor antigen", "--json", "-k", 30).json["results"]}
+    assert hits["caspase-screen"]["path"].startswith(
+        "P04637 —annotated_with→ apoptotic signaling pathway —part_of→ apoptotic process ←measures— caspase-screen ("
+    )
+    assert "path" not in hits.get("comet-count", {})
+
+
+def test_the_nodes_of_a_file_of_edges_need_no_declaration_and_a_misspelt_record_is_reported(
+    tmp_path: Path, retrieve: Program
+) -> None:
+    edges = "source,target,kind\nP04637,TP53,encoded_by\nTP53,apoptosis,in_pathway\ncaspase-screen,apoptosis,measures\n"
+    (tmp_path / "edges.csv").write_text(edges + "comet-cuont,apoptosis,measures\n")
+    (tmp_path / "graph.yaml").write_text("graph: {files: [edges.csv]}\n")
+    catalog = write_catalog(tmp_path / "proteins.jsonl", UNIPROT)
+    done = retrieve("build", "--catalog", catalog, "--config", tmp_path / "graph.yaml")
+    assert done.code == 0
+    assert "1 names of related records lead nowhere" in done.err
+    whole = retrieve("inspect", "graph", "--json").json
+    assert whole["nodes"] == {"records": len(UNIPROT), "others": 2}
+    assert [(each["name"], "comet-count" in each["why"]) for each in whole["dangling"]] == [("comet-cuont", True)]
+    assert retrieve("inspect", "graph", "TP53", "--json").json["degree"]["in_pathway"] == {"out": 1, "in": 0}
+    hits = {hit["doc_id"]: hit for hit in retrieve("query", "p53 tumor antigen", "--json", "-k", 30).json["results"]}
+    assert "—in_pathway→ apoptosis ←measures— caspase-screen" in hits["caspase-screen"]["path"]
 
 
 @pytest.mark.slow
