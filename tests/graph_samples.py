@@ -115,3 +115,36 @@ def steps(edges: Iterable[Edge], walks: Mapping[str, Walk] = WALKS) -> nx.MultiD
             worth = weight / largest[kind] * walk.weight
             drawn.add_edge(tail, head, weight=worth, damped=lost, always=walk.damped == "always")
     return drawn
+
+
+def single_cell(name: str, text: str, domain: str = "single-cell", **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": text, "domain": domain, **more}
+
+
+SINGLE_CELL = [
+    single_cell(
+        "scanpy_preprocess",
+        "Quality control and normalisation of scRNA-seq counts.",
+        compatible_with=["leiden_clustering"],
+    ),
+    single_cell(
+        "leiden_clustering",
+        "Leiden clustering of scRNA-seq cells on a neighbour graph.",
+        requires_tool=["scanpy_preprocess", "harmony_batch_correction"],
+    ),
+    single_cell(
+        "scrublet_doublet_detection",
+        "Flags barcodes that captured two cells at once.",
+        compatible_with=["scanpy_preprocess"],
+    ),
+    single_cell("harmony_batch_correction", "Aligns samples that were processed on different days."),
+    single_cell(
+        "celltypist_annotation",
+        "Names populations by comparison with reference atlases.",
+        requires_tool=["leiden_clustering"],
+    ),
+    single_cell("escape_enrichment", "Scores gene sets.", "enrichment"),
+    single_cell("fgsea_enrichment", "Ranks pathways.", "enrichment"),
+    *(single_cell(f"paint_{at}", f"Paints wall number {at} green.", f"wall {at}") for at in range(30)),
+]
+"""Tools of several domains, some of which share no word with a query for the clustering of cells."""

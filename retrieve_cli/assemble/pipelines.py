@@ -231,6 +231,7 @@ def rerank(reader: Reader, settings: Settings, *, k: int) -> Stage:
         keep=k if chosen.keep is None else min(k, chosen.keep),
         interpolate=chosen.interpolate,
         min_score=chosen.min_score,
+        judged_only=chosen.keep is not None,
     )
 
 

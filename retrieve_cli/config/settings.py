@@ -240,6 +240,7 @@ class ExpansionSettings:
     kinds: Sequence[str] = field(default_factory=list)
     weights: Mapping[str, float] = field(default_factory=dict, metadata={"low": 0, "high": 1})
     domain_share: float = _bounded(0.2, 0, 1)
+    before_rerank: bool = False
     bundle: bool = False
 
 

@@ -42,6 +42,10 @@ class RankPlan(NamedTuple):
     substitute: str | None = None
     """The retriever that answers alone where vectors cannot be compared, if one is configured."""
     substituted: bool = False
+    keep: int | None = None
+    """Hits that the reranker passes on, if it is to pass on nothing that it has not judged."""
+    expands: bool = False
+    """True if records linked to the first hits are added."""
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -76,6 +80,14 @@ class RankPlan(NamedTuple):
             return self
         self.say(f"{self.substitute} answers in place of the index: it chooses by names and descriptions")
         return self._replace(substituted=True)
+
+    def most(self, *, reranked: bool) -> int:
+        """Return the hits that a ranking may have; it is said if they stand in place of reranked ones."""
+        if self.keep is None or not (reranked or str(self.reranker) in self.omitted):
+            return self.options.k
+        if not reranked:
+            self.say(f"the first {self.keep} by retrieval score stand in place of the reranked ones (rerank.keep)")
+        return min(self.options.k, self.keep)
 
 
 def plan(
@@ -114,7 +126,27 @@ def plan(
         field = settings.gating.field
         if columns_seen(generation, visible).column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
-    return RankPlan(options, chosen, reranker, omitted, deadline, forms, texts, len(queries), say, visible, substitute)
+    keep = settings.rerank.keep if reranker is not None else None
+    expands = not options.dense_only and (options.hybrid if options.expand is None else options.expand)
+    if keep is not None and not settings.expansion.before_rerank:
+        if options.expand:
+            say("nothing linked is added behind the reranker if rerank.keep is set (expansion.before_rerank)")
+        expands = False
+    return RankPlan(
+        options,
+        chosen,
+        reranker,
+        omitted,
+        deadline,
+        forms,
+        texts,
+        len(queries),
+        say,
+        visible=visible,
+        substitute=substitute,
+        keep=keep,
+        expands=expands,
+    )
 
 
 def _retrievers(generation: Generation, settings: Settings, options: SearchOptions) -> tuple[str, ...]:

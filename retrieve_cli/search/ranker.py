@@ -38,6 +38,8 @@ class Ranked:
     """The rankings of a batch, and how they came about."""
 
     rankings: Sequence[Ranking]
+    most: int
+    """Hits that a ranking has at most."""
     steps: Sequence[Step]
     pipeline: Pipeline
     """The stages that ran."""
@@ -130,8 +132,10 @@ class Ranker:
                 planned = planned.without(failure)
         seconds = time.perf_counter() - begun
         reranker = planned.reranker if any(step.stage.kind == "rerank" for step in steps) else None
+        most = planned.most(reranked=reranker is not None)
         return Ranked(
-            rankings=_shown(steps, options.k),
+            rankings=_shown(steps, most),
+            most=most,
             steps=steps,
             pipeline=Pipeline(tuple(step.stage for step in steps)),
             unit=options.unit,
@@ -171,14 +175,16 @@ class Ranker:
         options, settings = plan.options, self.settings
         reader = self._reader(plan)
         tail = pipelines.tail(self.generation, settings, k=options.k, min_score=options.min_score, visible=plan.visible)
-        expansion = self._expansion(options)
+        graph = graph_of(self.generation) if plan.expands else None
+        expansion = pipelines.expansion(self.generation, graph, settings)
         variants = plan.texts > plan.queries
         reach = max(options.k, settings.search.depth if tail or variants else 1, settings.rerank.depth if reader else 1)
         reach = max(reach, pipelines.SEEN_BY_EXPANSION) if expansion else reach
-        tail = [*expansion, *tail]
         stages = [self._first(plan, reach)]
         if variants:
             stages = [pipelines.merge(stages[0], settings, unit=options.unit, keep=reach)]
+        before, after = (expansion, []) if settings.expansion.before_rerank else ([], expansion)
+        stages, tail = [*stages, *before], [*after, *tail]
         if reader is not None:
             stages.append(pipelines.rerank(reader, settings, k=reach if tail else options.k))
         return Pipeline((*stages, *tail))
@@ -222,13 +228,6 @@ class Ranker:
             say=plan.say,
             timed=partial(plan.forms.timed, LLM),
         )
-
-    def _expansion(self, options: SearchOptions) -> list[Stage]:
-        """The stage that adds records linked to the first hits, if that is asked for and there are edges."""
-        wanted = options.hybrid if options.expand is None else options.expand
-        if not wanted or options.dense_only:
-            return []
-        return pipelines.expansion(self.generation, graph_of(self.generation), self.settings)
 
     def _reader(self, plan: RankPlan) -> Reader | None:
         """The reranker; None if there is none, or if it cannot run."""

@@ -218,11 +218,9 @@ class Searcher:
     def _most(self, ranked: Ranked, options: SearchOptions) -> int:
         """The most results that there can be."""
         generation, settings = self.generation, self.settings
-        limits = [options.k, len(generation.records if options.unit == "record" else generation.chunks)]
+        limits = [ranked.most, len(generation.records if options.unit == "record" else generation.chunks)]
         if options.dense_only:
             limits.append(settings.search.similarity_top_k or options.k)
-        if ranked.reranker is not None:
-            limits.append(settings.rerank.keep or options.k)
         return min(limits)
 
     def read(self, requests: Sequence[Request]) -> list[Question]:

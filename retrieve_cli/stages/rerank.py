@@ -64,6 +64,8 @@ class Rerank:
     interpolate: float
     min_score: float | None = None
     """What the reader has to give a hit for it to stay; hits that were not read have not shown that they do."""
+    judged_only: bool = False
+    """Hits that were not read go."""
     kind: ClassVar[Kind] = "rerank"
     rescores: ClassVar[bool] = False
 
@@ -72,18 +74,19 @@ class Rerank:
         return [self._rerank(ranking) for ranking in rankings]
 
     def _rerank(self, ranking: Ranking) -> Ranking:
-        read, rest = ranking.hits[: self.depth], ranking.hits[self.depth :]
+        read, rest = ranking.hits[: self.depth], () if self.judged_only else ranking.hits[self.depth :]
         if not read:
             return ranking
         scores = believed(self.reader.read(ranking.query, read), len(read), name=self.name)
-        retrieved = np.array([hit.score for hit in ranking.hits], np.float64)
+        hits = (*read, *rest)
+        retrieved = np.array([hit.score for hit in hits], np.float64)
         mixed, stays = rescored(retrieved, scores, interpolate=self.interpolate, min_score=self.min_score)
         scaled = isinstance(self.reader, Scaled) and self.reader.unit_scale
         why = [
             Reranked(self.name, rank, hit.score, float(own), float(own) if scaled else None)
             for rank, (hit, own) in enumerate(zip(read, scores, strict=True), 1)
         ]
-        again = zip(ranking.hits, mixed.tolist(), [*why, *(hit.reranked for hit in rest)], stays, strict=True)
+        again = zip(hits, mixed.tolist(), [*why, *(hit.reranked for hit in rest)], stays, strict=True)
         moved = [replace(hit, score=score, reranked=how) for hit, score, how, stay in again if stay]
         return Ranking.again(ranking.query, moved, trace=ranking.trace).first(self.keep)
 

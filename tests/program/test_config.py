@@ -190,6 +190,7 @@ ELSEWHERE = {
             "bundle",
         )
     },
+    "expansion.before_rerank": "tests/program/test_expanded_reranking.py",
     **{
         f"gating.{key}": "tests/program/test_gating_command.py"
         for key in ("enabled", "field", "global_candidates", "top_groups", "per_group", "min_results")

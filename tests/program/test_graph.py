@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from graph_samples import SINGLE_CELL
 from samples import Program, collection, write_catalog
 
 
@@ -207,36 +208,6 @@ def test_a_graph_that_is_not_configured_as_it_should_be_is_refused(
 # ------------------------------------------------------------------------------------------- single-cell tools
 
 
-def single_cell(name: str, text: str, domain: str = "single-cell", **more: Any) -> dict[str, Any]:
-    return {"name": name, "description": text, "domain": domain, **more}
-
-
-SINGLE_CELL = [
-    single_cell(
-        "scanpy_preprocess",
-        "Quality control and normalisation of scRNA-seq counts.",
-        compatible_with=["leiden_clustering"],
-    ),
-    single_cell(
-        "leiden_clustering",
-        "Leiden clustering of scRNA-seq cells on a neighbour graph.",
-        requires_tool=["scanpy_preprocess", "harmony_batch_correction"],
-    ),
-    single_cell(
-        "scrublet_doublet_detection",
-        "Flags barcodes that captured two cells at once.",
-        compatible_with=["scanpy_preprocess"],
-    ),
-    single_cell("harmony_batch_correction", "Aligns samples that were processed on different days."),
-    single_cell(
-        "celltypist_annotation",
-        "Names populations by comparison with reference atlases.",
-        requires_tool=["leiden_clustering"],
-    ),
-    single_cell("escape_enrichment", "Scores gene sets.", "enrichment"),
-    single_cell("fgsea_enrichment", "Ranks pathways.", "enrichment"),
-    *(single_cell(f"paint_{at}", f"Paints wall number {at} green.", f"wall {at}") for at in range(30)),
-]
 HIDDEN = {"celltypist_annotation", "harmony_batch_correction", "scrublet_doublet_detection"}
 """Tools that share no word with the query."""
 

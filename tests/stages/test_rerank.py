@@ -105,6 +105,17 @@ def test_the_scale_of_the_reranker_does_not_count(
     )
 
 
+@given(lists, st.integers(1, 25), st.integers(1, 25))
+def test_where_only_judged_hits_are_passed_on_no_other_pads_them(
+    scores: tuple[list[float], list[float]], depth: int, keep: int
+) -> None:
+    before, options = ranking(scores[0]), {"depth": depth, "keep": keep, "interpolate": 1.0}
+    (after,) = stage(Table(scores[1]), judged_only=True, **options)([before])
+    (padded,) = stage(Table(scores[1]), **options)([before])
+    assert all(hit.reranked is not None for hit in after.hits)
+    assert [hit.id for hit in after.hits] == [hit.id for hit in padded.hits if hit.reranked is not None]
+
+
 def test_only_as_many_are_read_as_asked_for_and_handed_on() -> None:
     table = Table(range(20))
     (after,) = stage(table, depth=3, keep=2)([ranking(range(20))])

@@ -1,0 +1,132 @@
+"""The order of expansion and reranking, and what `rerank.keep` passes on: nothing that the reranker has not judged."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from graph_samples import SINGLE_CELL
+from samples import Program, write_catalog
+
+QUERY = "scRNA-seq clustering"
+
+
+class _Server(BaseHTTPRequestHandler):
+    """A rerank endpoint that likes what mentions atlases, and notes the texts that it is given."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.given.append(asked["documents"])
+        liked = [float("atlases" in text) + 1 / (9 + at) for at, text in enumerate(asked["documents"])]
+        body = json.dumps({"results": [{"index": at, "relevance_score": x} for at, x in enumerate(liked)]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def given() -> Iterator[list[list[str]]]:
+    """The texts of each request to a reranker, which is configured as the one to ask."""
+    running = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
+    running.given = []
+    Thread(target=running.serve_forever, daemon=True).start()
+    with pytest.MonkeyPatch.context() as patch:
+        keys = {"BACKEND": "remote", "MODEL": "atlas", "INTERPOLATE": "1", "RETRIES": "0"}
+        keys["BASE_URL"] = f"http://127.0.0.1:{running.server_port}/v1"
+        for key, value in keys.items():
+            patch.setenv(f"RETRIEVE_RERANK__{key}", value)
+        yield running.given
+    running.shutdown()
+    running.server_close()
+
+
+@pytest.fixture(autouse=True)
+def cells(tmp_path: Path, retrieve: Program, given: list[list[str]]) -> None:
+    """An index of tools for single cells; few candidates, so that most come in by edges alone."""
+    config = "search: {depth: 2}\nfusion: {weights: {dense: 0}}\nencoder: {kind: hashed}\n"
+    Path("config.yaml").write_text(config)
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", SINGLE_CELL)).code == 0
+
+
+def asked(retrieve: Program, *flags: object, **keys: object) -> dict[str, Any]:
+    """The answer, the names in it, and what is said beside it in text."""
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in keys.items():
+            patch.setenv(f"RETRIEVE_{key}", str(value))
+        done, told = (retrieve("query", QUERY, *flags, *form) for form in (["--json"], []))
+    assert (done.code, told.code) == (0, 0), done.err
+    return {"names": [hit["name"] for hit in done.json["results"]], "said": told.err, **done.json}
+
+
+def answer(retrieve: Program, **keys: object) -> dict[str, Any]:
+    """An answer by BM25, reranked and expanded."""
+    return asked(retrieve, "--mode", "bm25", "--rerank", "--expand", **keys)
+
+
+def test_before_the_reranker_linked_records_are_judged_by_their_texts(
+    retrieve: Program, given: list[list[str]]
+) -> None:
+    behind = answer(retrieve)
+    assert behind["pipeline"].endswith("> atlas@50 > expand(5 seeds, 2 steps)")
+    assert not any("atlases" in text for text in given[-1])
+    assert "rerank" not in next(hit for hit in behind["results"] if hit["name"] == "celltypist_annotation")
+
+    before = answer(retrieve, EXPANSION__BEFORE_RERANK="true")
+    assert before["pipeline"].endswith("> expand(5 seeds, 2 steps) > atlas@50")
+    assert any("atlases" in text for text in given[-1])
+    first = before["results"][0]
+    assert (first["name"], first["rerank"]["scorer"]) == ("celltypist_annotation", "atlas")
+    assert "←requires—" in first["path"]
+
+
+def test_the_reranker_judges_no_more_of_the_expanded_set_than_its_depth(
+    retrieve: Program, given: list[list[str]]
+) -> None:
+    answer(retrieve, EXPANSION__BEFORE_RERANK="true", RERANK__DEPTH="3")
+    assert len(given[-1]) == 3
+
+
+@pytest.mark.parametrize("order", ["true", "false"])
+def test_what_was_not_judged_never_pads_the_kept_ones(retrieve: Program, order: str) -> None:
+    found = answer(retrieve, EXPANSION__BEFORE_RERANK=order, RERANK__KEEP="2")
+    assert len(found["names"]) == 2
+    assert all("rerank" in hit for hit in found["results"])
+    few = answer(retrieve, EXPANSION__BEFORE_RERANK=order, RERANK__KEEP="5", RERANK__DEPTH="1")
+    assert len(few["names"]) == 1
+    assert all("rerank" in hit for hit in few["results"])
+
+
+def test_without_keep_linked_records_come_in_behind_the_judged_ones(retrieve: Program) -> None:
+    found = answer(retrieve)
+    assert [hit["name"] for hit in found["results"] if "rerank" not in hit]
+
+
+def test_behind_a_reranker_that_keeps_some_nothing_is_added_and_that_is_said(retrieve: Program) -> None:
+    found = answer(retrieve, RERANK__KEEP="2")
+    assert "expand" not in found["pipeline"]
+    assert "nothing linked is added" in found["said"]
+    assert "nothing linked is added" not in answer(retrieve, RERANK__KEEP="2", EXPANSION__BEFORE_RERANK="true")["said"]
+
+
+@pytest.mark.parametrize("order", ["true", "false"])
+def test_where_the_reranker_fails_the_first_by_retrieval_score_are_kept_and_that_is_said(
+    retrieve: Program, order: str
+) -> None:
+    keys = {"EXPANSION__BEFORE_RERANK": order, "RERANK__BACKEND": "none"}
+    usual = asked(retrieve, **keys)
+    gone = {"RERANK__BACKEND": "remote", "RERANK__BASE_URL": "http://127.0.0.1:9/v1", "RERANK__KEEP": "3"}
+    found = asked(retrieve, **{**keys, **gone})
+    assert "remote" in found["strategies_skipped"]
+    assert "the first 3 by retrieval score stand in place of the reranked ones" in found["said"]
+    assert len(found["names"]) == 3
+    if order == "true":
+        assert found["names"] == usual["names"][:3]
+        assert any("path" in hit for hit in found["results"])
