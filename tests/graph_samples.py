@@ -113,7 +113,8 @@ def steps(edges: Iterable[Edge], walks: Mapping[str, Walk] = WALKS) -> nx.MultiD
             fan = sum(key[end] == tail and key[2] == kind for key in known)
             lost = 1.0 if walk.damped == "never" else damping(fan, NODES)
             worth = weight / largest[kind] * walk.weight
-            drawn.add_edge(tail, head, weight=worth, damped=lost, always=walk.damped == "always")
+            always = walk.damped == "always"
+            drawn.add_edge(tail, head, weight=worth, damped=lost, always=always, fan=fan if always else 1)
     return drawn
 
 

@@ -162,21 +162,27 @@ def _cursors(graph: Graph, label: _Label, walks: Sequence[_Ways], reach: Reach, 
         return label.hops + (2 if at_record and node < graph.records else 1)
 
     for group in graph.groups(label.node):
-        walk, kind = walks[group.kind][group.forward], graph.kinds[group.kind]
-        if walk is None:
-            continue
-        holders = not at_record and not group.forward and graph.is_value(label.node, kind)
-        factor = walk.weight * reach.decay if at_record else walk.weight
-        if not at_record and (holders or walk.once):
-            factor = float(walk.weight > 0)
-        if _is_damped(walk, label) or holders:
-            counts = (group.end - group.start, graph.records) if view is None else (view.count(group), view.records)
-            if holders and counts[0] > walk.most * counts[1]:
-                continue
-            factor *= damping(*counts) ** reach.damping if _is_damped(walk, label) else 1.0
-        if factor > 0:
+        walk = walks[group.kind][group.forward]
+        if walk is not None and (factor := _kept(graph, label, group, walk, reach, view)) > 0:
             steps = _steps(graph, group, factor, reach.max_nodes, view)
-            yield _Cursor(label, kind, group.forward, steps, hops)
+            yield _Cursor(label, graph.kinds[group.kind], group.forward, steps, hops)
+
+
+def _kept(graph: Graph, label: _Label, group: Group, walk: Walk, reach: Reach, view: View | None) -> float:
+    """The share of a score that is kept on the way to the ends of a group of edges, their weights aside."""
+    at_record = label.node < graph.records
+    to_holders = not at_record and not group.forward and graph.is_value(label.node, graph.kinds[group.kind])
+    if at_record:
+        factor = walk.weight * reach.decay
+    else:
+        factor = float(walk.weight > 0) if to_holders or walk.once else walk.weight
+    damped = _is_damped(walk, label)
+    if factor > 0 and (damped or (to_holders and walk.most < 1)):
+        edges, records = (group.end - group.start, graph.records) if view is None else (view.count(group), view.records)
+        if to_holders and edges > walk.most * records:
+            return 0.0
+        factor *= float(damping(edges, records) ** reach.damping) if damped else 1.0
+    return factor
 
 
 def _is_damped(walk: Walk, label: _Label) -> bool:

@@ -96,20 +96,32 @@ def _walked(graph: Graph, edges: EdgeList, walks: Mapping[str, Walk] | None, rec
     if not len(edges):
         return edges
     there, back = (
-        _weighed(graph, edges, [walk_of(direction(kind, forward=way), walks) for kind in graph.kinds], records)
+        _weighed(graph, edges, [walk_of(direction(kind, forward=way), walks) for kind in graph.kinds], forward=way)
         for way in (True, False)
     )
+    for kind in range(len(graph.kinds)):
+        walk = walk_of(graph.kinds[kind], walks)
+        if walk is not None and walk.most < 1:
+            common = (edges.kinds == kind) & _to_common(edges, kind, records, walk.most)
+            there.weights[common], back.weights[common] = 0.0, 0.0
     every = EdgeList.joined([there, back.reversed()])
     return every.chosen(every.weights > 0)
 
 
-def _weighed(graph: Graph, edges: EdgeList, walks: Sequence[Walk | None], records: int) -> EdgeList:
-    """Edges with the weights that they have in one direction; 0 for those to a value that too many records have."""
+def _weighed(graph: Graph, edges: EdgeList, walks: Sequence[Walk | None], *, forward: bool) -> EdgeList:
+    """Edges with the weights that they have in one direction. Where a node is damped wherever it stands, all its edges
+    of the kind together have the weight of one."""
     known = [walk or Walk(0.0) for walk in walks]
     share = np.array([walk.weight / max(1.0, largest) for walk, largest in zip(known, graph.largest, strict=True)])
     weights = edges.weights * share[edges.kinds]
-    for kind in (kind for kind, walk in enumerate(known) if walk.most < 1):
-        of_kind = (edges.kinds == kind) & (edges.targets >= records)
-        common = np.bincount(edges.targets[of_kind]) > known[kind].most * records
-        weights[of_kind] *= ~common[edges.targets[of_kind]]
+    leaving = edges.sources if forward else edges.targets
+    for kind in (kind for kind, walk in enumerate(known) if walk.damped == "always"):
+        of_kind = edges.kinds == kind
+        weights[of_kind] /= np.bincount(leaving[of_kind], minlength=1)[leaving[of_kind]]
     return EdgeList(edges.sources, edges.targets, edges.kinds, weights)
+
+
+def _to_common(edges: EdgeList, kind: int, records: int, most: float) -> NDArray[np.bool_]:
+    """(e,) the edges to a node that is no record and that more than this share of the records have."""
+    counts = np.bincount(edges.targets[edges.kinds == kind], minlength=int(edges.targets.max()) + 1)
+    return (edges.targets >= records) & (counts[edges.targets] > most * records)

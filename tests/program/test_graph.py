@@ -83,6 +83,23 @@ def test_every_key_of_expansion_changes_the_answer(
     assert {name: hit["score"] for name, hit in found(retrieve).items()} != before
 
 
+def test_page_rank_walks_back_over_requirements_only_if_that_is_configured(
+    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def paths() -> set[str]:
+        answer = retrieve("query", "scores pairs captured as one", "--json", "-k", "12").json
+        return {hit["doc_id"] for hit in answer["results"] if "pagerank→ cluster" in hit.get("path", "")}
+
+    monkeypatch.setenv("RETRIEVE_EXPANSION__SEEDS", "1")
+    assert retrieve("query", "scores pairs captured as one", "--json").json["results"][0]["doc_id"] == "doublets"
+    monkeypatch.setenv("RETRIEVE_EXPANSION__METHOD", "pagerank")
+    assert paths() == set()
+    for key, value in (("WEIGHTS", "{required_by: 0.5}"), ("KINDS", "[required_by]")):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"RETRIEVE_EXPANSION__{key}", value)
+            assert paths() == {"cluster"}
+
+
 @pytest.mark.parametrize("key", ["KINDS", "WEIGHTS"])
 def test_a_kind_that_the_graph_does_not_have_is_refused_with_the_nearest_one(
     tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str
