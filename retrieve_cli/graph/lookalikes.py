@@ -12,9 +12,9 @@ from itertools import islice
 
 _LEAST = 6
 """Letters of a name in which one can be wrong: short names and accession numbers are alike by chance."""
-_LONGEST = 100
+_LONGEST = 64
 """Characters of a name that is compared."""
-_MOST = 20_000
+_MOST = 10_000
 """Names that are compared."""
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from graph_samples import SINGLE_CELL
-from samples import Program, collection, write_catalog
+from samples import ROOT, Program, collection, write_catalog
+
+from retrieve_cli.graph.walks import WALKS
 
 
 def tool(name: str, title: str, text: str, **more: Any) -> dict[str, Any]:
@@ -109,6 +111,13 @@ def test_a_kind_that_the_graph_does_not_have_is_refused_with_the_nearest_one(
     assert done.code == 2
     assert f"expansion.{key.lower()}" in done.err
     assert "did you mean `requires`?" in done.err
+
+
+def test_the_weights_that_config_yaml_names_are_the_default_ones() -> None:
+    text = " ".join((ROOT / "config.yaml").read_text().replace("#", "").split())
+    said = text[text.index("By default requires") : text.index("fields of graph.entities and kinds")]
+    for name, walk in WALKS.items():
+        assert f"{name} {walk.weight}" in said
 
 
 @pytest.mark.parametrize("weight", ["{requires: 2}", "{requires: -1}", "{requires: much}", "[requires]"])
