@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from retrieve_cli.chunking.spacy_import import masked, spacy
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ _BLOCK = 100_000
 """Characters given to spaCy at once; below the `max_length` of any pipeline."""
 
 _STOP_OR_SPACE = (re.compile(r"(?<=[.!?])\s+"), re.compile(r"\s+"))
-
-_UNBROKEN = re.compile(r"\S{300,}")
-_NO_STOP = re.compile(r"[^.!?\u3002\uff01\uff1f]|[.!?\u3002\uff01\uff1f]{2,}")
 
 
 def sentence_starts(text: str, language: str = "en") -> list[int]:
@@ -31,21 +29,15 @@ def sentence_starts(text: str, language: str = "en") -> list[int]:
     pipeline = _pipeline(language)
     starts = [0]
     for offset, block in _blocks(text):
-        # spaCy takes a square of the time over a long run of marks; letters in their place keep every offset.
-        masked = _UNBROKEN.sub(lambda run: _NO_STOP.sub(lambda marks: "x" * len(marks[0]), run[0]), block)
-        starts.extend(offset + sentence.start_char for sentence in pipeline(masked).sents)
+        starts.extend(offset + sentence.start_char for sentence in pipeline(masked(block)).sents)
     return sorted(set(starts))
 
 
 @lru_cache(maxsize=4)
 def _pipeline(language: str) -> Language:
-    # spaCy imports torch where torch is installed, which takes seconds: only for a block that must be cut.
+    package = spacy()  # takes seconds: only for a block that must be cut
     try:
-        import spacy
-    except ImportError as error:
-        raise Unavailable("spaCy, which finds the sentences, is not installed", hint="pip install spacy") from error
-    try:
-        pipeline = spacy.blank(language)
+        pipeline: Language = package.blank(language)
     except ImportError as error:
         if "E048" in str(error):
             raise UsageError(

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from retrieve_cli.chunking.sentences import sentence_starts
+from retrieve_cli.chunking.spacy_import import without
 from retrieve_cli.errors import UsageError
 
 
@@ -40,3 +46,45 @@ def test_a_long_run_of_marks_is_read_in_bounded_time(unit: str) -> None:
     began = time.process_time()
     assert [text[start : start + 3] for start in sentence_starts(text)] == ["One", "Two", "Thr"]
     assert time.process_time() - began < 5
+
+
+def python(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_torch_is_not_imported_for_sentences_and_can_be_used_afterwards() -> None:
+    program = """
+import sys
+from retrieve_cli.chunking.sentences import sentence_starts
+print(sentence_starts("One. Two."), "torch" in sys.modules)
+import torch
+print(int(torch.ones(3).sum()), sentence_starts("One. Two. Three."))
+"""
+    assert python(program) == "[0, 5] False\n3 [0, 5, 10]\n"
+
+
+def test_a_package_is_hidden_from_one_thread_and_no_longer_than_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rarely_imported.py").write_text("VALUE = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with without("rarely_imported"), ThreadPoolExecutor(1) as other:
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("rarely_imported")
+        assert other.submit(importlib.import_module, "rarely_imported").result().VALUE == 3
+    del sys.modules["rarely_imported"]
+    assert importlib.import_module("rarely_imported").VALUE == 3
+
+
+def test_where_torch_was_imported_before_spacy_sees_it() -> None:
+    pytest.importorskip("torch")
+    program = """
+import torch
+from retrieve_cli.chunking.sentences import sentence_starts
+import sys
+print(sentence_starts("One. Two."), sys.modules["thinc.compat"].has_torch)
+"""
+    assert python(program) == "[0, 5] True\n"
