@@ -109,7 +109,8 @@ class Chunk:
     """A stretch of a record's text: `record.text[start:end] == text`.
 
     `header` is context that is embedded and indexed in front of the text without being part of it: the record's
-    name, the section path, a repeated table header.
+    name, the section path, a repeated table header. `table_header`, the end of it, is shown as well: rows of a table
+    cannot be read without it.
     """
 
     doc_id: str
@@ -121,10 +122,14 @@ class Chunk:
     """Line of `start` within the record's source file (files) or the record's own line (catalogs), from 1."""
     end_line: int
     section: str | None = None
-    """Headings from the outermost to the innermost, joined by " > "."""
+    """Headings from the outermost to the innermost, joined by " > "; of several sections `A > B, C`."""
     header: str = ""
     tokens: int = 0
     """Tokens of what is embedded: prefix, header, text and special tokens. Never above the encoder's `max_tokens`."""
+    table_header: str = ""
+    """The header of the table whose rows the text begins with, if the table was cut above them."""
+    sections: tuple[str, ...] = ()
+    """If several sections share the chunk, the path of each, as `section` is one."""
 
     @property
     def id(self) -> str:

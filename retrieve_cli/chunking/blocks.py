@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from retrieve_cli.chunking.titles import Titles, bold_heading
+
 Kind = Literal["heading", "paragraph", "list", "table", "code", "quote"]
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
@@ -26,6 +28,9 @@ _TITLE = 200
 _SETEXT_LINES = 3
 """Lines that an underlined heading may have; more of them are a paragraph above a rule."""
 
+_TITLED, _BOLD = 7, 8
+"""Levels of lines that act as headings: below any that is marked as one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -36,11 +41,13 @@ class Block:
     kind: Kind
     path: tuple[str, ...] = ()
     """Headings from the outermost to the innermost; a heading is part of its own path."""
+    part: tuple[str, ...] = ()
+    """Parts of the text that it lies in by its labels (Methods, Results), which share no chunk with others."""
 
 
-def scan(text: str, start: int = 0) -> list[Block]:
-    """The blocks of `text[start:]`, end to end from the first that is not blank."""
-    lines = Lines(text, start)
+def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Block]:
+    """The blocks of `text[start:]`, end to end from the first that is not blank; lines of `titles` are headings."""
+    lines = Lines(text, start, titles=titles)
     found: list[tuple[int, Kind, tuple[str, ...]]] = []
     above: list[tuple[int, str]] = []
     number = 0
@@ -51,7 +58,7 @@ def scan(text: str, start: int = 0) -> list[Block]:
         kind, stop, level = lines.block(number)
         if kind == "heading":
             above = [heading for heading in above if heading[0] < level]
-            above.append((level, title(text[lines.start(number) : lines.end(stop - 1)])))
+            above.append((level, lines.title(number, stop)))
         found.append((lines.start(number), kind, tuple(name for _, name in above if name)))
         number = stop
     ends = [*(begin for begin, _, _ in found), len(text)][1:]
@@ -108,8 +115,9 @@ def _outside_fences(text: str, start: int, end: int) -> Iterator[tuple[int, int 
 class Lines:
     """The lines of `text[start:end]` and what begins on each of them."""
 
-    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
+    def __init__(self, text: str, start: int = 0, end: int | None = None, *, titles: Titles | None = None) -> None:
         self._text = text
+        self._titles = titles or Titles()
         end = len(text) if end is None else end
         self._bounds = [start, *newlines(text, start, end)]
         if self._bounds[-1] < end or len(self._bounds) == 1:
@@ -135,6 +143,8 @@ class Lines:
 
     def block(self, number: int) -> tuple[Kind, int, int]:
         """What begins on this line, the line behind it, and the level where it is a heading."""
+        if self.titled(number):
+            return "heading", number + 1, _TITLED
         atx = self.match(_ATX, number)
         if atx:
             return "heading", number + 1, len(atx[1])
@@ -167,10 +177,25 @@ class Lines:
         row, delimiter = self.line(number), self.line(number + 1).strip()
         return "|" in row and "|" in delimiter and "-" in delimiter and not delimiter.strip("|:- \t")
 
+    def titled(self, number: int) -> str | None:
+        """The title that this line is, if it is one of those that are known and not marked as a heading."""
+        if not self._titles or self.match(_ATX, number):
+            return None
+        underlined = number + 1 < len(self) and _underline(self.line(number + 1))
+        return None if underlined else self._titles.name(self.line(number))
+
+    def title(self, number: int, stop: int) -> str:
+        """The words of a heading that stands on these lines."""
+        line = self.line(number)
+        marked = stop > number + 1 or self.match(_ATX, number)
+        words = None if marked else self.titled(number) or bold_heading(line)
+        return title(words or self._text[self.start(number) : self.end(stop - 1)])
+
     def _begins(self, number: int) -> bool:
         """Whether a block begins here that may interrupt a paragraph."""
         return bool(
-            self.match(_ATX, number)
+            self.titled(number)
+            or self.match(_ATX, number)
             or self.match(_QUOTE, number)
             or self.match(_ITEM, number)
             or self.fence(number)
@@ -224,6 +249,8 @@ class Lines:
             if self._begins(stop):
                 break
             stop += 1
+        if stop == number + 1 and bold_heading(self.line(number)):
+            return "heading", stop, _BOLD
         return "paragraph", stop, 0
 
 

@@ -28,7 +28,7 @@ def packed(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[
         bounds.append(begins[bounds[-1]])
     bounds.reverse()
     for first, stop in pairwise(bounds):
-        yield Stretch(line[first].start, line[stop - 1].end, path, line[first].context)
+        yield Stretch(line[first].start, line[stop - 1].end, path, line[first].table_header)
 
 
 def _gathered(pieces: Iterable[Piece], least: int, tokens: TokenMap) -> Iterator[Piece]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from retrieve_cli.chunking.blocks import Block, Kind, inner_starts, item_starts, line_starts
 from retrieve_cli.chunking.coherence import Coherence
+from retrieve_cli.chunking.figures import together
 from retrieve_cli.chunking.sentences import sentence_starts
 from retrieve_cli.chunking.token_budget import Budget
 from retrieve_cli.chunking.token_map import TokenMap
@@ -29,10 +30,10 @@ class Piece:
     start: int
     end: int
     cost: float = 0.0
-    context: str = ""
+    table_header: str = ""
     """What a chunk that begins here repeats: the header of the table whose rows these are."""
     repeated: int = 0
-    """Tokens of the context."""
+    """Tokens of the header."""
 
 
 Starts = Callable[[str, int, int], list[int]]
@@ -57,10 +58,10 @@ class Cutter:
             "code": (line_starts,),
         }
 
-    def pieces(self, blocks: Iterable[Block], room: int) -> Iterator[Piece]:
+    def pieces(self, blocks: Sequence[Block], room: int) -> Iterator[Piece]:
         """The blocks end to end, each whole where it fits into `room` tokens together with a heading above it."""
         heading = 0
-        for block in blocks:
+        for block in self._with_captions(blocks, room):
             tokens = self._tokens.count(block.start, block.end)
             behind = AFTER_HEADING if heading else self._behind(block)
             if tokens + heading <= room:
@@ -68,6 +69,23 @@ class Cutter:
             else:
                 yield from self._within(block, room - heading if 2 * heading < room else room, behind)
             heading = heading + tokens if block.kind == "heading" else 0
+
+    def _with_captions(self, blocks: Sequence[Block], room: int) -> Iterator[Block]:
+        """The blocks, a figure and its caption as one where both fit into `room` tokens below the heading above."""
+        before: Block | None = None
+        heading = 0
+        for block, bound in zip(blocks, [False, *together(self._text, blocks)], strict=True):
+            if before is None:
+                before = block
+            elif bound and heading + self._tokens.count(before.start, block.end) <= room:
+                before = replace(before, end=block.end, kind="paragraph")
+            else:
+                yield before
+                tokens = self._tokens.count(before.start, before.end)
+                heading = heading + tokens if before.kind == "heading" else 0
+                before = block
+        if before is not None:
+            yield before
 
     def _behind(self, block: Block) -> float:
         """What it costs to begin a chunk with this block, by how the one above it ends."""
@@ -93,7 +111,7 @@ class Cutter:
                 yield from self._cut(first, last, room, levels=levels[1:], cost=inner)
 
     def _table(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
-        """Row by row; the header and delimiter rows stay with the first row and are the context of all others."""
+        """Row by row; the header and delimiter rows stay with the first row, and are repeated above all others."""
         rows = line_starts(self._text, block.start, block.end)
         body, second = [*rows, block.end, block.end][2:4]
         header = self._budget.shorten(self._text[block.start : body].rstrip() + "\n")
@@ -101,7 +119,7 @@ class Cutter:
         yield from self._cut(block.start, second, room, levels=(line_starts,), cost=cost)
         for first, last in _spans(rows[4:], second, block.end):
             for piece in self._cut(first, last, max(1, room - repeated), levels=(), cost=WITHIN_BLOCK):
-                yield replace(piece, context=header, repeated=repeated)
+                yield replace(piece, table_header=header, repeated=repeated)
 
     def _coherent(self, block: Block, room: int, cost: float, *, coherence: Coherence) -> Iterator[Piece]:
         """Sentence by sentence; a chunk is the cheaper to begin the more clearly the subject changes there."""

@@ -20,7 +20,9 @@ class Stretch:
     start: int
     end: int
     path: tuple[str, ...] = ()
-    context: str = ""
+    table_header: str = ""
+    shared: tuple[tuple[str, ...], ...] = ()
+    """If several sections share the chunk, the headings above each."""
 
 
 def whole(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> Chunk | None:
@@ -101,7 +103,7 @@ class Writer:
         """The next chunk, of a stretch without white space around it; its tokens are counted, not limited."""
         text = self._record.text[stretch.start : stretch.end]
         standing = place(self._record, stretch.path, text=text, index=self._written)
-        header = self._budget.shorten(standing) + stretch.context
+        header = self._budget.shorten(standing) + stretch.table_header
         return Chunk(
             doc_id=self._record.id,
             index=self._written,
@@ -113,6 +115,8 @@ class Writer:
             section=" > ".join(stretch.path) or None,
             header=header,
             tokens=self._budget.tokens(header + text),
+            table_header=stretch.table_header,
+            sections=tuple(" > ".join(path) for path in stretch.shared),
         )
 
     def _line(self, position: int) -> int:

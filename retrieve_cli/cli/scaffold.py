@@ -170,7 +170,7 @@ class _Dialogue:
         from retrieve_cli.output.formats import snippet
 
         for number, result in enumerate(answer.results, 1):
-            text = str(result.chunk["text"])
+            text = result.text
             self.say(f"{number:3}  {result.record['name']}  [{result.record['id']}]")
             self.say(f"     {snippet(text, answer.matches(text))[0]}")
         if not answer.results:

@@ -114,7 +114,9 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         "content": result.text,
         "content_type": content_type(chunk),
         "highlights": [list(span) for span in answer.matches(result.text)],
+        "header": result.header or None,
         "section": chunk["section"],
+        **({"sections": chunk["sections"]} if "sections" in chunk else {}),
         "metadata": {
             **record["metadata"],
             "source": chunk["source"],

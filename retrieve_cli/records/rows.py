@@ -37,7 +37,7 @@ def record_row(record: Record) -> dict[str, Json]:
 
 
 def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
-    """Return a chunk as it is kept."""
+    """Return a chunk as it is kept; `table_header` and `sections` only if it has them."""
     return {
         "id": chunk.id,
         "doc_id": chunk.doc_id,
@@ -45,6 +45,8 @@ def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
         "text": chunk.text,
         "section": chunk.section,
         "header": chunk.header,
+        **({"table_header": chunk.table_header} if chunk.table_header else {}),
+        **({"sections": list(chunk.sections)} if chunk.sections else {}),
         "source": record.source,
         "start": chunk.start,
         "end": chunk.end,

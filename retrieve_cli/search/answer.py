@@ -31,6 +31,8 @@ class Span:
     end: int
     start_line: int
     end_line: int
+    header: str = ""
+    """The header of the table whose rows the text begins with, if the table was cut above them."""
     merged: tuple[str, ...] = ()
     """Chunk ids of the later hits that lie in it and are no results of their own any more, best first."""
 
@@ -38,7 +40,12 @@ class Span:
     def of(cls, chunk: Mapping[str, Json]) -> Span:
         """A row of `chunks.jsonl` alone."""
         places = {key: chunk[key] for key in ("doc_id", "text", "start", "end", "start_line", "end_line")}
-        return cls(first=chunk["index"], last=chunk["index"], **places)
+        return cls(first=chunk["index"], last=chunk["index"], header=chunk.get("table_header", ""), **places)
+
+    @property
+    def shown(self) -> str:
+        """The text below the header of the table that it continues, if it does."""
+        return self.header + self.text
 
     def __len__(self) -> int:
         """How many chunks it has."""
@@ -110,9 +117,14 @@ class Result:
     """The hit with its neighbours, where they were asked for; its score and place are the hit's own."""
 
     @property
+    def header(self) -> str:
+        """The header of the table whose rows its text begins with, if the table was cut above them."""
+        return str(self.chunk.get("table_header", "")) if self.context is None else self.context.header
+
+    @property
     def text(self) -> str:
-        """What is handed on of it, and what a budget counts."""
-        return str(self.chunk["text"]) if self.context is None else self.context.text
+        """What is shown and passed on of it, and what a budget counts: a stretch of the record below its `header`."""
+        return self.header + str(self.chunk["text"]) if self.context is None else self.context.shown
 
     @property
     def retrieval_score(self) -> float:

@@ -85,7 +85,7 @@ class _Room:
 
     def take(self, span: Span) -> str | None:
         """Takes the room of a text; where there is not as much, takes none and says how much that would be."""
-        return self._take(len(span), [span.text])
+        return self._take(len(span), [span.shown])
 
     def take_texts(self, texts: Sequence[str]) -> str | None:
         """The same of several texts, a chunk each: all or none."""

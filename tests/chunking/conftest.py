@@ -85,6 +85,8 @@ def lawful() -> Check:
             assert record.text[chunk.start : chunk.end] == chunk.text == chunk.text.strip() != ""
             counted = tokenizer.count(prefix + chunk.embedded) + tokenizer.special_tokens
             assert chunk.tokens == counted <= max_tokens
+            assert chunk.header.endswith(chunk.table_header)
+            assert len(chunk.sections) != 1
             assert (chunk.start_line, chunk.end_line) == _lines(record, chunk)
         assert [chunk.start for chunk in found] == sorted(chunk.start for chunk in found)
         assert not _lost(record, found)

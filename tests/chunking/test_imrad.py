@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from retrieve_cli.chunking.imrad import ImradChunker, part
+from retrieve_cli.chunking.imrad import ImradChunker
+from retrieve_cli.chunking.label_sets import LABELS
 from retrieve_cli.chunking.section import SectionChunker
 from retrieve_cli.contracts import Record, Tokenizer
 
@@ -44,7 +45,7 @@ def sections(tokenizer: Tokenizer, made: Record) -> list[str | None]:
     ],
 )
 def test_the_usual_headings_have_one_name(heading: str, name: str | None) -> None:
-    assert part(heading) == name
+    assert LABELS["imrad"].part(heading) == name
 
 
 def test_markdown_headings_are_named_and_keep_their_subheadings(words: Tokenizer, record: Make) -> None:
@@ -97,8 +98,36 @@ def test_one_label_alone_makes_no_paper(words: Tokenizer, record: Make) -> None:
     assert chunks == list(SectionChunker(words, max_tokens=64).chunk(made))
 
 
-def test_a_catalog_record_that_fits_stays_whole(words: Tokenizer, record: Make) -> None:
-    made = record("Methods: one. Results: two.", kind="catalog")
+@pytest.mark.parametrize("kind", ["text", "catalog"])
+def test_parts_never_share_a_chunk_however_short_they_are(words: Tokenizer, record: Make, kind: str) -> None:
+    made = record("Introduction\n\nIt grows.\n\nMethods\n\nWe looked.\n\nResults\n\nSo it was.", kind=kind)
+    chunks = list(ImradChunker(words, max_tokens=512).chunk(made))
+    assert [chunk.section for chunk in chunks] == ["Introduction", "Methods", "Results"]
+    assert [chunk.text.split()[0] for chunk in chunks] == ["Introduction", "Methods", "Results"]
+
+
+@pytest.mark.parametrize("kind", ["text", "catalog"])
+def test_a_structured_abstract_gives_a_chunk_for_each_of_its_parts(words: Tokenizer, record: Make, kind: str) -> None:
+    text = "Growth: BACKGROUND: Cells grow. METHODS: We looked. RESULTS: They grew. CONCLUSIONS: They do."
+    chunks = list(ImradChunker(words, max_tokens=512).chunk(record(text, name="Growth", kind=kind)))
+    assert [chunk.section for chunk in chunks] == ["Introduction", "Methods", "Results", "Conclusion"]
+
+
+@pytest.mark.parametrize("mark", ["### {}\n\n", "**{}**\n\n", "{}: "])
+def test_the_parts_of_an_abstract_inside_a_paper_are_kept_apart(words: Tokenizer, record: Make, mark: str) -> None:
+    parts = "\n\n".join(mark.format(name) + "One thing." for name in ("Methods", "Results"))
+    chunks = list(ImradChunker(words, max_tokens=512).chunk(record(f"## Abstract\n\n{parts}\n\n## Introduction\n\nX.")))
+    assert [chunk.section for chunk in chunks] == ["Abstract > Methods", "Abstract > Results", "Introduction"]
+
+
+def test_tiny_sections_within_one_part_share_a_chunk_under_their_names(words: Tokenizer, record: Make) -> None:
+    text = "## Methods\n\n### Cells\n\nOne.\n\n### Mice\n\nTwo.\n\n## Results\n\n### Cells\n\nThree."
+    chunks = list(ImradChunker(words, max_tokens=512).chunk(record(text)))
+    assert [chunk.section for chunk in chunks] == ["Methods > Cells, Mice", "Results > Cells"]
+
+
+def test_a_catalog_record_without_parts_that_fits_stays_whole(words: Tokenizer, record: Make) -> None:
+    made = record("Methods: one. And two.", kind="catalog")
     (chunk,) = ImradChunker(words, max_tokens=64).chunk(made)
     assert (chunk.text, chunk.section) == (made.text, None)
 

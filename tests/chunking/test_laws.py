@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,8 @@ from profiles import examples
 
 from retrieve_cli.chunking.coherence import Coherence
 from retrieve_cli.chunking.imrad import ImradChunker
+from retrieve_cli.chunking.label_sets import LABELS
+from retrieve_cli.chunking.markers import Markers
 from retrieve_cli.chunking.section import SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
@@ -31,6 +34,14 @@ WORDS = [
     "=",
     "3)",
 ]
+FIGURES = [
+    "![a cell](cell.png)",
+    "*Seen from above.*",
+    "**Figure 1. A cell.**",
+    "Fig. 2: another",
+    "Dosage: one.",
+    "the cell",
+]
 MARKS = ["snake_case", "https://a.b/c?d=e", "**bold**", "`code`", "\t", "\x00", "\x07", "\u200b", "a" * 32]
 SCRIPTS = ["na\u00efve", "日本語。", "שלום", "עולם", "e\u0301e\u0301", "👩\u200d👩\u200d👧", "👍🏽"]
 PROSE = st.lists(st.sampled_from([*WORDS, *MARKS, *SCRIPTS]), max_size=60).map(" ".join)
@@ -40,6 +51,7 @@ LINE = st.one_of(
     PROSE.map(lambda text: "# " + text[:40]),
     PROSE.map(lambda text: "#### " + text[:300]),
     st.sampled_from(["Title\n=====", "Part\n---", "## Methods", "2. Results", "**Discussion**", "#", "####### seven"]),
+    st.sampled_from(FIGURES),
     st.sampled_from(["```python\nif x:\n    # no heading\n```", "~~~\nopen", "```", "    code", "<!-- note -->"]),
     st.integers(0, 20).map(lambda rows: "| a | b |\n|---|:-:|" + "\n| one two | three |" * rows),
     st.integers(1, 12).map(lambda items: "\n".join(f"{'  ' * (at % 3)}- item {at} of many" for at in range(items))),
@@ -76,6 +88,14 @@ def _imrad(record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, 
     return ImradChunker(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix).chunk(record)
 
 
+def _labelled(record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, prefix: str) -> Iterable[Chunk]:
+    """By the labels of drug labels and a title, which the record lists."""
+    titled = replace(record, metadata={"section_titles": ["the cell", "Methods"]})
+    markers = Markers("drug_label", LABELS["drug_label"])
+    chunker = SectionChunker(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix, markers=markers)
+    return chunker.chunk(titled)
+
+
 def _window(record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, prefix: str) -> Iterable[Chunk]:
     return WindowChunker(tokenizer, max_tokens=max_tokens, size=size, overlap=size // 5, prefix=prefix).chunk(record)
 
@@ -95,7 +115,7 @@ def _coherent_window(
     return chunker.chunk(record)
 
 
-@pytest.mark.parametrize("cut", [_section, _imrad, _window, _coherent, _coherent_window])
+@pytest.mark.parametrize("cut", [_section, _imrad, _labelled, _window, _coherent, _coherent_window])
 @LAWS
 @given(text=TEXT, name=NAME, kind=KIND, prefix=PREFIX, max_tokens=st.integers(30, 90), lead=st.integers(0, 9))
 def test_chunks_of_word_tokens_keep_the_laws(

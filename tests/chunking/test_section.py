@@ -49,8 +49,29 @@ def test_lines_are_counted_from_the_start_of_the_file(words: Tokenizer, record: 
 
 def test_tiny_neighbours_of_one_parent_share_a_chunk(words: Tokenizer, record: Make) -> None:
     text = f"# A\n\n{SENTENCE * 3}\n\n## B\n\none\n\n## C\n\ntwo\n\n## D\n\n{SENTENCE * 3}"
-    sections = [chunk.section for chunk in SectionChunker(words, max_tokens=80).chunk(record(text))]
-    assert sections == ["A", "A", "A > D"]
+    chunks = list(SectionChunker(words, max_tokens=80).chunk(record(text)))
+    assert [chunk.section for chunk in chunks] == ["A", "A > B, C", "A > D"]
+    assert [chunk.sections for chunk in chunks] == [(), ("A > B", "A > C"), ()]
+    assert chunks[1].header == "Guide > A > B, C\n"
+
+
+def test_no_more_than_eight_tiny_sections_share_a_chunk(words: Tokenizer, record: Make) -> None:
+    text = "# A\n\n" + "".join(f"## B{at}\n\none\n\n" for at in range(12))
+    chunks = list(SectionChunker(words, max_tokens=400).chunk(record(text)))
+    assert [len(chunk.sections) for chunk in chunks] == [8, 4]
+
+
+def test_text_above_the_first_heading_adds_no_name(words: Tokenizer, record: Make) -> None:
+    (chunk,) = SectionChunker(words, max_tokens=80).chunk(record("one\n\n# A\n\ntwo"))
+    assert (chunk.section, chunk.sections) == ("A", ())
+
+
+def test_a_heading_stays_with_the_text_behind_it_and_not_with_a_tiny_section_before(
+    words: Tokenizer, record: Make
+) -> None:
+    text = "# A\n\n## B\n\none\n\n## C\n\n### D\n\ntwo"
+    chunks = list(SectionChunker(words, max_tokens=80).chunk(record(text)))
+    assert [(chunk.section, chunk.text.split("\n")[0]) for chunk in chunks] == [("A > B", "# A"), ("A > C > D", "## C")]
 
 
 def test_tiny_neighbours_of_different_parents_do_not(words: Tokenizer, record: Make) -> None:
@@ -87,6 +108,7 @@ def test_a_cut_table_repeats_its_header(words: Tokenizer, record: Make) -> None:
     assert first.header == "Guide > A\n"
     assert len(others) > 2
     assert all(chunk.header == "Guide > A\n" + header for chunk in others)
+    assert [first.table_header, *{chunk.table_header for chunk in others}] == ["", header]
     assert all(line.startswith("| row") and line.endswith("|") for chunk in others for line in chunk.text.splitlines())
 
 
@@ -195,6 +217,7 @@ def test_every_parameter_is_on_the_card(words: Tokenizer) -> None:
         "prefix": "p: ",
         "language": "de",
         "coherence": None,
+        "sections": 2,
     }
 
 

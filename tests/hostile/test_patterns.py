@@ -17,6 +17,8 @@ from hostile.adversarial import attacks
 from hostile.growth import LARGE, SMALL
 from hostile.patterns import Unknown, Used, files, of_file
 
+from retrieve_cli.chunking.label_sets import LABELS
+from retrieve_cli.chunking.labels import Labels
 from retrieve_cli.records.globs import path_glob, text_glob
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -26,12 +28,18 @@ def glob(pattern: re.Pattern[str]) -> Used:
     return Used(pattern.pattern, re.DOTALL, ("fullmatch",), "")
 
 
+def labelled(labels: Labels) -> list[Used]:
+    heading = [Used(labels.heading.pattern, re.IGNORECASE, ("fullmatch",), "")]
+    first = [Used(first.pattern, re.IGNORECASE, ("match",), "") for first in (*labels.first.values(), labels.major)]
+    return [*heading, *first, Used(labels.mark.pattern, re.IGNORECASE | re.MULTILINE, ("finditer",), "")]
+
+
 KEY = r"s3cr\.t|s3cr%2Et|\"s3cr\.t"
 WITHOUT_NAME = Used(r"(?<!\w)Lung[\W_]*Mapper[\W_]*2(?!\w)(?:['’]s\b)?", re.IGNORECASE, ("sub",), "")
 NOTED = [rf"\b{name}\s*=\s*[\"'](\d+)" for name in ("SizeZ", "SizeT")] + [r"^slices=(\d+)", r"^frames=(\d+)"]
 PUT_TOGETHER: dict[str, list[Used]] = {
-    "chunking/imrad.py": [],  # kept in a list of the module, where they are found
-    "encoders/cross/cross_folder.py": [],  # the same
+    "chunking/labels.py": [used for labels in LABELS.values() for used in labelled(labels)],
+    "encoders/cross/cross_folder.py": [],  # kept in a list of the module, where they are found
     "experiments/scaffold.py": [WITHOUT_NAME],
     "queries/formats/tiff.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
     "records/globs.py": [
@@ -76,7 +84,7 @@ def test_patterns_of_every_kind_are_found() -> None:
         name for used in found.values() for name in used.methods
     }
     assert any("re.fullmatch(" in where for where in found), "inline patterns"
-    assert sum(where.startswith("chunking/imrad.py: _FIRST") for where in found), "patterns in lists"
+    assert sum(where.startswith("chunking/sentences.py: _STOP_OR_SPACE") for where in found), "patterns in lists"
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,8 @@ def test_a_span_is_the_text_of_its_file_from_its_start_to_its_end(
         span = result.context
         assert span is not None
         text = docs.texts[span.doc_id]
-        assert span.text == text[span.start : span.end] == result.text
+        assert span.text == text[span.start : span.end]
+        assert result.text == span.header + span.text
         assert span.start_line == 1 + text.count("\n", 0, span.start)
         assert span.end_line == 1 + text.count("\n", 0, span.end - 1)
 
@@ -201,8 +202,18 @@ def test_a_window_of_0_is_the_text_of_the_hit_and_nothing_is_read_or_merged(docs
     results = drawn(docs, draw)
     widened = docs.widened(results, 0)
 
-    assert [(each.hit, each.text) for each in widened] == [(each.hit, each.chunk["text"]) for each in results]
+    assert [(each.hit, each.text) for each in widened] == [(each.hit, each.text) for each in results]
+    assert all(each.text == each.header + each.chunk["text"] for each in results)
     assert docs.chunks.reads == 0
+
+
+@given(draw=draws, window=windows)
+def test_the_header_of_a_cut_table_stands_once_in_a_span_that_reaches_into_it(
+    sections: Indexed, draw: list[int], window: int
+) -> None:
+    for result in sections.widened(drawn(sections, draw), window):
+        body = "| pod0 |" in result.text or result.header != ""
+        assert result.text.count("| what it needs |") == (body and "b/table.md" in result.hit.id)
 
 
 @given(draw=draws, window=windows, table_window=windows)

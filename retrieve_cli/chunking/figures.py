@@ -1,0 +1,53 @@
+"""Figures and their captions, which a reader wants side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from retrieve_cli.chunking.blocks import Block
+from retrieve_cli.chunking.titles import is_caption
+
+_IMAGE = re.compile(r"!\[[^\[\]]{0,1000}\][(\[]|<(?:img|figure)\b", re.IGNORECASE)
+_EMPHASIZED = re.compile(r"[ ]{0,3}([*_])(?![*_\s])[^*_]{1,2000}(?<!\s)\1\s{0,9}")
+
+
+def together(text: str, blocks: Sequence[Block]) -> list[bool]:
+    """For each block and the one behind it, whether they are a figure, or the paragraph that shows it, and its caption.
+
+    A caption begins as `Figure 3. …` or `Fig. 2: …`, and stands below its figure, or above it if none is above the
+    caption; or it is a line in italics below an image.
+    """
+    figures = [_figure(text, block) for block in blocks]
+    bonds = []
+    for at, (before, behind) in enumerate(pairwise(figures)):
+        if behind.caption:
+            above = at + 2 < len(figures) and figures[at + 2].shown
+            bonds.append(before.prose and (before.shown or not (before.caption or above)))
+        elif before.caption and behind.shown:
+            bonds.append(at == 0 or not figures[at - 1].shown)
+        else:
+            bonds.append(before.shown and behind.emphasized)
+    return bonds
+
+
+class _Figure(NamedTuple):
+    """What a block has to do with figures."""
+
+    prose: bool
+    """True of all but headings."""
+    shown: bool
+    """True if there is an image in it."""
+    caption: bool
+    emphasized: bool
+
+
+def _figure(text: str, block: Block) -> _Figure:
+    if block.kind == "heading":
+        return _Figure(prose=False, shown=False, caption=False, emphasized=False)
+    words = text[block.start : block.end]
+    emphasized = block.kind == "paragraph" and _EMPHASIZED.fullmatch(words) is not None
+    shown = _IMAGE.search(words) is not None
+    return _Figure(prose=True, shown=shown, caption=is_caption(words), emphasized=emphasized)

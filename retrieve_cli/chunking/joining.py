@@ -1,0 +1,86 @@
+"""Sections of a text, and which of them share a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from retrieve_cli.chunking.blocks import Block
+from retrieve_cli.chunking.token_map import TokenMap
+
+_MOST = 8
+"""Sections that share a chunk at most: a longer list of names says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The blocks under one heading, or under several of which none can stand alone."""
+
+    path: tuple[str, ...]
+    parent: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    shared: tuple[tuple[str, ...], ...] = ()
+    """The path of each of several sections, those without a heading left out."""
+    members: int = 1
+
+    @property
+    def start(self) -> int:
+        return self.blocks[0].start
+
+    @property
+    def end(self) -> int:
+        return self.blocks[-1].end
+
+    @property
+    def part(self) -> tuple[str, ...]:
+        return self.blocks[-1].part
+
+
+def sections_of(blocks: Iterable[Block]) -> Iterator[Section]:
+    """Neighbouring blocks of the same path, together; a heading without text goes with the section behind it."""
+    heading: Section | None = None
+    for path, members in groupby(blocks, key=lambda block: block.path):
+        section = Section(path, path[:-1], tuple(members))
+        if heading is not None:
+            section = replace(section, blocks=heading.blocks + section.blocks)
+        heading = section if all(block.kind == "heading" for block in section.blocks) else None
+        if heading is None:
+            yield section
+    if heading is not None:
+        yield heading
+
+
+def joined(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> list[Section]:
+    """The sections, where neighbours of one parent with less than `tiny` tokens each are one.
+
+    Named parts of a text, as a paper's Methods, never share a chunk, however short they are.
+    """
+    done: list[Section] = []
+    for section in sections:
+        if done and _may_share(done[-1], section) and _tiny(done[-1], tokens, tiny) and _tiny(section, tokens, tiny):
+            done[-1] = _together(done[-1], section)
+        else:
+            done.append(section)
+    return done
+
+
+def _may_share(before: Section, section: Section) -> bool:
+    return before.parent == section.parent and before.part == section.part and before.members < _MOST
+
+
+def _tiny(section: Section, tokens: TokenMap, tiny: int) -> bool:
+    return tokens.count(section.start, section.end) < tiny
+
+
+def _together(before: Section, section: Section) -> Section:
+    """Two sections as one, under the names of all: `Munich > Transport, Heating`."""
+    paths = [path for path in (*(before.shared or (before.path,)), section.path) if len(path) > len(section.parent)]
+    names = ", ".join(dict.fromkeys(path[-1] for path in paths))
+    return Section(
+        path=(*section.parent, names) if names else section.parent,
+        parent=section.parent,
+        blocks=before.blocks + section.blocks,
+        shared=tuple(dict.fromkeys(paths)) if len(set(paths)) > 1 else (),
+        members=before.members + 1,
+    )
