@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.assemble import extensions, graph, registry
+from retrieve_cli.assemble import graph, registry
+from retrieve_cli.assemble.chunkers import Chunkers, chunkers_for
 from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Chunker, Encoder, Json, Source, SparseEncoder, TokenEncoder, Tokenizer
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEncoder
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.records import columns
 from retrieve_cli.retrievers.retriever import CompanionWriter, IndexWriter, RangeWriter
 from retrieve_cli.storage import token_table
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 Writers = Mapping[str, IndexWriter]
 """By retriever, what fills its artifact."""
-_TOKENS = 256
-"""The longest chunk, in words, if there is no encoder whose limit holds."""
 
 
 class _Building(NamedTuple):
@@ -40,8 +39,7 @@ class _Building(NamedTuple):
 class Parts:
     """The parts of one build, and only one: the writers are filled by it."""
 
-    chunkers: Mapping[str, Chunker]
-    """By kind of source."""
+    chunkers: Chunkers
     encoder: Encoder | None
     """None if the index has no vectors."""
     sparse: SparseEncoder | None
@@ -89,7 +87,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
     encoder = encoder_to_build(settings) if settings.dense.enabled else None
     skipped: list[str] = []
     building = _Building(settings, kinds, encoder, _sparse(settings, skipped))
-    chunkers = _chunkers(kinds, encoder, settings)
+    chunkers = chunkers_for(sources, encoder, settings)
     cards = {
         each.name: (each, card) for each in registry.to_build(settings) if (card := each.card(building)) is not None
     }
@@ -101,7 +99,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         writers={name: each.writer(building) for name, (each, _) in cards.items()},
         recipe=Recipe(
             sources={source.kind: source.card for source in sources},
-            chunking={kind: chunker.card for kind, chunker in chunkers.items()},
+            chunking=chunkers.cards,
             retrievers={name: card for name, (_, card) in cards.items()},
             encoder=None if encoder is None else encoder_json(encoder.card),
             columns=columns.CARD,
@@ -131,56 +129,3 @@ def _sparse(settings: Settings, skipped: list[str]) -> SparseEncoder | None:
             f"splade is left out: {error.message} ({error.hint}); the next build or sync that has it adds it"
         )
         return None
-
-
-def _chunkers(wanted: Collection[str], encoder: Encoder | None, settings: Settings) -> dict[str, Chunker]:
-    """The chunker of each kind of source: the configured one, or documents by section and catalog records by window."""
-    from retrieve_cli.chunking.imrad import ImradChunker
-    from retrieve_cli.chunking.section import SectionChunker
-    from retrieve_cli.chunking.window import WindowChunker
-
-    chunking = settings.chunking
-    tokenizer = encoder.tokenizer if encoder is not None else _words()
-    shared: dict[str, Any] = {
-        "max_tokens": encoder.card.max_tokens if encoder is not None else _TOKENS,
-        "size": chunking.size,
-        "prefix": encoder.card.passage_prefix if encoder is not None else "",
-        "language": chunking.language,
-        "coherence": _coherence(encoder) if chunking.coherence else None,
-    }
-    makers: dict[str, Callable[[], Chunker]] = {
-        "section": lambda: SectionChunker(tokenizer, **shared),
-        "imrad": lambda: ImradChunker(tokenizer, **shared),
-        "window": lambda: WindowChunker(tokenizer, overlap=chunking.overlap, **shared),
-    }
-
-    def chunker(kind: str) -> Chunker:
-        strategy = chunking.strategy
-        if strategy == "auto":
-            strategy = "section" if kind == "docs" else "window"
-        if strategy in makers:
-            return makers[strategy]()
-        made: Chunker = extensions.make("chunker", strategy, tokenizer, settings)
-        return made
-
-    return {kind: chunker(kind) for kind in wanted}
-
-
-def _words() -> Tokenizer:
-    """The tokenizer that counts words if there is no encoder."""
-    from retrieve_cli.encoders.hashed import WordTokenizer
-
-    return WordTokenizer()
-
-
-def _coherence(encoder: Encoder | None) -> Any:
-    """The detector of topic changes.
-
-    Raises:
-        UsageError: there is no encoder.
-    """
-    from retrieve_cli.chunking.coherence import Coherence
-
-    if encoder is None:
-        raise UsageError("chunking.coherence compares vectors, and dense.enabled is false", hint="enable one of them")
-    return Coherence(encoder.encode_passages)

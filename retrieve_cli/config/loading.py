@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from retrieve_cli.config.environment import variable_of, variables
 from retrieve_cli.config.plugins import installed, retriever_names
-from retrieve_cli.config.settings import LARGEST, FieldSetting, Settings, SourceSetting
+from retrieve_cli.config.settings import LARGEST, MARKERS, ChunkingRule, FieldSetting, Settings, SourceSetting
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted import files
@@ -158,6 +158,9 @@ def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, fo
         if name not in hints:
             raise unknown(f"key `{prefix}{key}` in {where}", str(key), hints)
         place = f"`{prefix}{key}` in {where}"
+        if name == "markers":
+            changed[name] = _markers(value, place)
+            continue
         if name == "weights":
             changed[name] = {**section.weights, **_weights(value, bounds[name], place)}
             continue
@@ -178,6 +181,8 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
         return [_named(each, bounds["choices"](), key) for each in found] if "choices" in bounds else found
     if "choices" in bounds:
         return _named(value, bounds["choices"](), key)
+    if bounds.get("folder") and isinstance(value, str) and "/" in value:
+        return str(_path(value, folder, key))
     if kind is Path and isinstance(value, str):
         return Path(value) if value in bounds.get("names", ()) else _path(value, folder, key)
     return _plain(kind, value, bounds, key)
@@ -190,6 +195,8 @@ def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:
         return _source_settings(value, key, folder)
     if inner is FieldSetting:
         return _field_settings(value, key)
+    if inner is ChunkingRule:
+        return _chunking_rules(value, key)
     wanted, what = (dict, "mapping of names") if get_origin(kind) is Mapping else (list, "list of names")
     entries = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(value, wanted) or not all(isinstance(entry, str) and entry for entry in entries):
@@ -292,6 +299,28 @@ def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
         inner = entry if isinstance(entry, dict) else {"weight": entry}
         settings[str(name)] = _section(FieldSetting(to=str(name)), inner, f"catalog.fields.{name}.", key, Path())
     return settings
+
+
+def _chunking_rules(value: Json, key: str) -> list[ChunkingRule]:
+    """`chunking.rules`: one mapping a rule, each with what it matches."""
+    hint = "for example: - {match: labels/**, strategy: section, markers: drug_label}"
+    if not isinstance(value, list):
+        raise UsageError(f"{key} is not a list of rules", hint=hint)
+    rules: list[ChunkingRule] = []
+    for at, entry in enumerate(value, 1):
+        if not isinstance(entry, dict) or not isinstance(entry.get("match"), str) or not entry["match"]:
+            raise UsageError(f"entry {at} of {key} has no `match`, a glob of paths or the name of a source", hint=hint)
+        rules.append(_section(ChunkingRule(entry["match"]), entry, "", f"entry {at} of {key}", Path()))
+    return rules
+
+
+def _markers(value: Json, key: str) -> str | list[str]:
+    """The name of a set of labels, or a list of titles."""
+    if isinstance(value, list) and all(isinstance(title, str) and title.strip() for title in value):
+        return value
+    if value not in MARKERS:
+        raise UsageError(f"{key} is {quoted(value)}", hint=f"use {' or '.join(MARKERS)}, or a list of section titles")
+    return str(value)
 
 
 def _source_settings(value: Json, key: str, folder: Path) -> list[SourceSetting]:

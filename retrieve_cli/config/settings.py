@@ -114,15 +114,35 @@ class BuildSettings:
     max_fail: float = _bounded(0.05, 0)
 
 
+STRATEGIES = ("auto", "section", "imrad", "window")
+MARKERS = ("imrad", "drug_label")
+
+
+@dataclass(frozen=True)
+class ChunkingRule:
+    """One entry of `chunking.rules`: how the records of some files are cut; null: as the section says."""
+
+    match: str
+    """A glob of paths, as sources name their files, or the name of a source."""
+    strategy: str | None = field(default=None, metadata={"choices": lambda: STRATEGIES})
+    size: int | None = _bounded(None, 8)
+    overlap: int | None = _bounded(None, 0)
+    markers: str | Sequence[str] = ()
+    """The name of a set of labels, or titles of sections."""
+
+
 @dataclass(frozen=True)
 class ChunkingSettings:
     """Division of records into chunks."""
 
-    strategy: str = _named("auto", "auto", "section", "imrad", "window")
+    strategy: str = _named("auto", *STRATEGIES)
     size: int | None = _bounded(None, 8)
     overlap: int = _bounded(0, 0)
     coherence: bool = False
     language: str = "en"
+    rules: Sequence[ChunkingRule] = field(default_factory=list)
+    entities: bool = False
+    entities_model: str | None = field(default=None, metadata={"folder": True})
 
 
 @dataclass(frozen=True)

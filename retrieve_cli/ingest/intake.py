@@ -225,7 +225,7 @@ class Intake:
             self._refuse(record, f"its id {quoted(record.id)} is taken by {place}")
             return
         try:
-            chunks = list(self._parts.chunkers[source.kind].chunk(record))
+            record, chunks = self._parts.chunkers.cut(source, record)
         except (RetrieveError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001  whatever a chunker or a tokenizer meets in a text from outside

@@ -1,0 +1,145 @@
+"""How documents are cut, seen from the command line: rules by file, titles of sections, headers of cut tables."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from samples import Program, write_catalog
+
+from retrieve_cli.contracts import Hit
+from retrieve_cli.search.answer import Result
+
+PROSE = "The pump moves water from the lower tank to the upper one and stops when that is full. " * 3
+LABEL = "INDICATIONS AND USAGE\n\nFor pain.\n\nCONTRAINDICATIONS\n\nNone.\n"
+PAPER = "Introduction\n\nCells grow.\n\nMethods\n\nWe looked.\n"
+REPORT = f"Findings\n{PROSE}\nOutlook\n{PROSE}\n"
+ROWS = [f"| city {at} | {at * 17} thousand tonnes |" for at in range(60)]
+TABLE = "\n".join(["# Emissions", "", "| city | carbon dioxide |", "|---|---|", *ROWS, ""])
+FILES = {"labels/ex.txt": LABEL, "papers/cells.txt": PAPER, "papers/old/mice.txt": PAPER, "reports/a.txt": REPORT}
+
+
+def build(retrieve: Program, place: Path, files: dict[str, str], **chunking: Any) -> dict[str, Any]:
+    """Builds an index of documents; the recipe that it has."""
+    for name, text in files.items():
+        (place / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "docs" / name).write_text(text)
+    Path("config.yaml").write_text(yaml.safe_dump({"encoder": {"kind": "hashed"}, "chunking": chunking}))
+    done = retrieve("build", "--docs-dir", place / "docs")
+    assert done.code == 0, done.err
+    recipe: dict[str, Any] = retrieve("inspect", "status", "--json").json["recipe"]
+    return recipe
+
+
+def sections(retrieve: Program, record: str) -> list[str | None]:
+    found = retrieve("inspect", "record", record, "--json").json["chunks"]
+    return [chunk["section"] for chunk in found]
+
+
+def test_the_first_rule_that_matches_a_file_decides_how_it_is_cut(tmp_path: Path, retrieve: Program) -> None:
+    rules = [
+        {"match": "labels/**", "markers": "drug_label"},
+        {"match": "papers/*", "strategy": "imrad"},
+        {"match": "**/cells.txt", "strategy": "window"},
+        {"match": "reports/?.txt", "markers": ["findings", "Outlook"], "size": 80},
+    ]
+    recipe = build(retrieve, tmp_path, FILES, rules=rules)
+    assert sections(retrieve, "labels/ex.txt") == ["Indications and Usage", "Contraindications"]
+    assert sections(retrieve, "papers/cells.txt") == ["Introduction", "Methods"]
+    assert sections(retrieve, "papers/old/mice.txt") == [None]
+    assert sections(retrieve, "reports/a.txt") == ["findings", "Outlook"]
+    assert [rule["match"] for rule in recipe["chunking"]["docs"]["rules"]] == [rule["match"] for rule in rules]
+    assert recipe["chunking"]["docs"]["rules"][3]["size"] == 80
+
+
+def test_without_rules_the_recipe_has_none(tmp_path: Path, retrieve: Program) -> None:
+    recipe = build(retrieve, tmp_path, {"a.md": PROSE})
+    assert recipe["chunking"]["docs"].keys().isdisjoint({"rules", "markers", "entities"})
+
+
+def test_a_rule_may_name_a_source(tmp_path: Path, retrieve: Program) -> None:
+    build(retrieve, tmp_path, {"cells.txt": PAPER}, rules=[{"match": "docs", "strategy": "imrad"}])
+    assert sections(retrieve, "cells.txt") == ["Introduction", "Methods"]
+    tools = write_catalog(
+        tmp_path / "papers.jsonl", [{"id": "a", "name": "A", "description": "METHODS: x. RESULTS: y."}]
+    )
+    Path("config.yaml").write_text(
+        "encoder: {kind: hashed}\nchunking: {rules: [{match: papers.jsonl, strategy: imrad}]}"
+    )
+    assert retrieve("build", "--catalog", tools).code == 0
+    assert sections(retrieve, "a") == ["Methods", "Results"]
+
+
+def test_a_window_of_a_rule_has_the_overlap_of_the_rule(tmp_path: Path, retrieve: Program) -> None:
+    rules = [{"match": "*.md", "strategy": "window", "size": 32, "overlap": 12}]
+    build(retrieve, tmp_path, {"a.md": PROSE * 3}, rules=rules)
+    chunks = retrieve("inspect", "record", "a.md", "--json").json["chunks"]
+    assert len(chunks) > 3
+    assert all(before["end"] > after["start"] for before, after in itertools.pairwise(chunks))
+
+
+def test_markers_with_a_strategy_that_has_no_use_for_them_are_refused(tmp_path: Path, retrieve: Program) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(PROSE)
+    Path("config.yaml").write_text("chunking: {rules: [{match: a, strategy: window, markers: drug_label}]}")
+    done = retrieve("build", "--docs-dir", tmp_path / "docs")
+    assert done.code == 2
+    assert "do not go with the strategy `window`" in done.err
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["metadata", "the record itself"])
+def test_titles_that_a_record_of_a_catalog_lists_head_its_sections(
+    tmp_path: Path, retrieve: Program, inside: bool
+) -> None:
+    titles = {"section_titles": ["Findings", "Outlook"]}
+    record = {"id": "r", "title": "Report", "text": REPORT, **({"metadata": titles} if inside else titles)}
+    Path("config.yaml").write_text("encoder: {kind: hashed}\nchunking: {strategy: section, size: 80}")
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "r.jsonl", [record])).code == 0
+    assert sections(retrieve, "r") == ["Findings", "Outlook"]
+
+
+def test_titles_in_front_matter_head_sections(tmp_path: Path, retrieve: Program) -> None:
+    build(retrieve, tmp_path, {"a.txt": f"---\nsection_titles: [Findings, Outlook]\n---\n{REPORT}"}, size=80)
+    assert sections(retrieve, "a.txt") == ["Findings", "Outlook"]
+
+
+def test_a_catalog_is_cut_at_its_parts_where_that_is_asked_for_and_else_not(tmp_path: Path, retrieve: Program) -> None:
+    record = {"id": "a", "name": "A", "description": "BACKGROUND: One. METHODS: Two. RESULTS: Three."}
+    path = write_catalog(tmp_path / "a.jsonl", [record])
+    for strategy, expected in (("auto", [None]), ("imrad", ["Introduction", "Methods", "Results"])):
+        Path("config.yaml").write_text(f"encoder: {{kind: hashed}}\nchunking: {{strategy: {strategy}}}")
+        assert retrieve("build", "--catalog", path).code == 0
+        assert sections(retrieve, "a") == expected
+
+
+def test_rows_of_a_cut_table_are_shown_below_its_header(tmp_path: Path, retrieve: Program) -> None:
+    build(retrieve, tmp_path, {"table.md": TABLE}, size=96)
+    for flags in ((), ("--context", "1"), ("--max-tokens", "1000")):
+        (result,) = retrieve("query", "city 41", "-k", 1, "--json", *flags).json["results"]
+        body = result["content"].removeprefix(result["header"])
+        place = result["context"] if "context" in result else result["metadata"]
+        assert result["header"] == "| city | carbon dioxide |\n|---|---|\n"
+        assert result["content"] == result["header"] + body
+        assert body == TABLE[place["start"] : place["end"]]
+        assert "| city 41 |" in body
+        assert result["content"].count("carbon dioxide") == 1
+    (whole,) = retrieve("query", "city 41", "-k", 1, "--json", "--context", "9").json["results"]
+    assert (whole["header"], whole["content"].count("carbon dioxide")) == (None, 1)
+    assert "carbon dioxide" in retrieve("query", "city 41", "-k", 1, "--format", "csv").out
+
+
+def test_sections_that_share_a_chunk_are_all_named(tmp_path: Path, retrieve: Program) -> None:
+    text = "# Munich\n\n## Transport\n\nTrams run.\n\n## Heating\n\nHeat comes from wells.\n"
+    build(retrieve, tmp_path, {"munich.md": text})
+    (result,) = retrieve("query", "heating", "--json").json["results"]
+    assert result["section"] == "Munich > Transport, Heating"
+    assert result["sections"] == ["Munich > Transport", "Munich > Heating"]
+
+
+def test_rows_that_were_kept_before_tables_had_headers_of_their_own_are_still_shown() -> None:
+    row = {"text": "| a | 1 |", "header": "Guide\n| x | y |\n|---|---|\n", "section": None}
+    result = Result(Hit("r#1", 1, 0, 1.0), {}, row)
+    assert (result.header, result.text) == ("", "| a | 1 |")
+    assert json.dumps(result.chunk)
