@@ -7,6 +7,7 @@ import importlib.util
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,10 @@ class Entities:
         """`model` is the name of an installed pipeline or a folder; None: the first installed one of the language."""
         self._name = model if model is not None else _installed(language)
         self._folder = _folder_of(self._name)
+        if _NETWORKS.search(files.read_text(_config_of(self._folder), limit=files.CONFIG)):
+            # Sentence rules import spaCy as if there was no PyTorch, unless it is here before they do.
+            with suppress(ImportError):
+                import torch  # noqa: F401
 
     @cached_property
     def card(self) -> Mapping[str, Json]:
@@ -53,7 +58,8 @@ class Entities:
         """The names in the texts, those that occur most often first, no two alike but for case; at most `most`."""
         counts: Counter[str] = Counter()
         spelling: dict[str, str] = {}
-        for text, found in zip(texts, self._pipeline.pipe(map(masked, texts)), strict=True):
+        read = (masked(text[: self._pipeline.max_length]) for text in texts)
+        for text, found in zip(texts, self._pipeline.pipe(read), strict=True):
             for entity in found.ents:
                 name = " ".join(text[entity.start_char : entity.end_char].split())
                 if entity.label_ not in _NUMBERS and len(name) <= _LONGEST and any(map(str.isalpha, name)):
@@ -68,8 +74,6 @@ class Entities:
             Unavailable: it cannot be loaded.
             UsageError: it finds no names.
         """
-        if _NETWORKS.search(files.read_text(_config_of(self._folder), limit=files.CONFIG)):
-            import torch  # noqa: F401  spaCy takes it for not installed unless it is here first
         package = spacy()
         try:
             pipeline: Language = package.load(self._name)

@@ -165,6 +165,11 @@ def _of_retrievers() -> Iterator[_Package]:
             yield _Package(package.names, f"{name}.{package.key}: {package.value}", _needs(name, package))
 
 
+def _names_or_topics(subject: Subject) -> bool:
+    """True if texts are cut where their topic changes, or searched for names."""
+    return subject.settings.chunking.coherence or subject.settings.chunking.entities
+
+
 _PACKAGES = (
     *(_Package((name,), "every command", _always) for name in ("typer", "rich", "PyYAML", "orjson", "numpy")),
     *(
@@ -179,7 +184,7 @@ _PACKAGES = (
     _Package(
         ("spacy",),
         "texts that are cut into chunks",
-        lambda subject: subject.settings.chunking.coherence or "docs" in _source_kinds(subject),
+        lambda subject: _names_or_topics(subject) or "docs" in _source_kinds(subject),
     ),
     *_of_retrievers(),
     _Package(

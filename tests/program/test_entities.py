@@ -1,5 +1,8 @@
 """Names that an installed spaCy pipeline finds in the text: metadata to filter by, and nodes of the graph."""
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,3 +124,34 @@ def test_a_pipeline_that_cannot_be_loaded_is_an_error(tmp_path: Path, retrieve: 
     done = retrieve("build", "--catalog", write_catalog(tmp_path / "genes.jsonl", TEXTS), "--config", config)
     assert done.code == 6
     assert "cannot be loaded" in done.err
+
+
+def test_a_pipeline_of_rules_does_not_import_torch(pipeline: Path) -> None:
+    program = f"""
+import sys
+from retrieve_cli.chunking.entities import Entities
+from retrieve_cli.chunking.sentences import sentence_starts
+print(Entities({str(pipeline)!r}, "en").names(["BRCA1 works."], most=3), "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "['BRCA1'] False\n", done.stderr
+
+
+def test_of_a_pipeline_of_networks_torch_is_imported_before_any_sentence_is_found(
+    pipeline: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    folder = tmp_path / "networks"
+    shutil.copytree(pipeline, folder)
+    with (folder / "config.cfg").open("a") as config:
+        config.write("# spacy-transformers")
+    program = f"""
+import sys
+from retrieve_cli.chunking.entities import Entities
+from retrieve_cli.chunking.sentences import sentence_starts
+Entities({str(folder)!r}, "en")
+sentence_starts("One. Two.")
+print(sys.modules["thinc.compat"].has_torch)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr
