@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from retrieve_cli.chunking.blocks import Block
@@ -39,16 +39,15 @@ class Section:
 
 def sections_of(blocks: Iterable[Block]) -> Iterator[Section]:
     """Neighbouring blocks of the same path, together; a heading without text goes with the section behind it."""
-    heading: Section | None = None
+    waiting: list[Block] = []
     for path, members in groupby(blocks, key=lambda block: block.path):
-        section = Section(path, path[:-1], tuple(members))
-        if heading is not None:
-            section = replace(section, blocks=heading.blocks + section.blocks)
-        heading = section if all(block.kind == "heading" for block in section.blocks) else None
-        if heading is None:
-            yield section
-    if heading is not None:
-        yield heading
+        own = tuple(members)
+        waiting += own
+        if any(block.kind != "heading" for block in own):
+            yield Section(path, path[:-1], tuple(waiting))
+            waiting = []
+    if waiting:
+        yield Section(waiting[-1].path, waiting[-1].path[:-1], tuple(waiting))
 
 
 def joined(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> list[Section]:
