@@ -117,7 +117,7 @@ class Lines:
 
     def __init__(self, text: str, start: int = 0, end: int | None = None, *, titles: Titles | None = None) -> None:
         self._text = text
-        self._titles = titles or Titles()
+        self._titles = titles or None
         end = len(text) if end is None else end
         self._bounds = [start, *newlines(text, start, end)]
         if self._bounds[-1] < end or len(self._bounds) == 1:
@@ -143,7 +143,7 @@ class Lines:
 
     def block(self, number: int) -> tuple[Kind, int, int]:
         """What begins on this line, the line behind it, and the level where it is a heading."""
-        if self.titled(number):
+        if self._titles is not None and self.titled(number):
             return "heading", number + 1, _TITLED
         atx = self.match(_ATX, number)
         if atx:
@@ -179,7 +179,7 @@ class Lines:
 
     def titled(self, number: int) -> str | None:
         """The title that this line is, if it is one of those that are known and not marked as a heading."""
-        if not self._titles or self.match(_ATX, number):
+        if self._titles is None or self.match(_ATX, number):
             return None
         underlined = number + 1 < len(self) and _underline(self.line(number + 1))
         return None if underlined else self._titles.name(self.line(number))
@@ -194,12 +194,12 @@ class Lines:
     def _begins(self, number: int) -> bool:
         """Whether a block begins here that may interrupt a paragraph."""
         return bool(
-            self.titled(number)
-            or self.match(_ATX, number)
+            self.match(_ATX, number)
             or self.match(_QUOTE, number)
             or self.match(_ITEM, number)
             or self.fence(number)
             or self.table(number)
+            or (self._titles is not None and self.titled(number))
         )
 
     def _stretch(self, number: int) -> int:
