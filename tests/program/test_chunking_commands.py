@@ -143,3 +143,13 @@ def test_rows_that_were_kept_before_tables_had_headers_of_their_own_are_still_sh
     result = Result(Hit("r#1", 1, 0, 1.0), {}, row)
     assert (result.header, result.text) == ("", "| a | 1 |")
     assert json.dumps(result.chunk)
+
+
+def test_a_sync_under_other_rules_ends_where_a_build_would(tmp_path: Path, retrieve: Program) -> None:
+    build(retrieve, tmp_path, FILES)
+    rules = [{"match": "**", "markers": "drug_label", "size": 64}]
+    Path("config.yaml").write_text(yaml.safe_dump({"encoder": {"kind": "hashed"}, "chunking": {"rules": rules}}))
+    synced = retrieve("sync", "--json").json["generation"]
+    assert sections(retrieve, "labels/ex.txt") == ["Indications and Usage", "Contraindications"]
+    fresh = retrieve("build", "--docs-dir", tmp_path / "docs", "--artifacts", tmp_path / "fresh", "--json")
+    assert fresh.json["generation"] == synced

@@ -155,3 +155,14 @@ print(sys.modules["thinc.compat"].has_torch)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr
+
+
+def test_a_sync_of_changed_records_ends_where_a_build_would(built: Path, tmp_path: Path, retrieve: Program) -> None:
+    path = write_catalog(
+        tmp_path / "genes.jsonl", [*TEXTS, {"id": "new", "name": "New", "description": "BRCA1 again."}]
+    )
+    synced = retrieve("sync", "--json", "--config", built).json["generation"]
+    fresh = retrieve("build", "--catalog", path, "--artifacts", tmp_path / "fresh", "--config", built, "--json")
+    assert fresh.json["generation"] == synced
+    done = retrieve("query", "x", "--filter", "entities=BRCA1", "--json", "--config", built)
+    assert sorted(result["doc_id"] for result in done.json["results"]) == ["new", "repair"]
