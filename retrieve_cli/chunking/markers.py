@@ -37,14 +37,16 @@ class Markers:
         return (True, parts) if parts else (titled, blocks)
 
     def _scanned(self, record: Record) -> tuple[bool, list[Block]]:
-        """The blocks of a record below its headings, and whether any heading is a title that was given."""
+        """The blocks of a record below its headings, and whether any of these is a title that was given; titled
+        sections share no chunk: whoever lists them wants them as they are."""
         known = titles(*self.titles, *titles_of(record))
         if not known:
             return False, scan(record.text, record.body_start)
-        blocks = scan(record.text, _behind_name(record), titles=known)
+        found = scan(record.text, _behind_name(record), titles=known)
+        blocks = [replace(block, part=tuple(name for name in block.path if known.name(name))) for block in found]
         if blocks and record.kind == "catalog":
             blocks[0] = replace(blocks[0], start=record.body_start)
-        return any(block.kind == "heading" and known.name(block.path[-1]) for block in blocks if block.path), blocks
+        return any(block.part for block in blocks), blocks
 
 
 def _behind_name(record: Record) -> int:

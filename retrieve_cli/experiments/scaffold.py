@@ -167,9 +167,11 @@ MAKERS: Mapping[Kind, Callable[..., Starter]] = {
 def _headings(generation: Generation, record: int) -> Iterator[str]:
     """The innermost headings of a record's chunks; an underlined one that opens a front matter is none."""
     for row in range(int(generation.starts[record]), int(generation.starts[record + 1])):
-        heading = str(generation.chunks[row]["section"] or "").rpartition(" > ")[2]
-        if heading and not heading.startswith("---"):
-            yield _plain(_NUMBERING.sub("", heading))
+        chunk = generation.chunks[row]
+        for section in chunk.get("sections") or [chunk["section"] or ""]:
+            heading = str(section).rpartition(" > ")[2]
+            if heading and not heading.startswith("---"):
+                yield _plain(_NUMBERING.sub("", heading))
 
 
 def _plain(text: str) -> str:

@@ -32,8 +32,19 @@ def test_lines_that_are_listed_titles_head_sections(words: Tokenizer, record: Ma
 def test_a_title_right_behind_the_name_of_a_catalog_record_heads_its_section(words: Tokenizer, record: Make) -> None:
     titles = {"section_titles": ["Wounds", "Night care"]}
     made = record("Care: Wounds\nClean.\nNight care\nSleep.", name="Care", kind="catalog", metadata=titles)
-    (chunk,) = SectionChunker(words, max_tokens=512).chunk(made)
-    assert (chunk.section, chunk.sections, chunk.text) == ("Wounds, Night care", ("Wounds", "Night care"), made.text)
+    chunks = list(SectionChunker(words, max_tokens=512).chunk(made))
+    assert [(chunk.section, chunk.text) for chunk in chunks] == [
+        ("Wounds", "Care: Wounds\nClean."),
+        ("Night care", "Night care\nSleep."),
+    ]
+
+
+def test_titled_sections_never_share_a_chunk_and_others_within_them_do(words: Tokenizer, record: Make) -> None:
+    text = "Wounds\nClean.\n\nNight care\n\n**Sleep**\n\nLong.\n\n**Light**\n\nNone."
+    chunks = SectionChunker(words, max_tokens=512).chunk(
+        record(text, metadata={"section_titles": ["Wounds", "Night care"]})
+    )
+    assert [chunk.section for chunk in chunks] == ["Wounds", "Night care > Sleep, Light"]
 
 
 @pytest.mark.parametrize("listed", [[], "Wounds", {"a": "Wounds"}, [3, None, ["Wounds"]], ["", " ", "*"], ["x" * 300]])

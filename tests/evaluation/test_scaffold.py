@@ -173,6 +173,12 @@ def test_headings_are_innermost_without_numbers_and_in_one_record_only(of_files:
     assert made.skipped["own title"] >= 1
 
 
+def test_each_heading_of_a_chunk_that_several_sections_share_is_a_query(of_files: Folder) -> None:
+    text = "# Munich\n\n## Night transport\n\nTrams run.\n\n## District heating\n\nHeat comes from wells.\n"
+    made = from_headings(of_files({"munich.md": text}), Analyzer(), n=9, seed=0)
+    assert queries(made) == {"Night transport", "District heating"}
+
+
 def test_a_heading_that_stands_twice_in_a_record_is_asked_once(of_files: Folder) -> None:
     made = from_headings(of_files({"a.md": page("Old maps", "Folding maps", "Folding maps")}), Analyzer(), n=9, seed=0)
     assert [line["query"] for line in made.lines] == ["Folding maps"]
