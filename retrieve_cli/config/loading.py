@@ -314,10 +314,10 @@ def _chunking_rules(value: Json, key: str) -> list[ChunkingRule]:
     return rules
 
 
-def _markers(value: Json, key: str) -> str | list[str]:
+def _markers(value: Json, key: str) -> str | tuple[str, ...]:
     """The name of a set of labels, or a list of titles."""
-    if isinstance(value, list) and all(isinstance(title, str) and title.strip() for title in value):
-        return value
+    if isinstance(value, list | tuple) and all(isinstance(title, str) and title.strip() for title in value):
+        return tuple(value)
     if value not in MARKERS:
         raise UsageError(f"{key} is {quoted(value)}", hint=f"use {' or '.join(MARKERS)}, or a list of section titles")
     return str(value)

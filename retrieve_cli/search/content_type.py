@@ -44,7 +44,8 @@ def continues_table(chunk: Mapping[str, Json]) -> bool:
     if chunk.get("table_header"):
         return True
     text, header = str(chunk["text"]), str(chunk["header"])
-    # Rows of an older index do not say so. A header may itself be cut short, its delimiter row first; no other line that is repeated has such marks.
+    # Rows of an older index do not say so. A header may itself be cut short, its delimiter row first; no other line
+    # that is repeated has such marks.
     repeated = header.rstrip("\n").rpartition("\n")[2]
     return "|" in repeated and "|" in text.partition("\n")[0]
 

@@ -13,7 +13,7 @@ from golden.corpora import TOOLS
 from samples import Program, write_catalog
 
 from retrieve_cli.config.saved import decisive, restored
-from retrieve_cli.config.settings import FieldSetting, Settings, sections
+from retrieve_cli.config.settings import ChunkingRule, FieldSetting, Settings, sections
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.output.run_account import configuration
 
@@ -371,6 +371,8 @@ def another(key: Any, value: Any) -> Any:
         return int(number) if key.type.startswith("int") else float(number)
     if key.type.startswith("bool"):
         return True
+    if "ChunkingRule" in key.type:
+        return [ChunkingRule("labels/**", markers="drug_label"), ChunkingRule("*", size=99, markers=("Dosage",))]
     return ["requires"] if "Sequence" in key.type else Path("there") if "Path" in key.type else "another"
 
 
