@@ -110,7 +110,7 @@ class RequestReader:
                 from retrieve_cli.queries.formats.read import read_file
 
                 found = read_file(Path(name))
-                yield KnownFile(name, found.tokens, found.warnings)
+                yield KnownFile(name, found.tokens, (*found.warnings, *found.remarks))
 
     def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
         """The rows of the records that a tag names by id or name, and a word on names that nobody has.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import nibabel
 import nrrd
@@ -30,7 +31,7 @@ def tokens(path: Path) -> list[str]:
 @pytest.mark.parametrize("syntax", SYNTAXES, ids=lambda syntax: syntax.name)
 def test_a_dicom_file_says_modality_frames_and_body_part(tmp_path: Path, syntax) -> None:
     path = write_dicom(tmp_path / "IM0001", "MR", syntax=syntax, BodyPartExamined="HEAD_NECK")
-    assert tokens(path) == ["DICOM", "MRI", "2D", "anatomy:HEADNECK"]
+    assert tokens(path) == ["DICOM", "MRI", "3D", "anatomy:HEADNECK"]
 
 
 def test_frames_are_a_volume_unless_they_are_moments_or_tiles(tmp_path: Path) -> None:
@@ -42,12 +43,58 @@ def test_frames_are_a_volume_unless_they_are_moments_or_tiles(tmp_path: Path) ->
     assert tokens(write_dicom(path, "RTSTRUCT", Rows=None)) == ["DICOM", "RTSTRUCT"]
 
 
+@pytest.mark.parametrize(("modality", "said"), [("CT", "CT"), ("MR", "MRI"), ("PT", "PET")])
+def test_a_lone_slice_says_what_its_series_is_likely_to_be_and_a_remark_says_both(
+    tmp_path: Path, modality, said
+) -> None:
+    path = write_dicom(tmp_path / "scan.dcm", modality, ImageType=["ORIGINAL", "PRIMARY", "AXIAL"])
+    assert tokens(path) == ["DICOM", said, "3D"]
+    (remark,) = read_file(path).remarks
+    assert remark.startswith(f"{path} is one slice (2D) of a {said} series")
+    assert remark.endswith("the query has format:3D")
+    assert tokens(write_dicom(path, modality, NumberOfTemporalPositions=5)) == ["DICOM", said, "4D"]
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER"]},
+        {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER", "CT_SOM5 TOP"]},
+        {"ImageType": ["DERIVED", "SECONDARY", "SCOUT"]},
+        {"ImageType": ["DERIVED", "SECONDARY", "PROJECTION IMAGE", "MIP"]},
+        {"ImageType": ["DERIVED", "SECONDARY", "SCREEN SAVE"]},
+        {"SOPClassUID": "1.2.840.10008.5.1.4.1.1.7"},
+        {"SOPClassUID": "1.2.840.10008.5.1.4.1.1.7.4"},
+    ],
+    ids=str,
+)
+def test_a_picture_that_its_header_calls_a_projection_is_no_slice(tmp_path: Path, elements: dict[str, Any]) -> None:
+    path = write_dicom(tmp_path / "scan.dcm", **elements)
+    assert tokens(path) == ["DICOM", "CT", "2D"]
+    assert read_file(path).remarks == ()
+    write_dicom(tmp_path / "another.dcm", **elements)
+    assert tokens(tmp_path) == ["DICOM", "CT", "2D"]  # nor are two of them a volume
+
+
+@pytest.mark.parametrize("modality", ["CR", "DX", "XA", "RF", "MG", "US", "NM", "OPT", "OP"])
+def test_a_picture_of_a_modality_of_pictures_stays_one(tmp_path: Path, modality: str) -> None:
+    path = write_dicom(tmp_path / "scan.dcm", modality)
+    assert tokens(path)[-1] == "2D"
+    assert read_file(path).remarks == ()
+
+
+def test_a_folder_of_one_slice_is_read_as_the_slice(tmp_path: Path) -> None:
+    path = write_dicom(tmp_path / "scan.dcm")
+    assert read_file(tmp_path).tokens == read_file(path).tokens
+    assert read_file(tmp_path).remarks
+
+
 def test_a_dicom_data_set_without_its_preamble_is_read_by_its_name(tmp_path: Path) -> None:
     path = write_dicom(tmp_path / "a.dcm")
     content = path.read_bytes()
     length = struct.unpack_from("<I", content, 140)[0]
     path.write_bytes(content[144 + length :])
-    assert tokens(path) == ["DICOM", "CT", "2D"]
+    assert tokens(path) == ["DICOM", "CT", "3D"]
 
 
 @pytest.mark.parametrize(

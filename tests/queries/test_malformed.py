@@ -83,10 +83,11 @@ def test_what_may_not_be_read(tmp_path: Path) -> None:
 )
 def test_any_name_is_read_and_shown_without_harm(tmp_path: Path, name: str) -> None:
     path = write_dicom(tmp_path / name)
-    assert read_file(path) == FileTokens(("format:DICOM", "format:CT", "format:2D"))
-    [warning] = read_file(cut(path, 20)).warnings
-    assert warning.isprintable()
-    assert name.isprintable() <= (name in warning)
+    found = read_file(path)
+    assert found == FileTokens(("format:DICOM", "format:CT", "format:3D"), (), found.remarks)
+    for sentence in (*read_file(cut(path, 20)).warnings, *found.remarks):
+        assert sentence.isprintable()
+        assert name.isprintable() <= (name in sentence)
 
 
 def test_a_zip_named_as_dicom_is_a_zip(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_dicom_file_tells_nothing_wrong_wherever_it_is_cut(tmp_path: Path, syn
     for size in range(1, len(whole), 5):
         path.write_bytes(whole[:size])
         said.add(read_file(path).tokens)
-    every = ("format:DICOM", "format:MRI", "format:2D", "anatomy:CHEST")
+    every = ("format:DICOM", "format:MRI", "format:3D", "anatomy:CHEST")
     assert said >= {(), every[:1], every}
     assert all(set(tokens) <= set(every) for tokens in said)
 
@@ -131,13 +132,13 @@ def test_a_dicom_file_that_is_cut_short_says_so(tmp_path: Path) -> None:
     path = tmp_path / "a.dcm"
     silent = {size for size in range(1, len(whole), 3) if not read_file(cut(written(path, whole), size)).warnings}
     assert silent <= ends  # between two elements, nothing tells that there was more
-    assert wrong(cut(written(path, whole), len(whole) - 9), "DICOM", "CT", "2D").startswith("is cut short")
+    assert wrong(cut(written(path, whole), len(whole) - 9), "DICOM", "CT", "3D").startswith("is cut short")
 
 
 def test_packed_pixels_without_their_end_say_so(tmp_path: Path) -> None:
     path = write_dicom(tmp_path / "a.dcm", syntax=JPEGBaseline8Bit)
     assert read_file(path).warnings == ()
-    assert "cut short" in wrong(cut(path, path.stat().st_size - 40), "DICOM", "CT", "2D")
+    assert "cut short" in wrong(cut(path, path.stat().st_size - 40), "DICOM", "CT", "3D")
 
 
 def test_codes_that_dicom_does_not_know_are_left_out(tmp_path: Path) -> None:

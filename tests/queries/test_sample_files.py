@@ -12,7 +12,7 @@ FILES = ROOT / "catalogs" / "files"
 SAID = {
     "cells.h5ad": "H5AD",
     "clip.dcm": "DICOM US 2D anatomy:HEART",
-    "ct_chest.dcm": "DICOM CT 2D anatomy:CHEST",
+    "ct_chest.dcm": "DICOM CT 3D anatomy:CHEST",
     "ct_series": "DICOM CT 3D anatomy:ABDOMEN",
     "embryo.ome.zarr": "OME-Zarr 4D",
     "eye.dcm": "DICOM fundus-photography 2D anatomy:RETINA",

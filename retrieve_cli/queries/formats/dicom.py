@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from retrieve_cli.queries.formats.content import Bounded, Content, Exhausted, content_of, inflated
-from retrieve_cli.queries.formats.dicom_terms import BODY_PARTS, MODALITIES
+from retrieve_cli.queries.formats.dicom_terms import BODY_PARTS, CAPTURE, MODALITIES, PROJECTIONS, VOLUMETRIC
 from retrieve_cli.queries.formats.header import Header, Unreadable
 
 STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
-CLASS, MODALITY, BODY_PART, SERIES = 0x00080016, 0x00080060, 0x00180015, 0x0020000E
+IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES = 0x00080008, 0x00080016, 0x00080060, 0x00180015, 0x0020000E
 POSITIONS, FRAMES, INCREMENT, ROWS = 0x00200105, 0x00280008, 0x00280009, 0x00280010
-WANTED = (STORED_CLASS, SYNTAX, CLASS, MODALITY, BODY_PART, SERIES, POSITIONS, FRAMES, INCREMENT, ROWS)
+WANTED = (STORED_CLASS, SYNTAX, IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES, POSITIONS, FRAMES, INCREMENT, ROWS)
 """All that is looked at: nothing that tells who the patient is, or when."""
 FRAME_GROUPS, PIXELS = 0x52009229, 0x7FE00000
 FRAME_TIMES = (0x00181063, 0x00181065)
@@ -123,15 +123,24 @@ def _header(values: _Values, complaints: tuple[str, ...]) -> Header:
     modality = MODALITIES.get(values.text(MODALITY).upper())
     part = values.text(BODY_PART).upper().replace(" ", "").replace("_", "")
     moments = values.number(POSITIONS)
+    depth = _depth(values, modality, moments)
     return Header(
         "DICOM",
         modality=modality,
-        depth=_depth(values, modality, moments),
+        depth=depth,
         moments=moments,
+        lone_slice=depth == 1 and modality in VOLUMETRIC and values.number(FRAMES) == 1 and not _projection(values),
         anatomy=part if part in BODY_PARTS else None,
         series=values.text(SERIES) or None,
         complaints=complaints,
     )
+
+
+def _projection(values: _Values) -> bool:
+    """Return True if the header says that the picture is not a slice."""
+    kinds = (kind.strip().upper() for kind in values.text(IMAGE_TYPE).split("\\"))
+    known = values.text(CLASS) or values.text(STORED_CLASS)
+    return known == CAPTURE or known.startswith(f"{CAPTURE}.") or any(kind.startswith(PROJECTIONS) for kind in kinds)
 
 
 def _depth(values: _Values, modality: str | None, moments: int) -> int | None:

@@ -15,6 +15,8 @@ class Header:
     """Planes of a volume, 1 for a picture; None where the file holds no image or does not say."""
     moments: int = 1
     """Volumes or pictures that follow each other in time."""
+    lone_slice: bool = False
+    """True if the file is one picture, and the series that it belongs to is likely a volume."""
     anatomy: str | None = None
     series: str | None = None
     """What tells one DICOM series from another; compared, never shown."""
@@ -29,6 +31,13 @@ class Header:
         if self.depth == 1:
             return "2D"
         return "4D" if self.moments > 1 else "3D"
+
+    @property
+    def likely(self) -> str | None:
+        """The dimensionality that the data is likely to have: that of its series, if the file is one slice of it."""
+        if self.lone_slice:
+            return "4D" if self.moments > 1 else "3D"
+        return self.dimensionality
 
 
 class Unreadable(Exception):

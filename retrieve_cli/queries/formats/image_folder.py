@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from retrieve_cli.queries.formats.dicom_terms import SLICED
+from retrieve_cli.queries.formats.dicom_terms import SLICED, VOLUMETRIC
 from retrieve_cli.queries.formats.header import Header, Unreadable
 from retrieve_cli.queries.formats.look import look
 from retrieve_cli.queries.formats.table import FOLDERS
@@ -89,10 +90,17 @@ def _common(headers: Sequence[Header], files: int, complaints: tuple[str, ...]) 
         return Header(kind, modality, anatomy=anatomy, complaints=(*complaints, "is a folder of more than one series"))
     if kind != "DICOM":  # pictures side by side need not be a volume
         return Header(kind, complaints=complaints)
-    depth = headers[0].depth
-    if depth == 1 and modality in SLICED:
+    depth, moments = headers[0].depth, max(header.moments for header in headers)
+    if files == 1:
+        return replace(headers[0], complaints=complaints)
+    if depth == 1 and modality in SLICED and not _overviews(headers):
         depth = files
-    return Header(kind, modality, depth, max(header.moments for header in headers), anatomy, complaints=complaints)
+    return Header(kind, modality, depth, moments, anatomy=anatomy, complaints=complaints)
+
+
+def _overviews(headers: Sequence[Header]) -> bool:
+    """Return True if the pictures of a modality of volumes are no slices: two localizers are not a volume."""
+    return headers[0].modality in VOLUMETRIC and not any(header.lone_slice for header in headers)
 
 
 def _same(values: Sequence[str | None]) -> str | None:

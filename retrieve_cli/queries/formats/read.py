@@ -20,6 +20,8 @@ class FileTokens:
     """Format, modality, dimensionality and anatomy, in this order, as far as they are known: `format:CT`."""
     warnings: tuple[str, ...] = ()
     """Sentences for the user, each with the name of the file."""
+    remarks: tuple[str, ...] = ()
+    """The same of what was concluded from a file with which nothing is wrong."""
 
 
 def read_file(path: Path) -> FileTokens:
@@ -30,13 +32,21 @@ def read_file(path: Path) -> FileTokens:
     if heard and not complaints:
         complaints = ("has a header that is not quite as it should be",)
     shown = printable(str(path).encode("utf-8", "replace").decode())
-    return FileTokens(_tokens(header), tuple(f"{shown} {complaint}" for complaint in complaints))
+    warnings = tuple(f"{shown} {complaint}" for complaint in complaints)
+    return FileTokens(_tokens(header), warnings, tuple(f"{shown} {remark}" for remark in _remarks(header)))
 
 
 def _tokens(header: Header) -> tuple[str, ...]:
-    formats = (header.format, header.modality, header.dimensionality)
+    formats = (header.format, header.modality, header.likely)
     tokens = [f"format:{value}" for value in formats if value]
     return (*tokens, f"anatomy:{header.anatomy}") if header.anatomy else tuple(tokens)
+
+
+def _remarks(header: Header) -> tuple[str, ...]:
+    if not header.lone_slice:
+        return ()
+    said = f"is one slice ({header.dimensionality}) of a {header.modality} series, which is likely a volume"
+    return (f"{said}: the query has format:{header.likely}",)
 
 
 def _is_folder(path: Path) -> bool:
