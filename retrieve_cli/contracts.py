@@ -38,8 +38,11 @@ Unit = Literal["record", "chunk"]
 Card = Mapping[str, Json]
 """The parameters of one part that change its answers; hashed into the recipe as canonical JSON."""
 
-Kind = Literal["retrieve", "fuse", "merge", "rerank", "expand", "cut"]
+Kind = Literal["retrieve", "fuse", "merge", "rerank", "expand", "boost", "cut"]
 """The task of a stage in a pipeline."""
+
+HIGHEST_BOOST = 10.0
+"""The largest factor by which a request or the configuration may boost what it finds."""
 
 Q_contra = TypeVar("Q_contra", contravariant=True)
 """The form of a query that an index takes: a text, a vector, term weights."""
@@ -384,6 +387,9 @@ class Query:
     """The same in other words: their rankings are fused with its own."""
     records: Mask | None = field(default=None, compare=False)
     """(records,) bool: the records that may be found; None: all."""
+    chunks: Mask | None = field(default=None, compare=False)
+    """(chunks,) bool: the chunks by which a record may be found; None: all. Each of `records` has one, and there are
+    `records` then. Other chunks of these records are not found, and may stand around one that is."""
     visible: Mask | None = field(default=None, compare=False)
     """(records,) bool: the records that exist for whoever asks, `records` among them; None: all.
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Mask
     from retrieve_cli.graph.graph import Graph
+    from retrieve_cli.stages.boost import Boosted
     from retrieve_cli.stages.fuse import Fuse
     from retrieve_cli.stages.fusion import Fusion
     from retrieve_cli.stages.rerank import Reader
@@ -166,6 +167,15 @@ def tail(
 
         stages.append(Mmr(partial(stored_vectors, generation), trade_off=diversity.mmr, keep=k))
     return stages
+
+
+def boosting(boosts: Sequence[Boosted]) -> list[Stage]:
+    """Return the stage that multiplies scores by what hits are; none without boosts."""
+    if not boosts:
+        return []
+    from retrieve_cli.stages.boost import Boost
+
+    return [Boost(tuple(boosts))]
 
 
 def similar_names(generation: Generation) -> tuple[str, ...]:

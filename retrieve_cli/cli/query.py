@@ -59,8 +59,14 @@ def query(
     filters: Annotated[
         list[str] | None,
         typer.Option(
-            "--filter", metavar="FIELD=VALUE", help="Only records like that: dims>=3, '!group=x'; repeatable."
+            "--filter",
+            metavar="FIELD=VALUE",
+            help="Only records like that: dims>=3, '!group=x', section=Results; repeatable.",
         ),
+    ] = None,
+    boosts: Annotated[
+        list[str] | None,
+        typer.Option("--boost", metavar="FIELD=VALUE:1.2", help="Multiply the score of what matches; repeatable."),
     ] = None,
     doc_ids: Annotated[
         list[str] | None, typer.Option("--doc-id", metavar="ID", help="Only this record; repeatable.")
@@ -181,6 +187,7 @@ def query(
         unit="chunk" if (shared.format == "prompt" if chunks is None else chunks) else "record",
         rerank=rerank,
         min_confidence=min_confidence,
+        boosts=requests.exact(boosts, "--boost") or None,
     )
     answers = searcher.answer(found, options)
     chunks_of_all = f", {len(searcher.generation.chunks)} chunks" if all_records else ""

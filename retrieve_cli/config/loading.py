@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from retrieve_cli.config.environment import variable_of, variables
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.config.settings import LARGEST, MARKERS, ChunkingRule, FieldSetting, Settings, SourceSetting
-from retrieve_cli.contracts import Json
+from retrieve_cli.contracts import HIGHEST_BOOST, Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
@@ -138,6 +138,9 @@ def _overlay(
             )
         if name == "plugins":
             sections[name] = {**sections[name], **_plugins(named, where)}
+            continue
+        if name == "boost":
+            sections[name] = {**sections[name], **_boosts(named, where)}
             continue
         named = _renamed(name, named, say)
         if name == "search" and "mode" in named and "retrievers" not in named:
@@ -264,6 +267,27 @@ def _plugins(value: Mapping[str, Json], where: str) -> dict[str, Mapping[str, Js
                 f"`plugins.{name}` in {where} must be a mapping", hint=f"for example: {name}: {{enabled: false}}"
             )
     return {str(name): keys for name, keys in value.items()}
+
+
+def _boosts(value: Mapping[str, Json], where: str) -> dict[str, dict[str, float]]:
+    """`boost`: by field and value of records, and by section of chunks, the factor of what has it."""
+    found: dict[str, dict[str, float]] = {}
+    for field, values in value.items():
+        place = f"`boost.{field}` in {where}"
+        if not isinstance(values, dict):
+            raise UsageError(f"{place} must be a mapping of values to factors", hint="write section: {Results: 1.2}")
+        found[str(field)] = {
+            str(each): _factor(factor, f"{place} ({quoted(str(each))})") for each, factor in values.items()
+        }
+    return found
+
+
+def _factor(value: Json, key: str) -> float:
+    factor = float(_plain(float, value, {}, key))
+    if not 0.0 < factor <= HIGHEST_BOOST:
+        message = f"{key} is {factor:g}; it takes a number above 0 up to {HIGHEST_BOOST:g}"
+        raise UsageError(message, hint="see the comments in config.yaml")
+    return factor
 
 
 def _plain(kind: Any, value: Any, bounds: Mapping[str, Any], key: str) -> Json:

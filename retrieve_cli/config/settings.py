@@ -412,6 +412,8 @@ class Settings:
     expansion: ExpansionSettings = field(default_factory=ExpansionSettings, metadata=_ANSWERS)
     gating: GatingSettings = field(default_factory=GatingSettings, metadata=_ANSWERS)
     diversity: DiversitySettings = field(default_factory=DiversitySettings, metadata=_ANSWERS)
+    boost: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=_ANSWERS)
+    """By field and value, in the filter language, the factor of what has it."""
     broadening: RelaxationSettings = field(default_factory=RelaxationSettings, metadata=_ANSWERS)
     context: ContextSettings = field(default_factory=ContextSettings, metadata=_ANSWERS)
     budget: BudgetSettings = field(default_factory=BudgetSettings, metadata=_ANSWERS)

@@ -14,7 +14,7 @@ from retrieve_cli.encoders.threads import once
 from retrieve_cli.numerics import products
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows, Terms, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Terms, Vectors
 
 
 PASSAGES = 4
@@ -58,29 +58,34 @@ class LateInteraction:
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Any:
         """(n,) float64: each hit's chunk, or of a record the best of those that are read."""
-        return self._meet(self._encode(query.text), hits).best(len(hits))
+        return self._meet(self._encode(query.text), hits, query.chunks).best(len(hits))
 
     def look(self, query: Query, hits: Sequence[Hit]) -> list[Windows]:
         """Of each hit its windows, which do not depend on the other hits. Who keeps them comes again with more hits:
         the tokens of a query are kept too."""
-        return self._meet(self._encode_once(query.text), hits).apart(len(hits))
+        return self._meet(self._encode_once(query.text), hits, query.chunks).apart(len(hits))
 
     def scores(self, seen: Sequence[Windows]) -> Any:
         """(n,) float64: what `read` says of hits that were looked at."""
         return together(seen).best(len(seen))
 
-    def _meet(self, asked: TokenVectors, hits: Sequence[Hit]) -> Windows:
+    def _meet(self, asked: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> Windows:
         table = self._table
-        spans = self._passages(asked, hits) if self._unit == "record" else [[hit.row] for hit in hits]
+        spans = self._passages(asked, hits, chunks) if self._unit == "record" else [[hit.row] for hit in hits]
         ids, vectors, ends = table.tokens([row for span in spans for row in span])
         lengths = np.sqrt(np.einsum("ij,ij->i", asked.vectors, asked.vectors))[:, None]
         words = Words(asked.vectors / np.maximum(lengths, np.float32(1e-12)), table.idf(asked.ids))
         owners = np.repeat(np.arange(len(hits)), [len(span) for span in spans])
         return meet(words, Words(vectors, table.idf(ids)), ends, owners)
 
-    def _passages(self, asked: TokenVectors, hits: Sequence[Hit]) -> list[Sequence[int]]:
-        """By record, the rows of the chunks that are read: all of a short one, else those nearest to the query."""
-        spans = [range(int(self._starts[hit.record]), int(self._starts[hit.record + 1])) for hit in hits]
+    def _passages(self, asked: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> list[Sequence[int]]:
+        """By record, the rows of the chunks that are read, of those that may be found: all of a short one, else those
+        nearest to the query."""
+        spans: list[Sequence[int]] = [
+            range(int(self._starts[hit.record]), int(self._starts[hit.record + 1])) for hit in hits
+        ]
+        if chunks is not None:
+            spans = [[row for row in span if chunks[row]] for span in spans]
         long = [at for at, span in enumerate(spans) if len(span) > PASSAGES]
         if not long or not len(asked.vectors):
             return list(spans)

@@ -33,7 +33,7 @@ class RetrievalMemory:
 
     def __init__(self, deepest: int) -> None:
         self.deepest = deepest
-        self._known: dict[tuple[str, bytes, bytes], _Remembered] = {}
+        self._known: dict[tuple[str, bytes], _Remembered] = {}
         self._layout: Layout | None = None
 
     def layout(self, layout: Layout) -> Layout:
@@ -48,17 +48,18 @@ class RetrievalMemory:
         texts: Sequence[str],
         within: Sequence[Mask | None] | None,
         visible: Sequence[Mask | None] | None,
+        chunks: Sequence[Mask | None] | None,
     ) -> list[_Remembered]:
         """Return the account of each text, asked for once."""
-        masks, seen = ([None] * len(texts) if given is None else given for given in (within, visible))
-        keys = [(text, _digest(mask), _digest(own)) for text, mask, own in zip(texts, masks, seen, strict=True)]
+        given = (within, visible, chunks)
+        masks = zip(*([None] * len(texts) if each is None else each for each in given), strict=True)
+        keys = [(text, b"/".join(map(_digest, own))) for text, own in zip(texts, masks, strict=True)]
         new = {key: at for at, key in enumerate(keys) if key not in self._known}
         if new:
             places = list(new.values())
             asked = retrieval.at_depth(max(self.deepest, retrieval.depth)).ask(
                 [texts[at] for at in places],
-                None if within is None else [masks[at] for at in places],
-                None if visible is None else [seen[at] for at in places],
+                *(None if each is None else [each[at] for at in places] for each in given),
             )
             self._known.update(zip(new, map(_Remembered, asked), strict=True))
         return [self._known[key] for key in keys]
@@ -155,8 +156,9 @@ class RememberedRetrieval:
         texts: Sequence[str],
         within: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
+        chunks: Sequence[Mask | None] | None = None,
     ) -> list[_Cut]:
-        return [known.cut(self.depth) for known in self._memory.accounts(self._inner, texts, within, visible)]
+        return [known.cut(self.depth) for known in self._memory.accounts(self._inner, texts, within, visible, chunks)]
 
     def at_depth(self, depth: int) -> RememberedRetrieval:
         return RememberedRetrieval(self._inner.at_depth(depth), self._memory)

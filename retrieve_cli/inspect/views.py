@@ -16,7 +16,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.records import columns
-from retrieve_cli.search.questions import allowed_by
+from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage.generation import CHUNKS, GRAPH, RECORDS, Generation, open_generation
 from retrieve_cli.storage.store import Store
 

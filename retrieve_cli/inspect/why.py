@@ -49,8 +49,8 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
     question = answer.question
     query = answered(question, answer.attempts)
     ranked = searcher.rank([query], options)
-    free = replace(query, records=own, visible=own)
-    may_be_found = query.records is None or bool(query.records[at.record])
+    free = replace(query, records=own, chunks=None, visible=own)
+    may_be_found = at.passes(query.records, query.chunks)
     passes = reader.conditions(request)
     told = {
         "id": name,
@@ -58,7 +58,7 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
         "query": question.clean,
         "enhanced_query": question.enhanced,
         **({"answered_as": query.text} if query.text != question.query.text else {}),
-        "filters": {written: bool(mask[at.record]) for _, written, mask in passes},
+        "filters": {each.written: at.passes(each.records, each.chunks) for each in passes},
         "excluded": searcher.generation.record_id(at.record) in question.excluded,
         "may_be_found": may_be_found,
         **_unhindered(searcher, query if may_be_found else free, at, options, ranked),
@@ -77,6 +77,12 @@ class _Place:
     row: int
     """Its chunk, or the first one of the record."""
     unit: Unit
+
+    def passes(self, records: Mask | None, chunks: Mask | None) -> bool:
+        """Return True if it is among the records and, a chunk, among the chunks that pass a filter."""
+        if self.unit == "chunk" and chunks is not None and not chunks[self.row]:
+            return False
+        return records is None or bool(records[self.record])
 
     def is_at(self, hit: Hit) -> bool:
         return hit.record == self.record if self.unit == "record" else hit.row == self.row
@@ -227,8 +233,8 @@ def why_empty(searcher: Searcher, answer: Answer) -> list[str]:
     total = len(generation.records)
     if visible is not None:
         total = int(visible.sum())
-        conditions = [(field, written, mask & visible) for field, written, mask in conditions]
-    said = [f"{int(mask.sum())} of {total} records pass {written}" for _, written, mask in conditions]
+        conditions = [each._replace(records=each.records & visible) for each in conditions]
+    said = [f"{int(each.records.sum())} of {total} records pass {each.written}" for each in conditions]
     if found is not None:
         said.append(f"{int(found.sum())} of {total} records pass all that was asked")
     said += [f"{leg}: {reason}" for leg, reason in answer.strategies_skipped.items()]

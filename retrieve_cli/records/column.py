@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Flags = NDArray[np.bool_]
 
-_COMPARISONS: Mapping[str, Callable[..., Any]] = {
+COMPARISONS: Mapping[str, Callable[..., Any]] = {
     ">=": np.greater_equal,
     "<=": np.less_equal,
     ">": np.greater,
@@ -127,7 +127,7 @@ class Column:
                 raise UsageError(
                     f"{quoted(value)} is no number to compare {quoted(self.name)} with", hint=f"{self.name}{operator}3"
                 )
-            wanted[self.numbered[_COMPARISONS[operator](self.numbers, number)]] = True
+            wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
         return wanted
 
     def values_of(self, record: int) -> list[str]:

@@ -38,6 +38,8 @@ class SearchOptions:
     min_score: float | None = None
     min_confidence: float | None = None
     deadline_ms: float | None = None
+    boosts: tuple[str, ...] = ()
+    """What is worth more or less, besides what the configuration says: `section=Results:1.2`."""
     dense_only: bool = False
     """The naive engine: the nearest chunks, and no stage besides."""
 

@@ -11,6 +11,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.search.access import columns_seen, seen_by_any
+from retrieve_cli.search.boosting import boosted
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
 from retrieve_cli.search.omissions import Omissions, needed, published, reranking, sacrifice
@@ -20,6 +21,7 @@ from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
+    from retrieve_cli.stages.boost import Boosted
 
 
 class RankPlan(NamedTuple):
@@ -46,6 +48,7 @@ class RankPlan(NamedTuple):
     """Hits that the reranker passes on, if it is to pass on nothing that it has not judged."""
     expands: bool = False
     """True if records linked to the first hits are added."""
+    boosts: Sequence[Boosted] = ()
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -146,6 +149,7 @@ def plan(
         substitute=substitute,
         keep=keep,
         expands=expands,
+        boosts=boosted(generation, settings, options, visible=visible, say=say),
     )
 
 

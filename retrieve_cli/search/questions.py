@@ -10,20 +10,14 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.queries.tags import Tagged, read_tags
-from retrieve_cli.records.column_values import known_as
 from retrieve_cli.search.access import Access, columns_seen, of_tenant
+from retrieve_cli.search.conditions import Passing, satisfying, together
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.queries.filters import Condition
 
-    Conditions = Sequence[tuple[str, str, Mask]]
-    """Of each: its field, the whole as the filter language writes it, and (records,) bool which records satisfy it."""
-
-_CANONICAL = ("license", "modality")
-"""Fields of which the records of catalogs have one spelling of each value."""
 _NAMED = 3
 """How many unknown names a notice lists."""
 
@@ -54,23 +48,25 @@ class RequestReader:
         visible = access.visible
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
+        records, chunks = self._allowed(conditions, access, visible, included if tagged.included else None)
         return Question(
             request=request,
             query=replace(
                 asked[0],
                 also=tuple(asked[1:]),
-                records=self._records(conditions, access, visible, included if tagged.included else None),
+                records=records,
+                chunks=chunks,
                 visible=visible,
             ),
             clean=tagged.text,
             formats=formats,
             excluded=tuple(self._generation.record_id(row) for row in access.excluded),
-            filters=tuple((field, written) for field, written, _ in conditions),
+            filters=tuple((each.field, each.written) for each in conditions),
             notices=(*tagged.problems, *(said for file in files for said in file.warnings), *unknown, *unknown_too),
             files=files,
         )
 
-    def conditions(self, request: Request) -> Conditions:
+    def conditions(self, request: Request) -> Sequence[Passing]:
         """All that a record must be like: the filters of flags and tags, the tenant, the ids.
 
         Raises:
@@ -127,32 +123,29 @@ class RequestReader:
             rows |= dict.fromkeys(found.nonzero()[0].tolist())
         return list(rows), [f"no record has the id or name {_listed(unknown)} of [{tag}:…]"] if unknown else []
 
-    def _records(
-        self, conditions: Conditions, access: Access, visible: Mask | None, included: Sequence[int] | None
-    ) -> Mask | None:
-        """(records,) bool: which records may be found; None for all."""
-        masks = [passes for _, _, passes in conditions if passes is not access.own]
+    def _allowed(
+        self, conditions: Sequence[Passing], access: Access, visible: Mask | None, included: Sequence[int] | None
+    ) -> tuple[Mask | None, ...]:
+        """The records that may be found, and the chunks by which they may be; None for all."""
+        masks = [] if visible is None else [visible]
         masks += [] if included is None else [_only(included, len(self._generation.records))]
-        allowed = visible
-        for mask in masks:
-            allowed = mask if allowed is None else allowed & mask
-        return allowed
+        return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
 
-    def _conditions(self, request: Request, tagged: Tagged, access: Access, visible: Mask | None) -> Conditions:
+    def _conditions(self, request: Request, tagged: Tagged, access: Access, visible: Mask | None) -> Sequence[Passing]:
         filters = (*request.filters, *tagged.filters)
         if not filters and access.own is None and not request.doc_ids:
             return []
         from retrieve_cli.queries.filters import Condition, parse
 
-        parsed = list(map(parse, filters))
-        found = [(each.field, str(each), _satisfying(self._generation, each, visible)) for each in parsed]
+        found = [satisfying(self._generation, each, visible) for each in map(parse, filters)]
         if request.tenant is not None and access.own is not None:
-            found.append((TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
+            found.append(Passing(TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
         if request.doc_ids:
             names = tuple(dict.fromkeys(request.doc_ids))
             excluded = {self._generation.record_id(row): row for row in access.excluded}
             rows = [excluded[name] if name in excluded else self._row(name, request, visible) for name in names]
-            found.append(("id", str(Condition("id", "=", names)), _only(rows, len(self._generation.records))))
+            only = _only(rows, len(self._generation.records))
+            found.append(Passing("id", str(Condition("id", "=", names)), only))
         return found
 
     def _row(self, name: str, request: Request, visible: Mask | None) -> int:
@@ -214,41 +207,3 @@ def _only(rows: Sequence[int], length: int) -> Mask:
     mask = np.zeros(length, np.bool_)
     mask[list(rows)] = True
     return mask
-
-
-def _satisfying(generation: Generation, condition: Condition, visible: Mask | None = None) -> Mask:
-    """Which records satisfy a condition; fields and values that no visible record has are unknown."""
-    columns = columns_seen(generation, visible)
-    values = _in_all_spellings(condition) if known_as(condition.field) in _CANONICAL else condition.values
-    found = columns.select(condition.field, condition.operator, values, globs=condition.globs)
-    return ~found if condition.negated else found
-
-
-def _in_all_spellings(condition: Condition) -> tuple[str, ...]:
-    """The values of a condition, and each as a catalog's records have it: `magnetic resonance imaging` as MRI."""
-    if condition.operator not in ("=", "!="):
-        return condition.values
-    from retrieve_cli.terms.licences import spdx_of
-    from retrieve_cli.terms.modalities import modality_of
-
-    canonical = {"license": spdx_of, "modality": modality_of}[known_as(condition.field)]
-    plain = [value for value in condition.values if value not in condition.globs]
-    return (*condition.values, *(name for value in plain if (name := canonical(value))))
-
-
-def allowed_by(generation: Generation, filters: Sequence[str]) -> Mask | None:
-    """(records,) bool: the records that satisfy every condition; None where there is none.
-
-    Raises:
-        UsageError: a filter is none, or names a field that no record has.
-    """
-    if not filters:
-        return None
-    import numpy as np
-
-    from retrieve_cli.queries.filters import parse
-
-    allowed = np.ones(len(generation.records), np.bool_)
-    for condition in map(parse, filters):
-        allowed &= _satisfying(generation, condition)
-    return allowed

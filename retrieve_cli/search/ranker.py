@@ -174,7 +174,8 @@ class Ranker:
         """The stages, less what is skipped."""
         options, settings = plan.options, self.settings
         reader = self._reader(plan)
-        tail = pipelines.tail(self.generation, settings, k=options.k, min_score=options.min_score, visible=plan.visible)
+        cuts = pipelines.tail(self.generation, settings, k=options.k, min_score=options.min_score, visible=plan.visible)
+        tail = [*pipelines.boosting(plan.boosts), *cuts]
         graph = graph_of(self.generation) if plan.expands else None
         expansion = pipelines.expansion(self.generation, graph, settings)
         variants = plan.texts > plan.queries

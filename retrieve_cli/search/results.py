@@ -121,12 +121,13 @@ class ResultReader:
     def _with_best_chunk(self, hit: Hit, query: Query, analyzer: Analyzer) -> Hit:
         """A retriever of records knows no chunks: the one with the most words of the query stands for the record."""
         first, end = (int(row) for row in self._generation.starts[hit.record : hit.record + 2])
-        if end - first == 1:
+        rows = [row for row in range(first, end) if query.chunks is None or query.chunks[row]]
+        if len(rows) == 1:
             return hit
         terms = set(analyzer.terms(query.text))
-        texts = (str(self._generation.chunks[row]["text"]) for row in range(first, end))
+        texts = (str(self._generation.chunks[row]["text"]) for row in rows)
         shared = [len(terms.intersection(analyzer.terms(text))) for text in texts]
-        row = first + shared.index(max(shared))
+        row = rows[shared.index(max(shared))]
         return replace(hit, row=row, id=self._generation.chunk_id(row))
 
     def _in_context(self, results: tuple[Result, ...]) -> tuple[Result, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.stages.masks import first_chunks, members
 from retrieve_cli.stages.retrieve import Layout, NotAsked, Retrieval, Tally
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ class ChoosingRetrieval:
         texts: Sequence[str],
         within: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
+        chunks: Sequence[Mask | None] | None = None,
     ) -> list[ChoiceAccount]:
         """Return the account of each query. `before` and `after` count records."""
         everything: Sequence[Mask | None] = [None] * len(texts)
-        asked = zip(texts, within or everything, visible or everything, strict=True)
+        asked = zip(texts, within or everything, visible or everything, chunks or everything, strict=True)
         try:
             if self.timed is None:
                 return self._accounts([*asked])
@@ -74,25 +76,26 @@ class ChoosingRetrieval:
     def at_depth(self, depth: int) -> ChoosingRetrieval:
         return replace(self, depth=depth)
 
-    def _accounts(self, asked: Sequence[tuple[str, Mask | None, Mask | None]]) -> list[ChoiceAccount]:
+    def _accounts(self, asked: Sequence[tuple[str, Mask | None, Mask | None, Mask | None]]) -> list[ChoiceAccount]:
         chooser, total = self.chooser(), len(self.layout.starts) - 1
         found = []
-        for text, within, visible in asked:
+        for text, within, visible, chunks in asked:
             exists = np.ones(total, np.bool_) if visible is None else visible
             allowed = exists if within is None else exists & within
-            chosen = [*chooser.choose(text, self._read(text, allowed), most=self.depth)]
+            chosen = [*chooser.choose(text, self._read(text, allowed, chunks), most=self.depth)]
             counts = (int(np.count_nonzero(exists)), int(np.count_nonzero(allowed)))
-            found.append(ChoiceAccount(self, chosen, *counts))
+            found.append(ChoiceAccount(self, chosen, *counts, chunks=chunks))
         return found
 
-    def _read(self, text: str, allowed: Mask) -> list[int]:
+    def _read(self, text: str, allowed: Mask, chunks: Mask | None) -> list[int]:
         """The records that are read for a query, in the order of the catalog."""
         rows = np.flatnonzero(allowed)
         if len(rows) <= self.most_read:
             return [int(row) for row in rows]
         near = np.empty(0, np.int64)
         if self.shortlist is not None:
-            near = self.shortlist.ask([text], [allowed])[0].candidates.rows
+            filters = [[allowed]] if chunks is None else [[allowed], None, [chunks]]
+            near = self.shortlist.ask([text], *filters)[0].candidates.rows
         first = "those that share its words first" if self.shortlist is not None else "the first ones"
         self.say(
             f"{self.name} reads {self.most_read:,} of {len(rows):,} records, {first}: "
@@ -108,20 +111,28 @@ class ChoosingRetrieval:
 class ChoiceAccount:
     """One query's choice of records."""
 
-    __slots__ = ("_ranks", "_retrieval", "candidates")
+    __slots__ = ("_chunks", "_ranks", "_retrieval", "candidates")
 
-    def __init__(self, retrieval: ChoosingRetrieval, chosen: Sequence[int], before: int, after: int) -> None:
-        """`chosen` are rows of records, best first; `before` and `after` are how many there are, and may be found."""
+    def __init__(
+        self,
+        retrieval: ChoosingRetrieval,
+        chosen: Sequence[int],
+        before: int,
+        after: int,
+        *,
+        chunks: Mask | None = None,
+    ) -> None:
+        """`chosen` are rows of records, best first; `before` and `after` are how many there are, and may be found, by
+        these `chunks` if only some may be shown."""
         self._retrieval = retrieval
+        self._chunks = chunks
         self._ranks = {row: rank for rank, row in enumerate(chosen, 1)}
         starts = retrieval.layout.starts
         rows, scores = np.array(chosen, np.int64), (1.0 / np.arange(1, len(chosen) + 1)).astype(np.float32)
         every = np.concatenate([scores, np.zeros(len(starts) - 1 - len(scores), np.float32)])
         if retrieval.unit == "chunk":
-            sizes = starts[rows + 1] - starts[rows]
-            spread = [np.arange(starts[row], starts[row + 1]) for row in rows]
-            rows = np.concatenate(spread)[: retrieval.depth] if spread else rows
-            scores = np.repeat(scores, sizes)[: retrieval.depth]
+            rows, owners = members(starts, rows, chunks)
+            rows, scores = rows[: retrieval.depth], scores[owners][: retrieval.depth]
         self.candidates = Candidates(rows, scores, float(every.mean()), float(every.std()), before, after)
 
     def score(self, rows: Rows) -> Vectors:
@@ -131,8 +142,8 @@ class ChoiceAccount:
         return np.array([0.0 if rank is None else 1.0 / rank for rank in ranks], np.float32)
 
     def best_chunks(self, records: Rows) -> Rows:
-        """Return the first chunk of each record: what was read says nothing of chunks."""
-        return self._retrieval.layout.starts[records]
+        """Return the first chunk of each record, of those that may be shown: what was read says nothing of chunks."""
+        return first_chunks(self._retrieval.layout.starts, records, self._chunks)
 
     def matched(self) -> Rows:
         """Return what was chosen: a model compares no terms."""

@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.stages.masks import first_chunks
 from retrieve_cli.stages.retrieve import Layout
 
 if TYPE_CHECKING:
@@ -61,13 +64,13 @@ class Expand:
         best: dict[int, float] = {}
         for hit in hits[: self.seeds]:
             best.setdefault(hit.record, (hit.score - floor) / span)
-        allowed = ranking.query.records
+        allowed, chunks = ranking.query.records, ranking.query.chunks
         found = {each.record: each for each in self.walk(list(best.items()), ranking.query.visible)}
         if allowed is not None:
             found = {record: each for record, each in found.items() if allowed[record]}
         known = {hit.record for hit in hits}
         raised = [self._raised(hit, found.get(hit.record), floor, span) for hit in hits]
-        new = [self._new(each, floor, span) for record, each in found.items() if record not in known]
+        new = [self._new(each, floor, span, chunks) for record, each in found.items() if record not in known]
         count = len(new) + sum(after is not before for after, before in zip(raised, hits, strict=True))
         trace = {**ranking.trace, "expansion": {"seeds": len(best), "found": len(found), "raised": count}}
         return Ranking.again(ranking.query, [*raised, *new], trace=trace)
@@ -79,8 +82,8 @@ class Expand:
         why = Evidence("graph", None, found.score, score, 1.0)
         return replace(hit, score=score, evidence=(*hit.evidence, why), path=found.path)
 
-    def _new(self, found: Found, floor: float, span: float) -> Hit:
-        row = int(self.layout.starts[found.record])
+    def _new(self, found: Found, floor: float, span: float, chunks: Mask | None) -> Hit:
+        (row,) = first_chunks(self.layout.starts, np.array([found.record]), chunks).tolist()
         score = floor + span * found.score
         why = Evidence("graph", None, found.score, score, 1.0)
         return Hit(self.layout.chunk_id(row), row, found.record, score, (why,), path=found.path)

@@ -48,7 +48,7 @@ class Merge:
 def texts_of(query: Query) -> list[Query]:
     """Return the query's own text and its variants, each as a query of its own with the id and masks of the query."""
     return [
-        replace(each, id=query.id, also=(), records=query.records, visible=query.visible)
+        replace(each, id=query.id, also=(), records=query.records, chunks=query.chunks, visible=query.visible)
         for each in (query, *query.also)
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,15 @@ from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Kind,
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import highest
+from retrieve_cli.stages.masks import (
+    best_chunks,
+    best_records,
+    best_scores,
+    filters_of,
+    first_chunks,
+    members,
+    with_rows,
+)
 from retrieve_cli.stages.matches import Found
 
 if TYPE_CHECKING:
@@ -34,11 +43,6 @@ class Layout:
     def record_of(self, rows: Rows) -> Rows:
         """The record row of each chunk row."""
         return np.searchsorted(self.starts, rows, side="right") - 1
-
-    def chunks_of(self, records: Rows) -> Rows:
-        """The chunk rows of each record, one record after the other."""
-        rows = [np.arange(self.starts[record], self.starts[record + 1]) for record in records]
-        return np.concatenate(rows) if rows else records
 
     def single(self, records: Rows) -> bool:
         """Return True if each of the records has just one chunk."""
@@ -65,7 +69,8 @@ class Account(Protocol):
         """Return its score for each of some records or chunks, listed or not."""
 
     def best_chunks(self, records: Rows) -> Rows:
-        """Return the chunk row that it likes best in each record; the first one if it only knows records."""
+        """Return the chunk row that it likes best in each record, of those that may be found; the first one of them if
+        it only knows records."""
 
     def matched(self) -> Rows:
         """Return the records or chunks that share a term with the query; of a retriever that compares no terms, those
@@ -105,8 +110,10 @@ class Retrieval(Protocol):
         texts: Sequence[str],
         within: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
+        chunks: Sequence[Mask | None] | None = None,
     ) -> Sequence[Account]:
-        """Return the account of each query; `within` says by query which records may be found, `visible` which exist.
+        """Return the account of each query; `within` says by query which records may be found, `visible` which exist,
+        `chunks` by which chunks a record may be found.
 
         Raises:
             NotAsked: its model or server is not available.
@@ -138,6 +145,7 @@ class IndexRetrieval(Generic[Q]):
         texts: Sequence[str],
         within: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
+        chunks: Sequence[Mask | None] | None = None,
     ) -> list[IndexAccount[Q]]:
         """Return the account of each query. `before` and `after` count what the index finds: records, if it only
         knows those."""
@@ -147,12 +155,42 @@ class IndexRetrieval(Generic[Q]):
             raise
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
+        if chunks is None:
+            return self._accounts(queries, within, visible)
+        none = [None] * len(queries)
+        return [
+            self._accounts([query], [mask], None if seen is None else [seen])[0]
+            if only is None
+            else self._account(query, mask, seen, only)
+            for query, mask, seen, only in zip(queries, within or none, visible or none, chunks, strict=True)
+        ]
+
+    def _accounts(
+        self, queries: Sequence[Q], within: Sequence[Mask | None] | None, visible: Sequence[Mask | None] | None
+    ) -> list[IndexAccount[Q]]:
         allowed = None if within is None else self._allowed(within)
         counted = {} if visible is None else {"visible": self._allowed(visible)}
         found = self.index.search(queries, depth=self.depth, starts=self.groups, allowed=allowed, **counted)
         listed = [self._as_chunks(candidates) for candidates in found] if self.spreads else found
         masks = [None] * len(queries) if allowed is None else allowed
         return [IndexAccount(self, *each) for each in zip(queries, listed, masks, strict=True)]
+
+    def _account(self, query: Q, records: Mask | None, visible: Mask | None, chunks: Mask) -> IndexAccount[Q]:
+        """The account of a query that only some chunks may be found for."""
+        starts = self.layout.starts
+        if records is not None:
+            chunks = chunks & np.repeat(records, np.diff(starts))  # a gate lets fewer records through
+        among = np.logical_or.reduceat(chunks, starts[:-1])
+        if self.groups is not None:
+            found = best_records(
+                self.index, query, starts, depth=self.depth, records=among, chunks=chunks, visible=visible
+            )
+            return IndexAccount(self, query, found, among, chunks=chunks)
+        allowed = [among if self.index.unit == "record" else chunks]
+        counted: dict[str, Any] = {} if visible is None else {"visible": self._allowed([visible])}
+        (found,) = self.index.search([query], depth=self.depth, allowed=allowed, **counted)
+        listed = self._as_chunks(found, chunks) if self.spreads else found
+        return IndexAccount(self, query, listed, allowed[0], chunks=chunks)
 
     def at_depth(self, depth: int) -> IndexRetrieval[Q]:
         return replace(self, depth=depth)
@@ -183,14 +221,9 @@ class IndexRetrieval(Generic[Q]):
         of_chunks = {key: np.repeat(mask, sizes) for key, mask in different.items()}
         return [of_chunks.get(id(mask)) for mask in within]
 
-    def _as_chunks(self, candidates: Candidates) -> Candidates:
-        starts = self.layout.starts
-        sizes = starts[candidates.rows + 1] - starts[candidates.rows]
-        return replace(
-            candidates,
-            rows=self.layout.chunks_of(candidates.rows)[: self.depth],
-            scores=np.repeat(candidates.scores, sizes)[: self.depth],
-        )
+    def _as_chunks(self, candidates: Candidates, chunks: Mask | None = None) -> Candidates:
+        rows, owners = members(self.layout.starts, candidates.rows, chunks)
+        return replace(candidates, rows=rows[: self.depth], scores=candidates.scores[owners][: self.depth])
 
     def __str__(self) -> str:
         return f"{self.name}@{self.depth}"
@@ -199,40 +232,46 @@ class IndexRetrieval(Generic[Q]):
 class IndexAccount(Generic[Q]):
     """One index's account of one query."""
 
-    __slots__ = ("_allowed", "_query", "_retrieval", "candidates")
+    __slots__ = ("_allowed", "_chunks", "_query", "_retrieval", "candidates")
 
     def __init__(
-        self, retrieval: IndexRetrieval[Q], query: Q, candidates: Candidates, allowed: Mask | None = None
+        self,
+        retrieval: IndexRetrieval[Q],
+        query: Q,
+        candidates: Candidates,
+        allowed: Mask | None = None,
+        *,
+        chunks: Mask | None = None,
     ) -> None:
-        """`allowed` says which of what the index finds, rows or groups, may be found; None: all."""
+        """`allowed` says which of what the index finds, rows or groups, may be found; None: all. `chunks` are those by
+        which records may be found; None: all."""
         self._retrieval = retrieval
         self._query = query
         self._allowed = allowed
+        self._chunks = chunks
         self.candidates = candidates
 
     def matched(self) -> Rows:
         index, retrieval = self._retrieval.index, self._retrieval
         if not isinstance(index, Matching):
             return self.candidates.rows
+        if self._chunks is not None and retrieval.groups is not None:
+            return with_rows(retrieval.groups, index.matching(self._query, allowed=self._chunks))
         rows = index.matching(self._query, starts=retrieval.groups, allowed=self._allowed)
-        return retrieval.layout.chunks_of(rows) if retrieval.spreads else rows
+        return members(retrieval.layout.starts, rows, self._chunks)[0] if retrieval.spreads else rows
 
     def score(self, rows: Rows) -> Vectors:
         retrieval = self._retrieval
+        if self._chunks is not None and retrieval.groups is not None:
+            return best_scores(retrieval.index, self._query, retrieval.groups, rows, chunks=self._chunks)
         rows = retrieval.layout.record_of(rows) if retrieval.spreads else rows
         return retrieval.index.score(self._query, rows, starts=retrieval.groups)
 
     def best_chunks(self, records: Rows) -> Rows:
         index, layout = self._retrieval.index, self._retrieval.layout
-        firsts = layout.starts[records]
         if index.unit == "record" or layout.single(records):
-            return firsts
-        sizes = layout.starts[records + 1] - firsts
-        ends = np.cumsum(sizes)
-        begins = ends - sizes
-        scores = index.score(self._query, np.repeat(firsts - begins, sizes) + np.arange(int(ends[-1])))
-        best = [int(np.argmax(scores[begin:end])) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-        return firsts + np.array(best, np.int64)
+            return first_chunks(layout.starts, records, self._chunks)
+        return best_chunks(index, self._query, layout.starts, records, chunks=self._chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +289,7 @@ class Retrieve:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         texts = [ranking.query.text for ranking in rankings]
-        found = self.retrieval.ask(texts, masks(rankings), visible_masks(rankings))
+        found = self.retrieval.ask(texts, *filters_of(rankings))
         return [self._rank(*each) for each in zip(rankings, found, strict=True)]
 
     def _rank(self, ranking: Ranking, account: Account) -> Ranking:
@@ -273,18 +312,6 @@ class Retrieve:
 
     def __str__(self) -> str:
         return str(self.retrieval)
-
-
-def masks(rankings: Sequence[Ranking]) -> list[Mask | None] | None:
-    """By ranking, the records that may be found for its query; None where all may for every one."""
-    found = [ranking.query.records for ranking in rankings]
-    return None if all(mask is None for mask in found) else found
-
-
-def visible_masks(rankings: Sequence[Ranking]) -> list[Mask | None] | None:
-    """By ranking, the records that exist for its query; None where all do for every one."""
-    found = [ranking.query.visible for ranking in rankings]
-    return None if all(mask is None for mask in found) else found
 
 
 def traced(ranking: Ranking, found: Mapping[str, Candidates]) -> Mapping[str, Json]:

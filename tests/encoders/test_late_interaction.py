@@ -95,6 +95,16 @@ def test_of_a_record_no_more_is_read_than_its_chunks_nearest_to_the_query(seed: 
     assert late.read(Query("q"), hits) == pytest.approx([max(found[row] for row in rows) for rows in read], abs=1e-5)
 
 
+def test_of_a_record_no_chunk_is_read_that_a_filter_leaves_out() -> None:
+    late, by_chunk = (reader([4] * 12, [12], 3, 5, unit) for unit in ("record", "chunk"))
+    (hit,) = (Hit("0#0", 0, 0, 0.0),)
+    chunks = np.isin(np.arange(12), [3, 8])
+    alone = by_chunk.read(Query("q"), [Hit("3", 3, 0, 0.0), Hit("8", 8, 0, 0.0)])
+    assert late.read(Query("q", chunks=chunks), [hit]) == pytest.approx([max(alone)])
+    (look,) = late.look(Query("q", chunks=chunks), [hit])
+    assert late.scores([look]) == pytest.approx([max(alone)])
+
+
 def test_texts_are_unpacked_one_at_a_time() -> None:
     """All at once they would take fifty times as much memory, and the time to bring it into the cache."""
     generator = np.random.default_rng(0)

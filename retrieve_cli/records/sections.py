@@ -1,0 +1,113 @@
+"""The sections of chunks: what they can be filtered by, as records can by their fields.
+
+A chunk has one section, the headings that it stands under: `Munich > Transport, Heating`. Its values are each heading
+(`Munich`), each part of the last one, which names several sections if a chunk has several (`Transport`, `Heating`), and
+the path up to each of them (`Munich > Transport`). Text is compared without regard to case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.records.column import COMPARISONS
+from retrieve_cli.records.column_values import MOST_VALUES, number_of
+from retrieve_cli.records.globs import text_glob
+from retrieve_cli.storage.generation import Generation
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Rows, Terms
+
+FIELD = "section"
+_LEVEL, _PART = " > ", ", "
+_DEEPEST = 16
+"""Headings of a path of which every beginning is a value; deeper ones are no outline."""
+
+
+class Sections:
+    """The section of each chunk, and which chunks satisfy a condition on it."""
+
+    def __init__(self, numbers: Terms, names: Sequence[str]) -> None:
+        """`numbers` (chunks,) int32 are the places of the chunks' sections in `names`; -1: none."""
+        self._numbers = numbers
+        self._values: dict[str, list[int]] = {}
+        """By value, case-folded, the sections that have it."""
+        self._names = len(names)
+        for place, name in enumerate(names):
+            for value in dict.fromkeys(values_of(name)):
+                self._values.setdefault(value, []).append(place)
+
+    def known(self, starts: Rows, visible: Mask | None = None) -> bool:
+        """Return True if a chunk, of those of `visible` records, has a section."""
+        if visible is None:
+            return self._names > 0
+        return bool((self._numbers[np.repeat(visible, np.diff(starts))] >= 0).any())
+
+    def select(self, operator: str, values: Sequence[str], globs: Collection[str]) -> Mask:
+        """Return which chunks satisfy a condition, (chunks,) bool, as `Columns.select` does of records.
+
+        Raises:
+            UsageError: a value is not a number, and the operator compares numbers.
+        """
+        if operator == "!=":
+            return ~self.select("=", values, globs)
+        wanted = np.zeros(self._names + 1, np.bool_)  # the last is that of chunks without a section
+        for value in values:
+            for found in self._equal(value, globs) if operator == "=" else self._compared(operator, value):
+                wanted[self._values[found]] = True
+        return wanted[self._numbers]
+
+    def _equal(self, value: str, globs: Collection[str]) -> Iterator[str]:
+        folded = value.casefold()
+        if value in globs:
+            pattern = text_glob(folded)
+            yield from (each for each in self._values if pattern.fullmatch(each))
+        elif folded in self._values:
+            yield folded
+
+    def _compared(self, operator: str, value: str) -> Iterator[str]:
+        number = number_of(FIELD, value)
+        if number is None:
+            hint = f"compare its text: {FIELD}={value}"
+            raise UsageError(f"{quoted(value)} is not a number to compare {FIELD!r} with", hint=hint)
+        for each in self._values:
+            if (own := number_of(FIELD, each)) is not None and COMPARISONS[operator](own, number):
+                yield each
+
+
+def values_of(section: str) -> Iterator[str]:
+    """Yield the values of a section, case-folded."""
+    levels = section.casefold().split(_LEVEL)
+    yield from levels
+    if len(levels) <= _DEEPEST:
+        yield from (_LEVEL.join(levels[:end]) for end in range(1, len(levels)))
+    yield section.casefold()
+    *above, last = levels
+    parts = last.split(_PART)
+    if 1 < len(parts) <= MOST_VALUES:
+        for part in parts:
+            yield part
+            yield _LEVEL.join([*above, part])
+
+
+def sections_of(generation: Generation) -> Sections:
+    """Return the sections of a generation's chunks, read once."""
+    return generation.once(_read)
+
+
+def _read(generation: Generation) -> Sections:
+    import orjson
+
+    places: dict[str, int] = {}
+    numbers = np.full(len(generation.chunks), -1, np.int32)
+    row = 0
+    for block, _ in generation.chunks.raw_rows(range(len(generation.chunks))):
+        for line in block.splitlines():
+            name = orjson.loads(line)[FIELD]
+            if isinstance(name, str) and name:
+                numbers[row] = places.setdefault(name, len(places))
+            row += 1
+    return Sections(numbers, list(places))

@@ -1,0 +1,139 @@
+"""Filters of a request on the records of a generation, and on chunks by their section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.errors import UsageError
+from retrieve_cli.records.column_values import known_as
+from retrieve_cli.search.access import columns_seen
+from retrieve_cli.storage.generation import Generation
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
+    from retrieve_cli.queries.filters import Condition
+
+_CANONICAL = ("license", "modality")
+"""Fields of which the records of catalogs have one spelling of each value."""
+_SECTION = "section"
+"""The field that chunks have; see `records/sections.py`, which a query without such a filter does without."""
+
+
+class Passing(NamedTuple):
+    """What satisfies one condition."""
+
+    field: str
+    written: str
+    """The whole as the filter language writes it."""
+    records: Mask
+    """(records,) bool: those that do, or that have a chunk which does."""
+    chunks: Mask | None = None
+    """(chunks,) bool: those that do, if the condition is on chunks."""
+
+
+def satisfying(generation: Generation, condition: Condition, visible: Mask | None = None) -> Passing:
+    """Return what satisfies a condition; fields and values that no visible record has are unknown.
+
+    A record's own field `section`, of its metadata, is a section of all its chunks.
+
+    Raises:
+        UsageError: no visible record has the field.
+    """
+    field, written = condition.field, str(condition)
+    if field.casefold() == _SECTION:
+        from retrieve_cli.records.sections import sections_of
+
+        sections = sections_of(generation)
+        if sections.known(generation.starts, visible):
+            chunks = sections.select(condition.operator.removeprefix("!"), condition.values, condition.globs)
+            chunks |= spread(generation, _own_section(generation, condition, visible))
+            chunks = ~chunks if condition.negated is not (condition.operator == "!=") else chunks
+            return Passing(field, written, with_chunks(generation, chunks), chunks)
+    columns = columns_seen(generation, visible)
+    values = _in_all_spellings(condition) if known_as(field) in _CANONICAL else condition.values
+    try:
+        found = columns.select(field, condition.operator, values, globs=condition.globs)
+    except UsageError as error:
+        raise _perhaps_section(error, generation, condition, visible) from None
+    return Passing(field, written, ~found if condition.negated else found)
+
+
+def _in_all_spellings(condition: Condition) -> tuple[str, ...]:
+    """The values of a condition, and each as a catalog's records have it: `magnetic resonance imaging` as MRI."""
+    if condition.operator not in ("=", "!="):
+        return condition.values
+    from retrieve_cli.terms.licences import spdx_of
+    from retrieve_cli.terms.modalities import modality_of
+
+    canonical = {"license": spdx_of, "modality": modality_of}[known_as(condition.field)]
+    plain = [value for value in condition.values if value not in condition.globs]
+    return (*condition.values, *(name for value in plain if (name := canonical(value))))
+
+
+def _perhaps_section(
+    error: UsageError, generation: Generation, condition: Condition, visible: Mask | None
+) -> UsageError:
+    """The error for an unknown field, which names the field of chunks if that is the nearest."""
+    from retrieve_cli.records.sections import sections_of
+    from retrieve_cli.untrusted.nearest import nearest
+
+    if nearest(condition.field, [_SECTION]) is None or not sections_of(generation).known(generation.starts, visible):
+        return error
+    return UsageError(error.message, hint=f"did you mean `{_SECTION}`?")
+
+
+def _own_section(generation: Generation, condition: Condition, visible: Mask | None) -> Mask:
+    """The records whose own field satisfies the positive condition."""
+    import numpy as np
+
+    columns = columns_seen(generation, visible)
+    operator = condition.operator.removeprefix("!")
+    if (column := columns.column(_SECTION)) is None or (operator != "=" and not len(column.numbered)):
+        return np.zeros(len(generation.records), np.bool_)
+    return columns.select(_SECTION, operator, condition.values, globs=condition.globs)
+
+
+def spread(generation: Generation, records: Mask) -> Mask:
+    """(chunks,) bool: the chunks of some records."""
+    import numpy as np
+
+    return np.repeat(records, np.diff(generation.starts))
+
+
+def with_chunks(generation: Generation, chunks: Mask) -> Mask:
+    """(records,) bool: the records that have one of these chunks."""
+    import numpy as np
+
+    return np.logical_or.reduceat(chunks, generation.starts[:-1])
+
+
+def together(generation: Generation, masks: Sequence[Mask], conditions: Sequence[Passing]) -> tuple[Mask | None, ...]:
+    """Return the records and the chunks that pass all conditions and are in all masks, which are of records.
+
+    Conditions on chunks hold for one and the same chunk. None if there is nothing to pass.
+    """
+    records = chunks = None
+    for mask in (*masks, *(each.records for each in conditions)):
+        records = mask if records is None else records & mask
+    for each in conditions:
+        if each.chunks is not None:
+            chunks = each.chunks if chunks is None else chunks & each.chunks
+    if chunks is not None and records is not None:
+        chunks = chunks & spread(generation, records)
+        records = with_chunks(generation, chunks)
+    return records, chunks
+
+
+def allowed_by(generation: Generation, filters: Sequence[str]) -> Mask | None:
+    """(records,) bool: the records that satisfy every condition, those on chunks by one chunk; None where there is
+    none.
+
+    Raises:
+        UsageError: a filter is none, or names a field that no record has.
+    """
+    if not filters:
+        return None
+    from retrieve_cli.queries.filters import parse
+
+    return together(generation, (), [satisfying(generation, each) for each in map(parse, filters)])[0]

@@ -1,0 +1,107 @@
+"""Filters as stages meet them; and the worth of a record, and the chunk that stands for it, if only some chunks may be
+found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates, Index, Ranking
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+
+Q = TypeVar("Q")
+
+_DEEPER = 4
+"""By how much more is asked for if the chunks that were listed are of too few records."""
+
+
+def filters_of(rankings: Sequence[Ranking]) -> tuple[Sequence[Mask | None] | None, ...]:
+    """Return what narrows each query, as retrievals take it: by query the records that may be found, those that exist,
+    and the chunks by which they may be found; None where none is narrowed, and no chunks if all may be found by any."""
+    queries = [ranking.query for ranking in rankings]
+    records, visible, chunks = (
+        None if all(mask is None for mask in found) else found
+        for found in (
+            [query.records for query in queries],
+            [query.visible for query in queries],
+            [query.chunks for query in queries],
+        )
+    )
+    return (records, visible) if chunks is None else (records, visible, chunks)
+
+
+def members(starts: Rows, records: Rows, chunks: Mask | None = None) -> tuple[Rows, Rows]:
+    """Return the chunk rows of some records, of those in `chunks`, and the place of the record that each is of."""
+    sizes = starts[records + 1] - starts[records]
+    begins = np.cumsum(sizes) - sizes
+    rows = np.repeat(starts[records] - begins, sizes) + np.arange(int(sizes.sum()))
+    owners = np.repeat(np.arange(len(records)), sizes)
+    return (rows, owners) if chunks is None else (rows[kept := chunks[rows]], owners[kept])
+
+
+def first_chunks(starts: Rows, records: Rows, chunks: Mask | None) -> Rows:
+    """Return the first chunk row of each record, of those in `chunks`, of which each record has one."""
+    if chunks is None:
+        return starts[records]
+    rows, owners = members(starts, records, chunks)
+    return rows[np.searchsorted(owners, np.arange(len(records)))]
+
+
+def best_chunks(index: Index[Q], query: Q, starts: Rows, records: Rows, *, chunks: Mask | None) -> Rows:
+    """Return the chunk row that an index of chunks likes best in each record, of those in `chunks`; the first of equal
+    ones."""
+    rows, owners = members(starts, records, chunks)
+    order = np.lexsort((rows, -index.score(query, rows), owners))
+    return rows[order[np.searchsorted(owners, np.arange(len(records)))]]
+
+
+def best_scores(index: Index[Q], query: Q, starts: Rows, records: Rows, *, chunks: Mask) -> Vectors:
+    """Return the score of each record's best chunk, of those in `chunks`."""
+    rows, owners = members(starts, records, chunks)
+    scores = np.full(len(records), -np.inf, np.float32)
+    np.maximum.at(scores, owners, index.score(query, rows))
+    return scores
+
+
+def with_rows(starts: Rows, rows: Rows) -> Rows:
+    """Return the records that have any of these chunk rows, ascending."""
+    had = np.zeros(len(starts) - 1, np.bool_)
+    had[np.searchsorted(starts, rows, side="right") - 1] = True
+    return np.flatnonzero(had)
+
+
+def best_records(
+    index: Index[Any], query: Any, starts: Rows, *, depth: int, records: Mask, chunks: Mask, visible: Mask | None
+) -> Candidates:
+    """Return the `depth` best records, each worth its best chunk of those in `chunks`, which are of `records`.
+
+    The best chunks in their order are those of the best records in theirs: so many are asked for that `depth` records
+    are among them. Mean and deviation are over the records as they are without the filter, which must not change the
+    meaning of a score.
+    """
+    counted = {} if visible is None else {"visible": [visible]}
+    (whole,) = index.search([query], depth=1, starts=starts, allowed=[records], **counted)
+    total, asked = int(np.count_nonzero(chunks)), _DEEPER * depth
+    while True:
+        (found,) = index.search([query], depth=asked, allowed=[chunks])
+        owners = np.searchsorted(starts, found.rows, side="right") - 1
+        firsts = _firsts(owners)
+        if len(found.rows) < asked or (len(firsts) >= depth and found.after == total):
+            break
+        # An index of words lists few, and only all that it lists tell of how many records they are.
+        asked = max(_DEEPER * asked, found.after + 1 if found.after < total else 0)
+    after = len(firsts) if len(found.rows) < asked else whole.after
+    rows, scores = owners[firsts][:depth], found.scores[firsts][:depth]
+    return replace(whole, rows=rows, scores=scores, after=after)
+
+
+def _firsts(owners: Rows) -> Rows:
+    """Return the places at which each owner stands first, ascending. (numpy.unique would import numpy.ma.)"""
+    order = np.argsort(owners, kind="stable")
+    listed = owners[order]
+    return np.sort(order[np.append(True, listed[1:] != listed[:-1])[: len(order)]])

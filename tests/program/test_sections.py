@@ -1,0 +1,318 @@
+"""Filters and boosts by the section of a chunk, in the whole program: every stage obeys, and the JSON says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program, write_catalog
+
+from retrieve_cli.errors import UsageError
+from retrieve_cli.queries.boosts import configured, parse_boost
+from retrieve_cli.records.sections import values_of
+
+CITIES = ("Berlin", "Munich", "Paris")
+
+
+def plan(city: str) -> str:
+    return (
+        f"# {city}\n\nThe city of {city} has plans for its climate and its people.\n\n"
+        f"## Transport\n\nTrams and buses in {city} run on electricity. The tram lines of {city} grow by a third, and "
+        "bicycles get lanes of their own along the ring road.\n\n"
+        f"## Heating\n\nDistrict heating in {city} replaces gas boilers. Heat pumps are paid for by the city; old "
+        "houses get insulation.\n\n"
+        f"### Results\n\nEmissions of heating in {city} fell by 12 percent within two years of work.\n\n"
+        f"## Results\n\nOverall emissions in {city} fell by 20 percent. Trams contributed most of all, tram by tram.\n"
+    )
+
+
+@pytest.fixture
+def cities(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index of three plans, a chunk a section."""
+    for city in CITIES:
+        (tmp_path / "plans" / city).mkdir(parents=True)
+        (tmp_path / "plans" / city / "plan.md").write_text(plan(city))
+    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "40")
+    assert retrieve("build", "--docs-dir", tmp_path / "plans").code == 0
+    return Path("artifacts").resolve()
+
+
+def sections(found: Any) -> list[str]:
+    return [str(result["section"]).partition(" > ")[2] for result in found["results"]]
+
+
+def asked(retrieve: Program, *words: object) -> Any:
+    done = retrieve("query", "trams of the city", "--json", *words)
+    assert done.code == 0, done
+    return done.json
+
+
+WAYS: list[list[str]] = [
+    [],
+    ["--mode", "bm25"],
+    ["--mode", "dense"],
+    ["--no-rerank"],
+    ["--also", "emissions"],
+    ["--gate"],
+    ["--chunks"],
+    ["--chunks", "--mode", "bm25"],
+    ["--chunks", "--gate", "--also", "emissions of heating"],
+    ["--engine", "naive"],
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("condition", "passing"),
+    [
+        ("section=results", {"Results", "Heating > Results"}),
+        ("section=Heat*", {"Heating", "Heating > Results"}),
+        ("section=Munich > Heating", {"Heating", "Heating > Results"}),
+        ("section=Transport,Results", {"Transport", "Results", "Heating > Results"}),
+        ("!section=Heating", {"", "Transport", "Results"}),
+        ("section!=Heating", {"", "Transport", "Results"}),
+    ],
+)
+def test_every_way_to_ask_shows_chunks_of_the_section_alone(
+    cities: Path, retrieve: Program, way: list[str], condition: str, passing: set[str]
+) -> None:
+    found = asked(retrieve, "--filter", condition, *way)
+    assert found["filters"] == {"section": condition}
+    assert set(sections(found)) <= passing
+    wanted = {"Munich"} if "Munich" in condition else set(CITIES)
+    if "bm25" not in way:  # which lists what has a word of the query
+        assert {result["doc_id"].partition("/")[0] for result in found["results"]} == wanted
+    assert found["results"]
+
+
+@pytest.mark.parametrize("way", [["--chunks", "--mode", "dense"], ["--chunks", "--no-rerank"]], ids=" ".join)
+def test_a_filtered_answer_is_the_full_ranking_of_chunks_less_the_others(
+    cities: Path, retrieve: Program, way: list[str]
+) -> None:
+    full = asked(retrieve, "-k", 100, *way)["results"]
+    found = asked(retrieve, "-k", 100, "--filter", "section=Results", *way)["results"]
+    kept = [result for result in full if "Results" in result["section"]]
+    names = {result["id"]: result["score"] for result in kept}
+    assert [result["id"] for result in found if result["id"] in names] == list(names)
+    assert all(result["score"] == names.get(result["id"], result["score"]) for result in found)
+    assert len(found) == 6
+
+
+def test_records_that_only_words_find_are_shown_by_the_allowed_chunk_that_has_them(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BM25__UNIT", "record")
+    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "40")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(plan("Oslo"))
+    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+    found = asked(retrieve, "--mode", "bm25", "--filter", "section=Results")["results"]
+    assert [result["section"] for result in found] == ["Oslo > Results"]
+    assert asked(retrieve, "--mode", "bm25", "--filter", "section=Nothing")["results"] == []
+
+
+def test_neighbours_of_a_hit_are_shown_as_context_whatever_their_section(cities: Path, retrieve: Program) -> None:
+    found = asked(retrieve, "--filter", "section=Results", "--context", 1)
+    assert all("Results" in result["section"] for result in found["results"])
+    assert any("heating" in result["content"] for result in found["results"])
+
+
+def test_several_conditions_hold_for_one_chunk_and_one_of_records_beside_them(cities: Path, retrieve: Program) -> None:
+    both = ["--filter", "section=Heating", "--filter", "section=Results", "--filter", "path=Paris/**"]
+    found = asked(retrieve, "--chunks", *both)["results"]
+    assert [result["section"] for result in found] == ["Paris > Heating > Results"]
+    assert asked(retrieve, "--filter", "section=Transport", "--filter", "section=Results")["results"] == []
+
+
+def test_each_leg_counts_what_the_filter_left_it(cities: Path, retrieve: Program) -> None:
+    counts = asked(retrieve, "--filter", "section=Munich > Results")["trace"]["filter"]
+    assert counts["dense"] == {"candidates_before_filter": 3, "candidates_after_filter": 1}
+    assert counts["bm25"] == {"candidates_before_filter": 3, "candidates_after_filter": 1}
+
+
+def test_lines_of_a_batch_and_tags_filter_by_section_too(
+    cities: Path, retrieve: Program, stdin: Callable[[str], None]
+) -> None:
+    lines = [
+        {"query": "trams", "filters": ["section=Transport"]},
+        {"query": "trams [FILTER:section=Results]"},
+        {"query": "x trams"},
+    ]
+    stdin("\n".join(map(json.dumps, lines)))
+    first, second, third = (json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines())
+    assert set(sections(first)) == {"Transport"}
+    assert set(sections(second)) <= {"Results", "Heating > Results"}
+    assert third["results"]
+    assert third["filters"] == {}
+
+
+def test_why_and_explain_empty_and_the_list_of_records_know_sections(cities: Path, retrieve: Program) -> None:
+    told = retrieve("inspect", "why", "trams", "Munich/plan.md#1", "--filter", "section=Results", "--json").json
+    assert told["filters"] == {"section=Results": False}
+    assert told["verdict"] == "it does not pass section=Results"
+    told = retrieve("inspect", "why", "trams", "Munich/plan.md", "--filter", "section=Results", "--json").json
+    assert told["filters"] == {"section=Results": True}
+    empty = retrieve("query", "trams", "--filter", "section=Nothing", "--explain-empty").out
+    assert "0 of 3 records pass section=Nothing" in empty
+    assert retrieve("inspect", "records", "--filter", "section=Munich*", "--json").json["matched"] == 1
+
+
+def test_a_misspelt_section_is_an_error_with_the_right_name(cities: Path, retrieve: Program) -> None:
+    done = retrieve("query", "trams", "--filter", "secton=Results")
+    assert done.code == 2
+    assert "did you mean `section`?" in done.err
+
+
+def test_a_field_of_records_that_is_called_section_filters_as_it_did(tmp_path: Path, retrieve: Program) -> None:
+    tools = [{"id": name, "name": name, "description": "counts trams", "section": name.upper()} for name in ("a", "b")]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", tools)).code == 0
+    assert [each["id"] for each in asked(retrieve, "--filter", "section=A")["results"]] == ["a#0"]
+    assert retrieve("query", "trams", "--filter", "heading=A").code == 2
+
+
+def test_sections_of_front_matter_and_headings_are_both_sections(tmp_path: Path, retrieve: Program) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("---\nsection: Annex\n---\n# A\n\nTrams of the city.\n")
+    (tmp_path / "docs" / "b.md").write_text("# Annex\n\nTrams of the city.\n")
+    (tmp_path / "docs" / "c.md").write_text("# C\n\nTrams of the city.\n")
+    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+    ids = lambda condition: {each["doc_id"] for each in asked(retrieve, "--filter", condition)["results"]}  # noqa: E731
+    assert ids("section=annex") == {"a.md", "b.md"}
+    assert ids("!section=annex") == {"c.md"}
+
+
+def test_a_section_that_only_another_tenant_has_is_no_field(tmp_path: Path, retrieve: Program) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("---\ntenant: acme\n---\n# Secret\n\nTrams of the city.\n")
+    (tmp_path / "docs" / "b.md").write_text("---\ntenant: other\n---\nTrams of the city.\n")
+    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+    assert retrieve("query", "trams", "--tenant", "acme", "--filter", "section=Secret").code == 0
+    done = retrieve("query", "trams", "--tenant", "other", "--filter", "section=Secret")
+    assert done.code == 2
+    assert "did you mean" not in retrieve("query", "trams", "--tenant", "other", "--filter", "secton=x").err
+
+
+@pytest.mark.parametrize(
+    ("section", "values"),
+    [
+        ("Munich", {"munich"}),
+        ("Munich > Results", {"munich", "results", "munich > results"}),
+        (
+            "Munich > Transport, Heating",
+            {"munich", "transport, heating", "transport", "heating", "munich > transport, heating"}
+            | {"munich > transport", "munich > heating"},
+        ),
+        ("A > B > C", {"a", "b", "c", "a > b", "a > b > c"}),
+    ],
+)
+def test_a_section_is_known_by_its_headings_its_parts_and_the_paths_to_them(section: str, values: set[str]) -> None:
+    assert set(values_of(section)) == values
+
+
+def test_headings_of_a_hostile_document_have_few_values() -> None:
+    assert len(list(values_of(" > ".join(["x"] * 5000)))) == 5001
+    assert len(list(values_of(", ".join(["x"] * 5000)))) == 2
+
+
+# ---------------------------------------------------------------------------------------------------- boosts
+
+
+def test_a_boost_raises_its_section_and_says_so(cities: Path, retrieve: Program) -> None:
+    plain = asked(retrieve, "--chunks", "-k", 100)
+    found = asked(retrieve, "--chunks", "-k", 100, "--boost", "section=Heat*:2")
+    assert found["pipeline"] == f"{plain['pipeline']} > boost(section=Heat*:2)"
+    before = {result["id"]: result for result in plain["results"]}
+    floor = found["trace"]["boost"]["floor"]
+    assert found["trace"]["boost"]["boosted"] == 6
+    for result in found["results"]:
+        old = before[result["id"]]["score"]
+        if "Heating" in result["section"]:
+            assert result["score"] > old
+            assert result["score"] == pytest.approx(floor + 2 * (old - floor))
+            why = result["source_scores"]["boost"]
+            assert (why["rank"], why["score"], why["weight"]) == (before[result["id"]]["rank"], old, 1.0)
+        else:
+            assert result["score"] == old
+            assert "boost" not in result["source_scores"]
+    assert "boost: rank" in retrieve("query", "trams", "--chunks", "--boost", "section=Heat*:2", "--explain").out
+
+
+def test_boosts_of_the_configuration_hold_for_records_and_sections_and_a_flag_wins(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BOOST__SECTION", "{Results: 3}")
+    monkeypatch.setenv("RETRIEVE_BOOST__GROUP", '{"M*": 0.5}')
+    found = asked(retrieve, "--chunks")
+    assert found["pipeline"].endswith("boost(group=M*:0.5, section=Results:3)")
+    assert "Results" in found["results"][0]["section"]
+    assert not found["results"][0]["doc_id"].startswith("Munich")
+    found = asked(retrieve, "--chunks", "--boost", "section=Results:0.1")
+    assert found["pipeline"].endswith("boost(group=M*:0.5, section=Results:0.1)")
+    assert "Results" not in found["results"][0]["section"]
+
+
+def test_a_boost_of_the_configuration_on_a_field_that_no_record_has_is_said_and_one_of_a_flag_is_an_error(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = retrieve("query", "brain", "--boost", "section=Results:2")
+    assert done.code == 2
+    assert "no record has a field 'section'" in done.err
+    plain = retrieve("query", "brain").out
+    monkeypatch.setenv("RETRIEVE_BOOST__SECTION", "{Results: 3}")
+    done = retrieve("query", "brain")
+    assert (done.code, done.out) == (0, plain)
+    assert "boost.section raises nothing" in done.err
+
+
+def test_scores_of_a_boosted_answer_have_another_calibration(index: Path, retrieve: Program) -> None:
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Request
+    from retrieve_cli.search.searcher import Searcher
+    from retrieve_cli.storage.store import Store
+
+    searcher = Searcher(Store(index), Settings())
+    (question,) = searcher.read([Request("brain")])
+    options = [searcher.options(boosts=boosts) for boosts in ((), ("license=MIT:1.5",), ("license=MIT:1.6",))]
+    cards = [json.dumps(searcher.score_card(searcher.rank([question.query], each))) for each in options]
+    assert len(set(cards)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("section=Results", "no factor"),
+        ("section=Results:", "no factor"),
+        ("section=Results:x", "no factor"),
+        ("section=Results:-1", "no factor"),
+        ("section=Results:1e9", "no factor"),
+        ("section=Results:nan", "no factor"),
+        ("section=Results:0", "above 0 up to 10"),
+        ("section=Results:10.5", "above 0 up to 10"),
+        ("section:1.2", "no operator"),
+        ("section=:1.2", "empty value"),
+    ],
+)
+def test_what_is_no_boost_is_an_error_that_quotes_it(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_boost(text)
+
+
+def test_boosts_are_conditions_of_the_filter_language() -> None:
+    assert str(parse_boost("dims>=3:1.2")) == "dims>=3:1.2"
+    assert str(parse_boost('section="a: b":0.5')) == "section=a: b:0.5"
+    assert [str(each) for each in configured({"section": {"Results": 1.2}})] == ["section=Results:1.2"]
+    with pytest.raises(UsageError, match=r"`boost.section`"):
+        list(configured({"section": {"": 2.0}}))
+
+
+@pytest.mark.parametrize("value", ["{Results: 0}", "{Results: 11}", "{Results: yes}", "{Results: .nan}", "3"])
+def test_a_factor_out_of_bounds_is_refused_in_the_configuration(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BOOST__SECTION", value)
+    done = retrieve("query", "brain")
+    assert done.code == 2
+    assert "`boost.section`" in done.err
