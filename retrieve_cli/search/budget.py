@@ -10,6 +10,7 @@ from retrieve_cli.search.answer import Result, Span, Spent
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.tokenizers import Counter
+    from retrieve_cli.search.context import Narrower
 
 
 def spend(
@@ -19,33 +20,100 @@ def spend(
     max_chunks: int | None,
     max_tokens: int | None,
     counter: Callable[[], Counter],
+    narrower: Narrower | None = None,
 ) -> tuple[tuple[Result, ...], Spent]:
     """The results that fit, in their order, and what they take; `counter` is asked for where tokens are limited.
 
     `found` are the same results before they had neighbours: a result that does not fit with what stands around it is
-    shown as the hit alone, and so are, each at its turn, the hits that were merged into it. A hit that does not fit
-    even so is left out, and a later one may still fit. Last come their bundles, in the same order, each whole or not
-    at all. What is counted is `Result.text` and the texts of bundles, each by itself.
+    shown with as many of its nearest neighbours as fit, of which `narrower` knows, or as the hit alone; and so are,
+    each at its turn, the hits that were merged into it and are not among these. A hit that does not fit even so is left
+    out, and a later one may still fit. Last come their bundles, in the same order, each whole or not at all. What is
+    counted is `Result.text` and the texts of bundles, each by itself.
     """
     room = _Room(max_chunks, max_tokens, counter() if max_tokens is not None else None)
     by_id = {result.hit.id: result for result in results}
     seeds = {name: result.hit.id for result in results if result.context for name in result.context.merged}
-    kept: list[Result] = []
+    shown = _Shown(found, narrower)
     whole: set[str] = set()
     cut: list[tuple[str, str]] = []
     for hit in found:
         name = hit.hit.id
-        if (seed := seeds.get(name)) in whole:
+        if (seed := seeds.get(name)) in whole or hit.hit.row in shown.rows:
             continue
-        result, why = _fitted(by_id.get(name, hit), room, seed)
+        result, why = _fitted(by_id.get(name, hit), room, seed, shown)
+        shown.passed.add(name)
         if result is not None:
-            kept.append(result)
+            shown.add(result)
         if why is None:
             whole.add(name)
         else:
             cut.append((name, why))
-    kept = [_with_bundle(result, room, cut) for result in kept]
+    kept = [_with_bundle(result, room, cut) for result in shown.kept]
     return tuple(kept), room.spent(tuple(cut))
+
+
+class _Shown:
+    """The results that are shown, and the rows of their chunks."""
+
+    def __init__(self, found: Sequence[Result], narrower: Narrower | None) -> None:
+        self._found = found
+        self._narrower = narrower
+        self.kept: list[Result] = []
+        self.rows: set[int] = set()
+        self.passed: set[str] = set()
+        """Hits that had their turn."""
+
+    def add(self, result: Result) -> None:
+        """Show a result too."""
+        self.kept.append(result)
+        self.rows.update(_rows_of(result))
+
+    def narrowed(self, result: Result, room: _Room) -> Result | None:
+        """A hit with the most neighbours that fit, the nearest ones, none of which is shown yet; None if not even one
+        fits. Where one is too many on either side, the one behind it goes first, then the one before it."""
+        if self._narrower is None:
+            return None
+        before, after = self._narrower.sides(result, self.rows)
+        for first in ("after", "before"):
+            low, high, best = 0, before + after, None
+            while low < high:
+                middle = (low + high + 1) // 2
+                sides = _nearest(middle, before, after, first=first)
+                candidate = self._narrower.with_neighbours(result, *sides)
+                if room.lacks(Span.of(result.chunk) if candidate.context is None else candidate.context) is None:
+                    low, best = middle, candidate
+                else:
+                    high = middle - 1
+            if best is not None:
+                return self._with_merged(best)
+        return None
+
+    def _with_merged(self, result: Result) -> Result:
+        """The result, which knows of the later hits that lie in its context."""
+        rows = _rows_of(result)
+        inside = [each.hit.id for each in self._found if each.hit.row in rows and each.hit.id != result.hit.id]
+        merged = tuple(name for name in inside if name not in self.passed)
+        return result if result.context is None else replace(result, context=replace(result.context, merged=merged))
+
+
+def _rows_of(result: Result) -> range:
+    """The rows of the chunks that are shown of a result."""
+    row = result.hit.row
+    if (span := result.context) is None:
+        return range(row, row + 1)
+    begin = row - int(result.chunk["index"])
+    return range(begin + span.first, begin + span.last + 1)
+
+
+def _nearest(count: int, before: int, after: int, *, first: str) -> tuple[int, int]:
+    """How many of the `count` nearest neighbours stand before a hit and after it, of so many on each side."""
+    more, less = (count + 1) // 2, count // 2
+    ahead, behind = (less, more) if first == "after" else (more, less)
+    ahead, behind = min(ahead, before), min(behind, after)
+    rest = count - ahead - behind
+    return (
+        (ahead + min(rest, before - ahead), behind) if behind == after else (ahead, behind + min(rest, after - behind))
+    )
 
 
 def _with_bundle(result: Result, room: _Room, cut: list[tuple[str, str]]) -> Result:
@@ -59,13 +127,16 @@ def _with_bundle(result: Result, room: _Room, cut: list[tuple[str, str]]) -> Res
     return replace(result, bundle=None)
 
 
-def _fitted(result: Result, room: _Room, seed: str | None) -> tuple[Result | None, str | None]:
+def _fitted(result: Result, room: _Room, seed: str | None, shown: _Shown) -> tuple[Result | None, str | None]:
     """A result as far as it fits, and why not all of it; `seed` is the hit whose cut context it was to be part of."""
     alone = Span.of(result.chunk)
     span = alone if result.context is None else result.context
     lost = room.take(span) if seed is None else f"was cut with that of {seed}"
     if lost is None:
         return result, None
+    if (seed is not None or len(span) > 1) and (narrowed := shown.narrowed(result, room)) is not None:
+        room.take(alone if narrowed.context is None else narrowed.context)
+        return narrowed, f"shown with a narrower context; its whole context {lost}"
     refused = room.take(alone) if seed is not None or len(span) > 1 else lost
     if refused is None:
         return replace(result, context=alone), f"shown without its context, which {lost}"
@@ -90,6 +161,13 @@ class _Room:
     def take_texts(self, texts: Sequence[str]) -> str | None:
         """The same of several texts, a chunk each: all or none."""
         return self._take(len(texts), texts)
+
+    def lacks(self, span: Span) -> str | None:
+        """The same as `take` says, and takes nothing."""
+        chunks, tokens = self._chunks, self._tokens
+        lost = self.take(span)
+        self._chunks, self._tokens = chunks, tokens
+        return lost
 
     def _take(self, chunks: int, texts: Sequence[str]) -> str | None:
         if self._max_chunks is not None and self._chunks + chunks > self._max_chunks:

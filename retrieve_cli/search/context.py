@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,11 +32,47 @@ def in_context(
     """
     stretches = []
     for rank, result in enumerate(results):
-        of_table = window != table_window and content_type(result.chunk) == "table"
-        around = table_window if of_table else window
+        around = window_of(result, window=window, table_window=table_window)
         stretches.append(_stretch(result, starts, rank=rank, around=around))
     merged = sorted(_merged(stretches), key=lambda stretch: stretch.ranks[0])
     return tuple(_widened(stretch, results, chunks) for stretch in merged)
+
+
+def window_of(result: Result, *, window: int, table_window: int) -> int:
+    """Return how many chunks before and after a hit are asked for."""
+    of_table = window != table_window and content_type(result.chunk) == "table"
+    return table_window if of_table else window
+
+
+class Narrower:
+    """Makes contexts of a hit that have fewer neighbours than were asked for, the nearest ones."""
+
+    def __init__(self, chunks: Table, starts: Rows, *, window: int, table_window: int) -> None:
+        """Takes what `in_context` does."""
+        self._chunks = chunks
+        self._starts = starts
+        self._windows = {"window": window, "table_window": table_window}
+
+    def sides(self, result: Result, taken: Collection[int]) -> tuple[int, int]:
+        """Return how many chunks before and after a hit may stand with it, up to one that is `taken` elsewhere."""
+        row, around = result.hit.row, window_of(result, **self._windows)
+        begin, stop = int(self._starts[result.hit.record]), int(self._starts[result.hit.record + 1])
+        before, after = range(row - 1, max(begin, row - around) - 1, -1), range(row + 1, min(stop, row + around + 1))
+        return _until(before, taken), _until(after, taken)
+
+    def with_neighbours(self, result: Result, before: int, after: int) -> Result:
+        """Return a hit with so many chunks before and after it.
+
+        Raises:
+            IndexCorrupt: one cannot be read.
+        """
+        rows = self._chunks.rows(result.hit.row - before, result.hit.row + after + 1)
+        return replace(result, context=joined(rows))
+
+
+def _until(rows: Sequence[int], taken: Collection[int]) -> int:
+    """The number of rows before the first that is taken."""
+    return next((count for count, row in enumerate(rows) if row in taken), len(rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.assemble.tokenizers import Counter
     from retrieve_cli.contracts import Watched
+    from retrieve_cli.search.context import Narrower
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,16 @@ class ResultReader:
         chunks, starts = self._generation.chunks, self._generation.starts
         return in_context(results, chunks, starts, window=window, table_window=table_window)
 
+    def _narrower(self) -> Narrower | None:
+        """What makes smaller contexts, where there are any."""
+        window, table_window = self._options.context, self._options.table_context
+        if not (window or table_window):
+            return None
+        from retrieve_cli.search.context import Narrower
+
+        chunks, starts = self._generation.chunks, self._generation.starts
+        return Narrower(chunks, starts, window=window, table_window=table_window)
+
     def _within_budget(
         self, results: tuple[Result, ...], found: tuple[Result, ...]
     ) -> tuple[tuple[Result, ...], Spent | None]:
@@ -150,7 +161,7 @@ class ResultReader:
         from retrieve_cli.search.budget import spend
 
         limits = {"max_chunks": budget.max_chunks, "max_tokens": budget.max_tokens}
-        return spend(results, found, **limits, counter=lambda: self._counter)
+        return spend(results, found, **limits, counter=lambda: self._counter, narrower=self._narrower())
 
     @cached_property
     def _counter(self) -> Counter:

@@ -23,7 +23,7 @@ from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.search.answer import Result, Spent
 from retrieve_cli.search.budget import spend
-from retrieve_cli.search.context import in_context
+from retrieve_cli.search.context import Narrower, in_context
 from retrieve_cli.storage.tables import Table, TableWriter
 
 WORDS = Counter("words", WordTokenizer())
@@ -64,6 +64,9 @@ class Pool:
 
     def widened(self, results: Sequence[Result], window: int) -> tuple[Result, ...]:
         return in_context(results, self.chunks, self.starts, window=window, table_window=window)
+
+    def narrower(self, window: int) -> Narrower:
+        return Narrower(self.chunks, self.starts, window=window, table_window=window)
 
 
 def pool(folder: Path, records: Sequence[Sequence[str]]) -> Pool:
@@ -157,6 +160,43 @@ def test_the_order_is_kept_and_every_hit_is_shown_whole_or_merged_or_told(
     assert [places[name] for name, _ in spent.cut] == sorted(places[name] for name, _ in spent.cut)
 
 
+@given(draw=draws, window=st.integers(1, 3), max_chunks=limits, max_tokens=limits)
+def test_a_context_is_narrowed_as_little_as_the_budget_asks_and_no_chunk_is_shown_twice(
+    many: Pool, draw: list[int], window: int, max_chunks: int | None, max_tokens: int | None
+) -> None:
+    found = many.results(draw)
+    results = many.widened(found, window)
+    narrower = many.narrower(window)
+    limited = {"max_chunks": max_chunks, "max_tokens": max_tokens, "counter": lambda: WORDS}
+    kept, spent = spend(results, found, **limited, narrower=narrower)
+
+    rows = [each.hit.row - each.chunk["index"] + at for each in kept for at in covered(each)]
+    assert len(rows) == len(set(rows)) == spent.chunks
+    assert max_chunks is None or spent.chunks <= max_chunks
+    assert max_tokens is None or (spent.tokens or 0) <= max_tokens
+    whole = [each.hit.id for each in kept if each in results]
+    within = [name for each in kept if each.context for name in each.context.merged]
+    assert sorted([*whole, *within, *(name for name, _ in spent.cut)]) == sorted(each.hit.id for each in found)
+    why = dict(spent.cut)
+    chunks_left, tokens_left = max_chunks or 0, max_tokens or 0
+    taken: set[int] = set()
+    for each in kept:
+        before, after = narrower.sides(each, taken)
+        if "without its context" in why.get(each.hit.id, ""):
+            for one in [(1, 0)] * (before > 0) + [(0, 1)] * (after > 0):
+                wider = narrower.with_neighbours(each, *one)
+                fits = max_chunks is None or chunks_left >= 2
+                assert not (fits and (max_tokens is None or WORDS.tokenizer.count(wider.text) <= tokens_left))
+        chunks_left, tokens_left = chunks_left - size(each), tokens_left - WORDS.tokenizer.count(each.text)
+        taken.update(each.hit.row - each.chunk["index"] + at for at in covered(each))
+
+
+def covered(each: Result) -> range:
+    """Indexes of the chunks that are shown of a result."""
+    own = each.chunk["index"]
+    return range(own, own + 1) if each.context is None else range(each.context.first, each.context.last + 1)
+
+
 @given(draw=draws, window=windows)
 def test_without_limits_nothing_changes_and_no_tokenizer_is_asked_for(many: Pool, draw: list[int], window: int) -> None:
     def none() -> Counter:
@@ -181,11 +221,14 @@ Spend = Callable[..., tuple[tuple[Result, ...], Spent]]
 def spent_on(tmp_path: Path) -> Spend:
     """Spends on hits, by their rows, of records of these chunks."""
 
-    def run(records: Sequence[Sequence[str]], *rows: int, window: int = 0, **limits: int) -> Any:
+    def run(
+        records: Sequence[Sequence[str]], *rows: int, window: int = 0, narrowed: bool = False, **limits: int
+    ) -> Any:
         drawn_from = pool(tmp_path, records)
         found = drawn_from.results(rows)
         both = {"max_chunks": None, "max_tokens": None, **limits}
-        return spend(drawn_from.widened(found, window), found, **both, counter=lambda: WORDS)
+        narrower = drawn_from.narrower(window) if narrowed else None
+        return spend(drawn_from.widened(found, window), found, **both, counter=lambda: WORDS, narrower=narrower)
 
     return run
 
@@ -204,6 +247,44 @@ def test_a_result_whose_context_has_no_room_is_shown_as_the_hit_alone(spent_on: 
     assert kept.context is not None
     assert (kept.context.first, kept.context.last, kept.context.start) == (1, 1, 8)
     assert spent.cut == (("d0#1", "shown without its context, which takes 5 tokens where 4 of 4 are left"),)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [(9, "a b c d e f g h i"), (8, "b c d e f g h i"), (7, "b c d e f g h"), (5, "d e f g h"), (2, "d e"), (1, None)],
+)
+def test_a_context_that_does_not_fit_loses_its_farthest_chunks_first(
+    spent_on: Spend, tokens: int, text: str | None
+) -> None:
+    kept, spent = spent_on([["a", "b c", "d e", "f g h", "i"]], 2, window=2, narrowed=True, max_tokens=tokens)
+
+    assert [each.text for each in kept] == ([] if text is None else [text])
+    left = f"takes 9 tokens where {tokens} of {tokens} are left"
+    told = {
+        9: (),
+        2: f"shown without its context, which {left}",
+        1: "left out: it takes 2 tokens where 1 of 1 are left",
+    }
+    why = told.get(tokens, f"shown with a narrower context; its whole context {left}")
+    assert spent.cut == ((("d0#2", why),) if why else ())
+
+
+def test_where_the_chunk_behind_is_too_long_the_one_before_is_kept(spent_on: Spend) -> None:
+    (kept,), _ = spent_on([["a", "b", "c d e f g"]], 1, window=1, narrowed=True, max_tokens=3)
+    assert kept.text == "a b"
+
+
+def test_hits_of_a_context_that_was_narrowed_are_shown_once(spent_on: Spend) -> None:
+    records = [["one two", "three", "four", "five six", "seven"]]
+    kept, spent = spent_on(records, 1, 3, 2, window=1, narrowed=True, max_tokens=6)
+
+    assert [each.text for each in kept] == ["one two three four", "five six"]
+    assert kept[0].context is not None
+    assert kept[0].context.merged == ("d0#2",)
+    assert spent.cut == (
+        ("d0#1", "shown with a narrower context; its whole context takes 7 tokens where 6 of 6 are left"),
+        ("d0#3", "shown without its context, which was cut with that of d0#1"),
+    )
 
 
 def test_chunks_count_as_they_are_shown(spent_on: Spend) -> None:
