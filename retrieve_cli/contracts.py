@@ -385,6 +385,8 @@ class Query:
     id: str = "0"
     also: tuple[Query, ...] = ()
     """The same in other words: their rankings are fused with its own."""
+    variant_of: Query | None = field(default=None, compare=False, repr=False)
+    """The query of which it is one of several texts, as these are ranked one by one."""
     records: Mask | None = field(default=None, compare=False)
     """(records,) bool: the records that may be found; None: all."""
     chunks: Mask | None = field(default=None, compare=False)
@@ -523,6 +525,8 @@ class Hit:
     """Where a reranker read it."""
     path: str | None = None
     """How other hits led to it, where that is why it stands here: `scanpy —requires→ scrublet (0.42)`."""
+    topped_up: str | None = None
+    """Why it would have been cut, if there were not too few hits without it: `it fails max_distance 0.4`."""
 
 
 class Matches(Protocol):

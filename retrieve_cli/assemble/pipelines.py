@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.graph.graph import Graph
     from retrieve_cli.stages.boost import Boosted
+    from retrieve_cli.stages.diversity import Cap
     from retrieve_cli.stages.fuse import Fuse
     from retrieve_cli.stages.fusion import Fusion
     from retrieve_cli.stages.rerank import Reader
@@ -137,11 +138,22 @@ def gate(
     )
 
 
-def merge(first: Stage, settings: Settings, *, unit: Unit, keep: int) -> Stage:
-    """Return the stage that ranks each of a query's texts by `first` and makes one ranking of them."""
+def merge(first: Stage, settings: Settings, *, unit: Unit, keep: int, caps: Sequence[Cap] = ()) -> Stage:
+    """Return the stage that ranks each of a query's texts by `first` and makes one ranking of them, within `caps`."""
     from retrieve_cli.stages.merge import Merge
 
-    return Merge(first, unit=unit, rrf_k=settings.fusion.rrf_k, keep=keep, per_text=settings.search.per_text)
+    rrf_k, per_text = settings.fusion.rrf_k, settings.search.per_text
+    return Merge(first, unit=unit, rrf_k=rrf_k, keep=keep, per_text=per_text, caps=tuple(caps))
+
+
+def quotas(generation: Generation, settings: Settings, *, visible: Mask | None) -> list[Cap]:
+    """Return the cap on the hits of one group that a gate keeps, which holds for all texts of a query together."""
+    from retrieve_cli.stages.diversity import per_group
+
+    gating = settings.gating
+    if gating.per_group is None:
+        return []
+    return [per_group(gating.per_group, groups_of(generation, gating.field, visible)[0])]
 
 
 def tail(
@@ -158,7 +170,8 @@ def tail(
         from retrieve_cli.stages.threshold import Threshold
 
         similar = similar_names(generation)
-        stages.append(Threshold(min_score, grade=search.grade, max_distance=search.max_distance, similar=similar))
+        tests = {"grade": search.grade, "max_distance": search.max_distance}
+        stages.append(Threshold(min_score, **tests, similar=similar, min_results=min(search.min_results, k)))
     if (diversity.per_source, diversity.per_group) != (None, None):
         keep = k if diversity.mmr is None else search.depth
         stages.append(_limit(generation, settings, keep=keep, visible=visible))

@@ -217,6 +217,7 @@ class SearchSettings:
     grade: float | None = _bounded(None, -1, 1)
     max_distance: float | None = _bounded(None, 0, 2)
     min_score: float | None = _bounded(None, -LARGEST)
+    min_results: int = _bounded(0, 0)
     deadline_ms: float | None = _bounded(None, 1)
     file_tokens: bool = True
     require_tenant: bool = False

@@ -127,6 +127,7 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         "freshness": result.freshness,
         **({} if result.bundle is None else {"bundle": _bundle_json(result.bundle)}),
         **({} if result.hit.path is None else {"path": result.hit.path}),
+        **({} if result.hit.topped_up is None else {"topped_up": True}),
         **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
         "strategies_used": answer.strategies_of(result),
         "source_scores": {evidence.source: _evidence_json(evidence) for evidence in result.hit.evidence},

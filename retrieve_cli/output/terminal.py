@@ -70,6 +70,8 @@ def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
     yield printable(result_id(answer, result)), "dim"
     if result.freshness != "fresh":
         yield f"{result.freshness} since the build", "red"
+    if result.hit.topped_up is not None:
+        yield "topped up", "yellow"
     if result.chunk["section"]:
         yield printable(str(result.chunk["section"])), "italic"
 
@@ -143,15 +145,7 @@ def _explanation(answer: Answer) -> Iterator[str]:
     """How each score came about, then the pipeline and what it left out."""
     for rank, result in enumerate(answer.results, 1):
         yield f"{rank}. {result.hit.id} {result.hit.score:.6g}"
-        for evidence in result.hit.evidence:
-            place = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
-            part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"
-            yield f"   {evidence.source}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
-        if result.hit.path is not None:
-            yield f"   {result.hit.path}"
-        if (moved := result.hit.reranked) is not None:
-            before = f"rank {moved.before} before with {moved.retrieval_score:.6g}"
-            yield f"   {moved.scorer}: {before}, score {moved.score:.6g}"
+        yield from _account(result)
     yield f"{answer.pipeline}, {answer.fusion_method}, generation {answer.generation}"
     yield from _reading(answer)
     if answer.confidence:
@@ -167,6 +161,21 @@ def _explanation(answer: Answer) -> Iterator[str]:
     if answer.deadline:
         met = "met" if answer.deadline["met"] else "not met"
         yield f"deadline of {answer.deadline['ms']:g} ms {met}: {', '.join(answer.deadline['done'])}"
+
+
+def _account(result: Result) -> Iterator[str]:
+    """How the score of a result came about."""
+    for evidence in result.hit.evidence:
+        place = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
+        part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"
+        yield f"   {evidence.source}: {place}, score {evidence.score:.6g}, normalized and weighted {part}"
+    if result.hit.path is not None:
+        yield f"   {result.hit.path}"
+    if result.hit.topped_up is not None:
+        yield f"   topped up: {result.hit.topped_up}, and there are too few results without it"
+    if (moved := result.hit.reranked) is not None:
+        before = f"rank {moved.before} before with {moved.retrieval_score:.6g}"
+        yield f"   {moved.scorer}: {before}, score {moved.score:.6g}"
 
 
 def _reading(answer: Answer) -> Iterator[str]:

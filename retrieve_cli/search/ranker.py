@@ -183,7 +183,8 @@ class Ranker:
         reach = max(reach, pipelines.SEEN_BY_EXPANSION) if expansion else reach
         stages = [self._first(plan, reach)]
         if variants:
-            stages = [pipelines.merge(stages[0], settings, unit=options.unit, keep=reach)]
+            caps = pipelines.quotas(self.generation, settings, visible=plan.visible) if options.route else ()
+            stages = [pipelines.merge(stages[0], settings, unit=options.unit, keep=reach, caps=caps)]
         before, after = (expansion, []) if settings.expansion.before_rerank else ([], expansion)
         stages, tail = [*stages, *before], [*after, *tail]
         if reader is not None:

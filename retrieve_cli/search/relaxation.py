@@ -26,10 +26,10 @@ def relaxed(
     No more than `most` results are to be had.
     """
     best = list(rankings)
-    attempts = [[Attempt(ranking.query.text, len(ranking.hits))] for ranking in rankings]
+    attempts = [[Attempt(ranking.query.text, _good(ranking))] for ranking in rankings]
     texts = [
         _texts(question, analyzer(), most=settings.max_retries)
-        if len(ranking.hits) < _enough(question, settings.min_results, most)
+        if _good(ranking) < _enough(question, settings.min_results, most)
         else []
         for question, ranking in zip(questions, rankings, strict=True)
     ]
@@ -37,16 +37,21 @@ def relaxed(
         short = [
             at
             for at, question in enumerate(questions)
-            if retry < len(texts[at]) and len(best[at].hits) < _enough(question, settings.min_results, most)
+            if retry < len(texts[at]) and _good(best[at]) < _enough(question, settings.min_results, most)
         ]
         if not short:
             break
         queries = [shortened(questions[at], texts[at][retry]) for at in short]
         for at, found in zip(short, rank(queries), strict=True):
-            attempts[at].append(Attempt(found.query.text, len(found.hits)))
-            if len(found.hits) > len(best[at].hits):
+            attempts[at].append(Attempt(found.query.text, _good(found)))
+            if _good(found) > _good(best[at]):
                 best[at] = found
     return best, [tuple(tried) if len(tried) > 1 else () for tried in attempts]
+
+
+def _good(ranking: Ranking) -> int:
+    """The number of hits that are good enough: those which only fill up a short answer are not."""
+    return max(len(ranking.hits) - int(ranking.trace.get("threshold", {}).get("topped_up", 0)), 0)
 
 
 def _enough(question: Question, least: int, most: int) -> int:

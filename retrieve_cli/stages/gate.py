@@ -21,6 +21,10 @@ WITNESSES = 5
 """How many records of a group speak for it: more only favour large groups."""
 
 
+OUTSIDE = "it is not of the groups that were chosen"
+"""Why a hit that fills up would not be there otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """A group as a first pass saw it."""
@@ -39,6 +43,7 @@ class Gate:
     the first pass met no more groups than may be chosen there is nothing to choose, and its hits are the answer.
     Records without a group are one group together, though no quota counts them. Where quotas leave fewer hits than
     the minimum, others of the first pass follow them, their scores lowered to the last one's where they are higher.
+    The texts of one query have their groups in common: all of them together choose no more than a single one may.
     """
 
     first: Stage
@@ -70,7 +75,8 @@ class Gate:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         looked = [ranking.first(self.candidates) for ranking in self.first(rankings)]
-        groups = [self._groups_of(ranking.hits) for ranking in looked]
+        requests = _requests(rankings)
+        groups = self._chosen_together([self._groups_of(ranking.hits) for ranking in looked], requests)
         narrow = [at for at, seen in enumerate(groups) if len(seen) > self.top_groups]
         masks = self._masks([(looked[at], groups[at]) for at in narrow])
         asked = [
@@ -78,7 +84,33 @@ class Gate:
             for at, mask in zip(narrow, masks, strict=True)
         ]
         again = dict(zip(narrow, self.second(asked) if asked else [], strict=True))
-        return [self._answer(*each, again.get(at)) for at, each in enumerate(zip(looked, groups, strict=True))]
+        found = [again.get(at, ranking).hits for at, ranking in enumerate(looked)]
+        kept = [capped(hits, self._caps, keep=self.keep)[0] for hits in found]
+        enough = {at: max(len(kept[each]) for each in request) for request in requests for at in request}
+        answers = []
+        for at, ranking in enumerate(looked):
+            short = at in again and enough[at] < min(self.min_results, self.keep)
+            filled = self._filling(ranking, found[at], kept[at]) if short else []
+            gate = self._account(ranking, groups[at], again.get(at), len(filled))
+            trace = {**ranking.trace, "gate": gate}
+            passes = [ranking.matches, *([again[at].matches] if at in again else [])]
+            ranked = Ranking.again(ranking.query, [*kept[at], *filled], trace=trace)
+            answers.append(replace(ranked, matches=together(passes)))
+        return answers
+
+    def _chosen_together(
+        self, groups: Sequence[list[_Group]], requests: Sequence[Sequence[int]]
+    ) -> list[Sequence[_Group]]:
+        """By ranking, the groups that all texts of its query saw, best first."""
+        common = {at: seen_together([groups[each] for each in request]) for request in requests for at in request}
+        return [common[at] for at in range(len(groups))]
+
+    def _filling(self, looked: Ranking, found: Sequence[Hit], kept: Sequence[Hit]) -> list[Hit]:
+        """Hits of the first pass that follow those which are kept, up to the minimum."""
+        had = {hit.id for hit in found}
+        rest = [replace(hit, topped_up=OUTSIDE) for hit in looked.hits if hit.id not in had]
+        more, _ = capped([*kept, *rest], self._caps, keep=min(self.min_results, self.keep))
+        return _below(kept, more[len(kept) :])
 
     @property
     def _places(self) -> NDArray[np.int32]:
@@ -127,21 +159,6 @@ class Gate:
             masks.append(shared[key])
         return masks
 
-    def _answer(self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None) -> Ranking:
-        """What both passes come to; the first alone where there was no second."""
-        found = looked.hits if again is None else again.hits
-        kept, _ = capped(found, self._caps, keep=self.keep)
-        filled: list[Hit] = []
-        if again is not None and len(kept) < min(self.min_results, self.keep):
-            had = {hit.id for hit in found}
-            rest = [hit for hit in looked.hits if hit.id not in had]
-            more, _ = capped([*kept, *rest], self._caps, keep=min(self.min_results, self.keep))
-            filled = _below(kept, more[len(kept) :])
-        gate = self._account(looked, groups, again, len(filled))
-        ranked = Ranking.again(looked.query, [*kept, *filled], trace={**looked.trace, "gate": gate})
-        passes = [looked.matches, *([] if again is None else [again.matches])]
-        return replace(ranked, matches=together(passes))
-
     def _account(
         self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None, filled: int
     ) -> dict[str, Json]:
@@ -163,6 +180,33 @@ class Gate:
 
     def __str__(self) -> str:
         return f"gate({self.candidates} > {self.top_groups} groups, {self.second})"
+
+
+def _requests(rankings: Sequence[Ranking]) -> list[list[int]]:
+    """The places of rankings, those of the texts of one query together."""
+    found: dict[tuple[bool, int], list[int]] = {}
+    for at, ranking in enumerate(rankings):
+        whole = ranking.query.variant_of
+        found.setdefault((False, at) if whole is None else (True, id(whole)), []).append(at)
+    return list(found.values())
+
+
+def seen_together(texts: Sequence[Sequence[_Group]]) -> Sequence[_Group]:
+    """The groups that several texts saw, best first: the root of the sum of the squares of what each is worth to every
+    text, where the best group of a text is worth 1. Of equal ones, that which stands higher in any of the texts."""
+    if len(texts) == 1:
+        return texts[0]
+    squares: dict[int, float] = {}
+    counts: dict[int, int] = {}
+    ranks: dict[int, int] = {}
+    for groups in texts:
+        most = max((group.worth for group in groups), default=0.0) or 1.0
+        for rank, group in enumerate(groups):
+            squares[group.place] = squares.get(group.place, 0.0) + (group.worth / most) ** 2
+            counts[group.place] = counts.get(group.place, 0) + group.candidates
+            ranks[group.place] = min(rank, ranks.get(group.place, rank))
+    found = [_Group(place, float(np.sqrt(square)), counts[place]) for place, square in squares.items()]
+    return sorted(found, key=lambda group: (-group.worth, ranks[group.place]))
 
 
 def noise_of(scores: Sequence[float]) -> float:

@@ -22,6 +22,8 @@ class Merge:
     keep: int
     """Hits that are passed on."""
     per_text: int | None = None
+    caps: tuple[Cap, ...] = ()
+    """What holds for the hits of all texts together."""
     kind: ClassVar[Kind] = "merge"
     rescores: ClassVar[bool] = True
 
@@ -39,16 +41,32 @@ class Merge:
     def _merged(self, query: Query, rankings: Sequence[Ranking]) -> Ranking:
         if not query.also:
             return rankings[0]
-        return merge(query, rankings, unit=self.unit, rrf_k=self.rrf_k, keep=self.keep, per_query=self.per_text)
+        return merge(
+            query,
+            rankings,
+            unit=self.unit,
+            rrf_k=self.rrf_k,
+            keep=self.keep,
+            per_query=self.per_text,
+            caps=self.caps,
+        )
 
     def __str__(self) -> str:
-        return f"{self.first} > merge"
+        return f"{self.first} > merge" + (f"({', '.join(map(str, self.caps))})" if self.caps else "")
 
 
 def texts_of(query: Query) -> list[Query]:
     """Return the query's own text and its variants, each as a query of its own with the id and masks of the query."""
     return [
-        replace(each, id=query.id, also=(), records=query.records, chunks=query.chunks, visible=query.visible)
+        replace(
+            each,
+            id=query.id,
+            also=(),
+            variant_of=query if query.also else None,
+            records=query.records,
+            chunks=query.chunks,
+            visible=query.visible,
+        )
         for each in (query, *query.also)
     ]
 
@@ -118,7 +136,9 @@ def _merged(hit: Hit, finds: Sequence[_Found], rrf_k: float) -> Hit:
     """The hit with the score and the evidence of all the texts that found it."""
     why = list(_evidence(finds, rrf_k))
     # Its sum is exact, and so the same in whatever order the texts stand.
-    return replace(hit, score=fsum(each.normalized for each in why), evidence=(*hit.evidence, *why))
+    topped_up = hit.topped_up if all(each.hit.topped_up for each in finds) else None
+    score = fsum(each.normalized for each in why)
+    return replace(hit, score=score, evidence=(*hit.evidence, *why), topped_up=topped_up)
 
 
 def _evidence(finds: Sequence[_Found], rrf_k: float) -> Iterator[Evidence]:

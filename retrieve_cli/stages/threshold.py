@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from retrieve_cli.contracts import Hit, Kind, Ranking
@@ -16,12 +16,16 @@ class Threshold:
 
     Similarity is the score of a retriever of `similar`, a cosine where the encoder normalises; distance is 1 less that.
     A hit that none of these says anything of cannot pass a test of it.
+
+    Where fewer than `min_results` are left, the best of those follow that are not similar enough; none comes back that
+    is below `min_score`. They keep their scores and places, and know why they would have been cut.
     """
 
     min_score: float | None = None
     grade: float | None = None
     max_distance: float | None = None
     similar: tuple[str, ...] = ()
+    min_results: int = 0
     kind: ClassVar[Kind] = "cut"
     rescores: ClassVar[bool] = False
 
@@ -30,9 +34,20 @@ class Threshold:
 
     def _cut(self, ranking: Ranking) -> Ranking:
         failed = [self._fails(hit) for hit in ranking.hits]
-        kept = tuple(hit for hit, why in zip(ranking.hits, failed, strict=True) if why is None)
-        cut = Counter(f"{why} {getattr(self, why):g}" for why in failed if why is not None)
-        return Ranking(ranking.query, kept, {**ranking.trace, "threshold": {"kept": len(kept), "cut": dict(cut)}})
+        passed = failed.count(None)
+        far = [at for at, why in enumerate(failed) if why in ("grade", "max_distance")]
+        back = frozenset(far[: max(self.min_results - passed, 0)])
+        kept = tuple(
+            hit if why is None else replace(hit, topped_up=f"it fails {self._test(why)}")
+            for at, (hit, why) in enumerate(zip(ranking.hits, failed, strict=True))
+            if why is None or at in back
+        )
+        cut = Counter(self._test(why) for at, why in enumerate(failed) if why is not None and at not in back)
+        told = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {})}
+        return Ranking(ranking.query, kept, {**ranking.trace, "threshold": told})
+
+    def _test(self, name: str) -> str:
+        return f"{name} {getattr(self, name):g}"
 
     def _fails(self, hit: Hit) -> str | None:
         """The test that a hit does not pass."""
@@ -48,4 +63,5 @@ class Threshold:
 
     def __str__(self) -> str:
         tests = ((name, getattr(self, name)) for name in ("min_score", "grade", "max_distance"))
-        return f"threshold({', '.join(f'{name}={value:g}' for name, value in tests if value is not None)})"
+        written = [f"{name}={value:g}" for name, value in tests if value is not None]
+        return f"threshold({', '.join([*written, *([f'min_results={self.min_results}'] if self.min_results else [])])})"

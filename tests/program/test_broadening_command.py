@@ -45,6 +45,18 @@ def test_each_attempt_is_recorded_with_what_it_found(strict: Path, retrieve: Pro
         assert attempt["results"] == first
 
 
+def test_what_only_fills_up_an_answer_is_not_found(
+    strict: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = retrieve("query", LONG, "--json").json
+    monkeypatch.setenv("RETRIEVE_SEARCH__MIN_RESULTS", "5")
+    filled = retrieve("query", LONG, "--json").json
+    assert filled["attempts"] == plain["attempts"]
+    assert len(filled["results"]) == 5
+    near = [each["id"] for each in filled["results"] if not each.get("topped_up")]
+    assert near == [each["id"] for each in plain["results"]]
+
+
 def test_the_answer_is_that_of_the_text_that_found_the_most(strict: Path, retrieve: Program) -> None:
     found = retrieve("query", LONG, "--json").json
     counts = [attempt["results"] for attempt in found["attempts"]]

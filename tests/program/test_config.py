@@ -187,6 +187,7 @@ ELSEWHERE = {
     "build.max_fail": "test_the_share_that_may_fail",
     "search.depth": "test_depth_limits_what_a_leg_is_asked_for",
     "search.deadline_ms": "tests/program/test_deadline.py",
+    "search.min_results": "tests/program/test_engines.py",
     "search.file_tokens": "tests/program/test_sample_gold.py",
     "search.similarity_top_k": "tests/program/test_engines.py",
     "search.require_tenant": "tests/program/test_requests.py",

@@ -91,6 +91,42 @@ def test_a_greatest_distance_is_one_less_a_grade(
     assert len(near) == 3
 
 
+@pytest.mark.parametrize("key", ["GRADE", "MAX_DISTANCE"])
+def test_too_few_near_ones_are_topped_up_with_the_best_of_the_others_which_are_marked(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BROADENING__MAX_RETRIES", "0")
+    asked = ["query", "brain volumes", "--json"]
+    full = results(retrieve(*asked))
+    grade = sum(sorted(map(similarity, full))[-3:-1]) / 2
+    monkeypatch.setenv(f"RETRIEVE_SEARCH__{key}", repr(grade if key == "GRADE" else 1 - grade))
+    near = {each["id"] for each in full if similarity(each) >= grade}
+    assert len(near) == 2
+    for least in (0, 2, 4, 100):
+        monkeypatch.setenv("RETRIEVE_SEARCH__MIN_RESULTS", str(least))
+        done = retrieve(*asked)
+        found = results(done)
+        others = [each["id"] for each in full if each["id"] not in near][: max(least - 2, 0)]
+        assert [each["id"] for each in found] == [each["id"] for each in full if each["id"] in {*near, *others}]
+        assert [each["id"] for each in found if each.get("topped_up")] == others
+        assert done.json["trace"]["threshold"].get("topped_up", 0) == len(others)
+    assert len(results(retrieve(*asked, "-k", "3"))) == 3
+    text = retrieve("query", "brain volumes", "--explain").out
+    assert "topped up: it fails " + key.lower() in text
+    assert text.count("topped up\n") + text.count("topped up ") >= 3
+
+
+def test_what_is_below_the_least_score_is_no_fallback(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.99")
+    monkeypatch.setenv("RETRIEVE_SEARCH__MIN_RESULTS", "5")
+    full = results(retrieve("query", "brain volumes", "--json"))
+    assert [each["topped_up"] for each in full] == [True] * 5
+    found = results(retrieve("query", "brain volumes", "--json", "--min-score", repr(full[1]["score"])))
+    assert [each["id"] for each in found] == [each["id"] for each in full[:2]]
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
 def test_a_least_score_leaves_out_what_has_less_and_nothing_else(index: Path, retrieve: Program, mode: str) -> None:
     asked = ["query", "brain volumes", "--mode", mode, "--json"]

@@ -1,6 +1,8 @@
 """A gate in the whole program: which groups it saw and picked, what it cost, and what quotas leave."""
 
+import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,7 @@ def test_a_quota_holds_and_what_it_leaves_open_is_filled(
     assert set(Counter(groups(filled)).values()) == {1}
     assert filled["results"][:3] == found["results"]
     assert (len(filled["results"]), filled["trace"]["gate"]["filled"]) == (7, 4)
+    assert [each.get("topped_up", False) for each in filled["results"]] == [False] * 3 + [True] * 4
 
 
 def test_records_are_grouped_by_any_field(cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +134,64 @@ def test_a_group_of_documents_is_their_top_folder(
     assert found["trace"]["gate"]["searched"] == 3
 
 
-def test_each_text_of_a_question_has_a_gate_of_its_own(cities: Path, retrieve: Program) -> None:
-    found = asked(retrieve, "--also", "market of city3")
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_all_texts_of_a_question_choose_no_more_groups_than_one_may(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", str(most))
+    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "0")
+    found = asked(retrieve, "--also", "market of city3", "--also", "theatre of city11")
     gates = [text["trace"]["gate"] for text in found["trace"]["texts"]]
-    assert [gate["chosen"][0]["group"] for gate in gates] == ["city7", "city3"]
+    chosen = [[each["group"] for each in gate["chosen"]] for gate in gates]
+    assert chosen[0] == chosen[1] == chosen[2]
+    assert set(groups(found)) == set(chosen[0]) <= {"city3", "city7", "city11"}
+    assert len(chosen[0]) == most
+    assert [gate["searched"] for gate in gates] == [4 * most] * 3
+
+
+def test_a_quota_holds_for_all_texts_of_a_question_together(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__PER_GROUP", "1")
+    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "0")
+    found = asked(retrieve, "--also", "market of city3", "--also", "theatre of city11")
+    assert set(Counter(groups(found)).values()) == {1}
+    assert found["pipeline"].endswith("> merge(per_group 1)")
+    assert len(found["results"]) == 3
+
+
+def test_texts_of_a_question_are_filled_up_only_where_none_of_them_has_enough(
+    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "12")
+    monkeypatch.setenv("RETRIEVE_SEARCH__K", "12")
+    found = asked(retrieve, "--also", "market of city3", "--mode", "dense")
+    assert [text["trace"]["gate"]["filled"] for text in found["trace"]["texts"]] == [0, 0]
+    assert not any("topped_up" in each for each in found["results"])
+    monkeypatch.setenv("RETRIEVE_GATING__PER_GROUP", "2")
+    found = asked(retrieve, "--also", "market of city3", "--mode", "dense")
+    assert min(text["trace"]["gate"]["filled"] for text in found["trace"]["texts"]) > 0
+    assert len(found["results"]) == 12
+    chosen = {each["group"] for each in found["trace"]["texts"][0]["trace"]["gate"]["chosen"]}
+    assert {each["id"] for each in found["results"] if each.get("topped_up")} == {
+        each["id"] for each in found["results"] if each["group"] not in chosen
+    }
+
+
+def test_queries_of_a_batch_choose_their_groups_each_for_itself(
+    cities: Path, retrieve: Program, stdin: Callable[[str], None]
+) -> None:
+    lines = [
+        {"id": "same", "query": ASKED, "also": ["market of city3"]},
+        {"id": "same", "query": "theatre of city11"},
+        {"id": "same", "query": "harbour of city5", "also": ["market of city2"]},
+    ]
+    stdin("\n".join(map(json.dumps, lines)))
+    together = [json.loads(line) for line in retrieve("query", "-", "--gate", "--json").out.splitlines()]
+    for line, found in zip(lines, together, strict=True):
+        stdin(json.dumps(line))
+        alone = retrieve("query", "-", "--gate", "--json").json
+        assert [found["results"], found.get("trace")] == [alone["results"], alone.get("trace")]
 
 
 @pytest.mark.parametrize(("key", "most"), [("per_group", 1), ("per_group", 2)])
