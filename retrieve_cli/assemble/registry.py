@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config import plugins
 from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted
-from retrieve_cli.retrievers.retriever import VECTOR, Form, Retriever
+from retrieve_cli.retrievers.retriever import TERMS, VECTOR, Form, Retriever
 from retrieve_cli.storage.recipe import NAMED
 
 if TYPE_CHECKING:
@@ -61,6 +61,16 @@ def asked_with(form: Form[Any]) -> list[str]:
 def compares_vectors(name: str) -> bool:
     """Return True if a retriever is asked with a vector."""
     return retriever(name).form is VECTOR
+
+
+def asked_with_vectors() -> list[str]:
+    """Return the built-in retrievers that are asked with the vector of a query."""
+    return asked_with(VECTOR)
+
+
+def asked_with_terms() -> list[str]:
+    """Return the built-in retrievers that are asked with learned term weights."""
+    return asked_with(TERMS)
 
 
 def ordered(names: Iterable[str]) -> list[str]:

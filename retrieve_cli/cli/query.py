@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from retrieve_cli.cli.options import MODES, GroupBy, Shape, Shared, shared
-from retrieve_cli.errors import Exit, printable, quoted
+from retrieve_cli.errors import Exit, UsageError, printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Request
     from retrieve_cli.output.run_account import Texts
     from retrieve_cli.search.answer import Answer
     from retrieve_cli.search.options import SearchOptions
@@ -117,6 +118,9 @@ def query(
         float | None,
         typer.Option("--min-confidence", metavar="P", help="Leave out what is less sure; needs eval --calibrate."),
     ] = None,
+    docs_dir: Annotated[
+        Path | None, typer.Option("--docs-dir", metavar="DIR", help="Search this folder, without an index of it.")
+    ] = None,
     chunks: Annotated[
         bool | None,
         typer.Option("--chunks/--no-chunks", help="Rank chunks instead of whole records.  [default: for a prompt]"),
@@ -177,23 +181,26 @@ def query(
     shape.check(shared.format)
     found = requests.from_stdin(asked) if batch else [requests.from_words(text or (), asked)]
     all_records = all(request.tenant is None for request in found)
-    if settings.syncs_each_time or settings.sync.every_hours:
-        from retrieve_cli.cli.sync import sync_first
-
-        sync_first(shared, settings, show_reason=all_records)
-    searcher = Searcher(shared.store, settings)
-    options = searcher.options(
-        k=k,
-        unit="chunk" if (shared.format == "prompt" if chunks is None else chunks) else "record",
-        rerank=rerank,
-        min_confidence=min_confidence,
-        boosts=requests.exact(boosts, "--boost") or None,
-    )
-    answers = searcher.answer(found, options)
+    unindexed = docs_dir is not None or settings.docs.mode == "standard_chunking"
+    if unindexed and texts is not None:
+        raise UsageError("--save-run keeps a run beside its index, and there is none", hint="retrieve build")
+    answering = {
+        "k": k,
+        "unit": "chunk" if (shared.format == "prompt" if chunks is None else chunks) else "record",
+        "rerank": rerank,
+        "min_confidence": min_confidence,
+        "boosts": requests.exact(boosts, "--boost") or None,
+    }
+    if unindexed:
+        searcher, answers = _answered_aside(found, shared, settings, docs_dir, answering)
+    else:
+        _sync_first(shared, settings, show_reason=all_records)
+        searcher = Searcher(shared.store, settings)
+        answers = searcher.answer(found, searcher.options(**answering))
     chunks_of_all = f", {len(searcher.generation.chunks)} chunks" if all_records else ""
     shared.talk.detail(f"generation {searcher.generation.manifest.id}{chunks_of_all}")
     if texts is not None:
-        answers = _kept(answers, shared, searcher, options, texts)
+        answers = _kept(answers, shared, searcher, searcher.options(**answering), texts)
     for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
         shared.talk.say(f"note: {notice}")
     _print(answers, shared, shape)
@@ -203,7 +210,7 @@ def query(
         from retrieve_cli.cli import logs
 
         logs.log_answers(answers, as_json=log_json, min_candidates=settings.log.min_candidates)
-    if settings.log.queries:
+    if settings.log.queries and not unindexed:
         with suppress(BrokenPipeError):  # which ends the command when all is done
             sys.stdout.flush()
         _log(answers, shared, settings)
@@ -211,6 +218,26 @@ def query(
         raise typer.Exit(Exit.STALE)
     if exit_status and not any(answer.results for answer in answers):
         raise typer.Exit(Exit.NO_RESULT)
+
+
+def _sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None:
+    """Sync, if the configuration wants every query to look first."""
+    if settings.syncs_each_time or settings.sync.every_hours:
+        from retrieve_cli.cli.sync import sync_first
+
+        sync_first(shared, settings, show_reason=show_reason)
+
+
+def _answered_aside(
+    found: Sequence[Request], shared: Shared, settings: Settings, folder: Path | None, answering: Mapping[str, object]
+) -> tuple[Searcher, list[Answer]]:
+    """The answers from a folder without an index; its files stay mapped in the searcher when they are removed."""
+    from retrieve_cli.cli.unindexed import unindexed
+
+    with unindexed(shared, settings, folder) as aside:
+        options = aside.searcher.options(**answering)
+        aside.check(options)
+        return aside.searcher, aside.told(aside.searcher.answer(found, options), options)
 
 
 def _texts(given: str) -> Texts:

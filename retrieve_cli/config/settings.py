@@ -105,6 +105,8 @@ class DocsSettings:
     name_weight: float = _bounded(2.0, 0)
     max_mb: float = _bounded(64.0, 0.001, 4096)
     follow_links: bool = False
+    mode: Literal["index", "standard_chunking"] = "index"
+    unindexed_max_mb: float = _bounded(10.0, 0.001, 4096)
 
 
 @dataclass(frozen=True)

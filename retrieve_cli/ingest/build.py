@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
@@ -61,16 +62,18 @@ def apply(
     before: Contents,
     last: Manifest | None = None,
     reuse: Reuse | None = None,
+    cache: Path | None = None,
 ) -> Report:
     """Writes a generation and makes it live; takes rows from `reuse` where they are still right.
 
-    `before` has the content of each live record; sources are held to what they had in `last`.
+    `before` has the content of each live record; sources are held to what they had in `last`. What was encoded before
+    is in `cache`, by default that of the store.
     The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
     with (
         store.scratch() as scratch,
-        closing(Intake(scratch, parts, store.cache, progress, before=before, reuse=reuse)) as intake,
+        closing(Intake(scratch, parts, cache or store.cache, progress, before=before, reuse=reuse)) as intake,
     ):
         intake.take_all(sources)
         if last:

@@ -7,6 +7,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -111,6 +112,19 @@ class FolderSource:
         if others:
             kinds = ", ".join(f"{suffix}: {count}" for suffix, count in others.most_common(8))
             yield Notice(self.name, f"{others.total()} files are no markdown or text, or hidden: left out ({kinds})")
+
+    def size(self, most: int) -> int:
+        """Return the bytes of all files that would be read, or a larger number than `most` if they are more.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        total = 0
+        for item in self._walk():
+            if isinstance(item, str) and Path(item).suffix.lower() in KINDS and total <= most:
+                with suppress(OSError):  # what cannot be looked at is refused when it is read
+                    total += (self.path / item).stat(follow_symlinks=self._follow_links).st_size
+        return total
 
     def _walk(self) -> Iterator[str | Refused | Notice]:
         """Paths of files relative to the source, in order of their parts. Each real folder is read once."""

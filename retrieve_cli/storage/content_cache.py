@@ -53,6 +53,11 @@ class ContentCache:
         """All parts, each level at least twice as large as the next: appending costs little, and so does looking up."""
         self._damaged: set[Path] = set()
 
+    @property
+    def begun(self) -> bool:
+        """True if anything was ever kept."""
+        return self._folder.is_dir()
+
     def __contains__(self, key: bytes) -> bool:
         return bool(self._find_sound(as_keys([key]))[0][0] >= 0)
 

@@ -34,6 +34,11 @@ class VectorCache:
         self._cache = ContentCache(folder, of_passages(asdict(card)), LAYOUT, say=say)
         self._dim = card.dim
 
+    @property
+    def begun(self) -> bool:
+        """True if anything was ever kept."""
+        return self._cache.begun
+
     def __contains__(self, key: bytes) -> bool:
         return key in self._cache
 

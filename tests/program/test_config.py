@@ -184,6 +184,8 @@ ELSEWHERE = {
     "docs.name_weight": "test_a_title_weighs_in_documents",
     "docs.max_mb": "tests/sources/test_folder.py",
     "docs.follow_links": "tests/sources/test_folder.py",
+    "docs.mode": "tests/program/test_unindexed.py",
+    "docs.unindexed_max_mb": "tests/program/test_unindexed.py",
     "build.max_fail": "test_the_share_that_may_fail",
     "search.depth": "test_depth_limits_what_a_leg_is_asked_for",
     "search.deadline_ms": "tests/program/test_deadline.py",

@@ -1,0 +1,125 @@
+"""A generation of a few documents for one query: built aside, with what the cache of vectors has, and kept nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.assemble.parts import Parts, parts_for
+from retrieve_cli.assemble.registry import asked_with_terms, asked_with_vectors
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Encoder, ModelCard, Source, Tokenizer
+from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.ingest.build import apply
+from retrieve_cli.ingest.inventory import Contents
+from retrieve_cli.ingest.report import Limits, Progress, Report
+from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.vector_cache import VectorCache
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
+
+_ALL = Limits(max_fail=1.0)
+"""What can be read is searched, however little of the folder that is."""
+
+
+class Aside(NamedTuple):
+    """What was built."""
+
+    report: Report
+    skipped: Mapping[str, str]
+    """Why a retriever that an index would have is not there."""
+
+
+def build_aside(
+    sources: Sequence[Source], settings: Settings, store: Store, *, cache: Path, progress: Progress
+) -> Aside:
+    """Write a generation into an empty store: words, and vectors if `cache` has one of every text. Nothing is encoded,
+    and nothing is written into the cache.
+
+    Raises:
+        UsageError: there is no record that can be read.
+        Unavailable: a retriever without which there is to be no answer is not there.
+    """
+    skipped = _without_terms(settings)
+    settings = replace(settings, splade=replace(settings.splade, model=None))
+    with store.writer():
+        if settings.dense.enabled:
+            try:
+                parts = _with_vectors(sources, settings, cache)
+                return Aside(_applied(sources, parts, store, cache, progress), skipped)
+            except Unavailable as error:
+                why = f"{error.message}: {error.hint}" if error.hint else error.message
+                skipped |= dict.fromkeys(asked_with_vectors(), why)
+        lexical = replace(
+            settings,
+            dense=replace(settings.dense, enabled=False),
+            chunking=replace(settings.chunking, coherence=False),
+        )
+        return Aside(_applied(sources, parts_for(sources, lexical), store, cache, progress), skipped)
+
+
+def _without_terms(settings: Settings) -> dict[str, str]:
+    """Why there are no learned term weights, if they are configured. Raises: Unavailable if they are required."""
+    if settings.splade.model is None:
+        return {}
+    message, hint = "term weights are learned at build time, and there is no index", "retrieve build"
+    if settings.splade.policy == "required":
+        raise Unavailable(message, hint=hint)
+    return dict.fromkeys(asked_with_terms(), f"{message}: {hint}")
+
+
+def _with_vectors(sources: Sequence[Source], settings: Settings, cache: Path) -> Parts:
+    """The parts of an index with vectors. Raises: Unavailable if the cache has none, or their encoder is not here."""
+    if not cache.is_dir():
+        raise _lacking(cache)
+    parts = parts_for(sources, settings)
+    if parts.encoder is None or not VectorCache(cache, parts.encoder.card, say=lambda _: None).begun:
+        raise _lacking(cache)
+    return replace(parts, encoder=_Remembered(parts.encoder, cache))
+
+
+def _lacking(cache: Path, count: int | None = None) -> Unavailable:
+    what = "vectors of these documents" if count is None else f"vectors of {count} of these chunks"
+    return Unavailable(f"{cache} has no {what}", hint="retrieve build makes them")
+
+
+def _applied(sources: Sequence[Source], parts: Parts, store: Store, cache: Path, progress: Progress) -> Report:
+    before = Contents.nothing()
+    report = apply(sources, parts, store, limits=_ALL, progress=progress, before=before, cache=cache)
+    if not report.records:
+        first = report.refused[0]
+        message = f"none of the {report.quarantined} documents can be read; {first.source}: {first.reason}"
+        raise UsageError(message, hint="name a folder of markdown or text files in UTF-8")
+    return report
+
+
+class _Remembered:
+    """An encoder that encodes no passage: what is not remembered is not to be had."""
+
+    truncated = 0
+
+    def __init__(self, encoder: Encoder, cache: Path) -> None:
+        self._encoder = encoder
+        self._cache = cache
+
+    @property
+    def card(self) -> ModelCard:
+        return self._encoder.card
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._encoder.tokenizer
+
+    @property
+    def device(self) -> str:
+        return self._encoder.device
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        return self._encoder.encode_queries(texts)
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """Raises: Unavailable, always."""
+        raise _lacking(self._cache, len(texts))

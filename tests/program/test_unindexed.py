@@ -1,0 +1,213 @@
+"""Queries over a folder without an index: the same answers as from one, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from signal import SIGTERM
+from typing import Any
+
+import pytest
+from samples import Program
+
+from retrieve_cli.search.searcher import Searcher
+
+TIMES = ("timings_ms", "strategies_skipped")
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder below a folder, and what the files hold."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
+
+
+def without_times(found: Any) -> Any:
+    return {key: value for key, value in found.items() if key not in TIMES}
+
+
+WAYS: list[list[str]] = [
+    [],
+    ["--chunks", "-k", "20"],
+    ["--filter", "group=storage"],
+    ["--filter", "section=Inspect", "--boost", "path=*claims*:2"],
+    ["--context", "1", "--max-tokens", "80"],
+    ["--also", "gateways", "--gate"],
+    ["--mode", "bm25"],
+    ["--no-rerank", "--engine", "naive"],
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_with_all_vectors_in_the_cache_the_answer_is_that_of_the_index_and_nothing_is_written(
+    guides: Path, temporary: Path, retrieve: Program, way: list[str]
+) -> None:
+    artifacts = Path("artifacts").resolve()
+    indexed = retrieve("query", "inspect the claims", "--json", *way).json
+    before = tree(artifacts)
+    found = retrieve("query", "--docs-dir", guides, "inspect the claims", "--json", *way)
+    assert found.code == 0, found.err
+    assert without_times(found.json) == without_times(indexed)
+    assert found.json["strategies_skipped"] == indexed["strategies_skipped"]
+    assert tree(artifacts) == before
+    assert tree(temporary) == {}
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "csv", "md", "trec"])
+def test_without_them_words_answer_which_is_said_and_no_folder_is_made(
+    guides: Path, temporary: Path, retrieve: Program, form: str
+) -> None:
+    asked = ["query", "--docs-dir", guides, "--artifacts", "other", "inspect the claims"]
+    done = retrieve(*asked, "--format", form)
+    assert done.code == 0
+    assert "claims" in done.out
+    assert not Path("other").exists()
+    assert tree(temporary) == {}
+    if form == "json":
+        assert done.json["strategies_used"] == ["bm25"]
+        assert done.json["pipeline"] == "bm25@200"
+        assert done.json["strategies_skipped"].keys() == {"dense"}
+        assert "other/cache has no vectors" in done.json["strategies_skipped"]["dense"]
+        assert len(done.json["generation"]) == 12
+    if form == "text":
+        assert "note: dense is skipped: other/cache has no vectors" in done.err
+
+
+def test_a_document_that_changed_after_the_build_is_found_as_it_is_now(guides: Path, retrieve: Program) -> None:
+    (guides / "storage" / "claims.md").write_text("# Quokkas\n\nA quokka is a small wallaby.\n")
+    done = retrieve("query", "--docs-dir", guides, "quokka", "--json")
+    assert [each["doc_id"] for each in done.json["results"]] == ["storage/claims.md"]
+    assert "has no vectors of 1 of these chunks" in done.json["strategies_skipped"]["dense"]
+    assert done.json["results"][0]["freshness"] == "fresh"
+
+
+def test_the_mode_of_the_configuration_reads_the_folders_that_it_lists(
+    guides: Path, tmp_path: Path, retrieve: Program
+) -> None:
+    config = tmp_path / "direct.yaml"
+    config.write_text(
+        "sources: [{kind: docs, path: guides}, {kind: catalog, path: nowhere.jsonl}]\ndocs: {mode: standard_chunking}\n"
+    )
+    done = retrieve("query", "--config", config, "--artifacts", "other", "inspect the claims", "--json")
+    assert done.code == 0, done.err
+    assert done.json["results"][0]["doc_id"] == "storage/claims.md"
+    assert not Path("other").exists()
+    config.write_text("docs: {mode: standard_chunking}\n")
+    done = retrieve("query", "--config", config, "inspect the claims")
+    assert (done.code, done.out) == (2, "")
+    assert "retrieve query --docs-dir DIR" in done.err
+    assert retrieve("query", "--config", config, "--docs-dir", guides, "claims").code == 0
+
+
+def test_a_folder_that_is_too_large_names_the_key_and_the_command(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (guides / "picture.png").write_bytes(bytes(1_000_000))  # which is not read
+    size = sum(path.stat().st_size for path in guides.rglob("*.md")) / 2**20
+    monkeypatch.setenv("RETRIEVE_DOCS__UNINDEXED_MAX_MB", f"{size + 0.0001:.6f}")
+    assert retrieve("query", "--docs-dir", guides, "claims").code == 0
+    monkeypatch.setenv("RETRIEVE_DOCS__UNINDEXED_MAX_MB", f"{size - 0.0001:.6f}")
+    done = retrieve("query", "--docs-dir", guides, "claims")
+    assert (done.code, done.out) == (2, "")
+    assert "docs.unindexed_max_mb" in done.err
+    assert f"retrieve build --docs-dir {guides}" in done.err
+
+
+def test_a_batch_is_answered_from_one_reading(
+    guides: Path, retrieve: Program, stdin: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+    make = Searcher.__init__
+
+    def counting(self: Searcher, *given: Any) -> None:
+        opened.append(given)
+        make(self, *given)
+
+    monkeypatch.setattr(Searcher, "__init__", counting)
+    stdin('{"id": "a", "query": "claims"}\n{"id": "b", "query": "gateways", "filters": ["group=network"]}')
+    lines = retrieve("query", "--docs-dir", guides, "-", "--json").out.splitlines()
+    assert [json.loads(line)["results"][0]["doc_id"] for line in lines] == ["storage/claims.md", "network/gateways.md"]
+    assert len(opened) == 1
+
+
+def test_documents_that_cannot_be_read_are_told_and_the_others_answer(
+    guides: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    (guides / "broken.md").write_bytes(b"\xff claims")
+    done = retrieve("query", "--docs-dir", guides, "inspect claims", "--json")
+    assert done.code == 0
+    assert done.json["notices"][0].startswith("1 of 10 documents cannot be read: broken.md: it is not UTF-8")
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all" / "broken.md").write_bytes(b"\xff claims")
+    done = retrieve("query", "--docs-dir", tmp_path / "all", "claims")
+    assert done.code == 2
+    assert "none of the 1 documents can be read" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--mode", "dense", "--artifacts", "other"], 6, "dense cannot answer without an index"),
+        (["--retrievers", "bm25,dense", "--artifacts", "other"], 6, "dense cannot answer without an index"),
+        (["--save-run"], 2, "--save-run"),
+        (["--min-confidence", "0.5"], 2, "not calibrated"),
+    ],
+)
+def test_what_takes_an_index_is_an_error(
+    guides: Path, temporary: Path, retrieve: Program, words: list[str], code: int, said: str
+) -> None:
+    done = retrieve("query", "--docs-dir", guides, "claims", *words)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert tree(temporary) == {}
+
+
+def test_a_query_is_not_logged_where_there_is_no_index(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_LOG__QUERIES", "true")
+    before = tree(Path("artifacts"))
+    assert retrieve("query", "--docs-dir", guides, "claims", "--explain-empty", "--strict-fresh").code == 0
+    assert tree(Path("artifacts")) == before
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError, MemoryError])
+def test_nothing_is_left_behind_where_it_fails(
+    guides: Path, temporary: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    def fail(*_: Any) -> None:
+        assert tree(temporary)
+        raise failure
+
+    monkeypatch.setattr(Searcher, "answer", fail)
+    assert retrieve("query", "--docs-dir", guides, "claims").code != 0
+    assert tree(temporary) == {}
+
+
+def test_nothing_is_left_behind_where_it_is_asked_to_end(tmp_path: Path, temporary: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for number in range(400):
+        (tmp_path / "docs" / f"{number}.md").write_text(f"# Page {number}\n\n" + "words of a page. " * 2000)
+    command = [sys.executable, "-m", "retrieve_cli", "query", "--docs-dir", "docs", "words"]
+    environment = {**os.environ, "RETRIEVE_DOCS__UNINDEXED_MAX_MB": "100"}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as running:
+        while not tree(temporary) and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(SIGTERM)
+        running.communicate()
+    assert running.returncode == 143
+    assert tree(temporary) == {}
