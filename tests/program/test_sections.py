@@ -316,3 +316,17 @@ def test_a_factor_out_of_bounds_is_refused_in_the_configuration(
     done = retrieve("query", "brain")
     assert done.code == 2
     assert "`boost.section`" in done.err
+
+
+def test_boosts_are_kept_with_a_run_and_compared_by_an_evaluation(
+    index: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"query": "brain volumes", "relevant": ["brain"]}\n')
+    done = retrieve("eval", "--gold", gold, "--metrics", "RR@10", "--with", "boost.license={MIT: 9}", "--json")
+    assert done.code == 0, done.err
+    assert "boost(license=MIT:9)" in done.json["arms"][0]["pipeline"]
+    monkeypatch.setenv("RETRIEVE_BOOST__LICENSE", "{MIT: 2}")
+    run = retrieve("query", "brain", "--save-run", "--json").json["run_id"]
+    kept = json.loads((index / "runs" / run / "run.json").read_text())
+    assert kept["configuration"]["boost"] == {"license": {"MIT": 2.0}}
