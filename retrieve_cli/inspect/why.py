@@ -151,7 +151,7 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
         "search": {"depth": rows, "similarity_top_k": None, "grade": None, "max_distance": None},
         "diversity": {"per_source": None, "per_group": None, "mmr": None},
     }
-    return override(settings, free, where="why")
+    return replace(override(settings, free, where="why"), boost={})
 
 
 def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, searcher: Searcher) -> Iterator[str]:

@@ -318,6 +318,15 @@ def test_a_factor_out_of_bounds_is_refused_in_the_configuration(
     assert "`boost.section`" in done.err
 
 
+def test_why_follows_a_record_through_a_boost(cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = retrieve("inspect", "why", "trams", "Munich/plan.md", "--json").json
+    monkeypatch.setenv("RETRIEVE_BOOST__GROUP", "{Munich: 10}")
+    told = retrieve("inspect", "why", "trams", "Munich/plan.md", "--json").json
+    assert told["legs"] == plain["legs"]
+    assert told["stages"][-1]["stage"] == "boost(group=Munich:10)"
+    assert told["verdict"] == "it is result 1"
+
+
 def test_boosts_are_kept_with_a_run_and_compared_by_an_evaluation(
     index: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
