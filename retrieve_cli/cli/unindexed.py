@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import sources_of
 from retrieve_cli.cli.options import Shared
 from retrieve_cli.cli.progress import progress_for
@@ -33,8 +34,14 @@ class Unindexed(NamedTuple):
     notices: Sequence[str]
 
     def check(self, options: SearchOptions) -> None:
-        """Raises: Unavailable if a retriever is asked for by name that is not there."""
-        for name in options.retrievers or (options.mode,):
+        """Raises: Unavailable if a retriever is asked for by name, or required, that is not there."""
+        settings = self.searcher.settings
+        required = [
+            name
+            for name in self.skipped
+            if options.hybrid and (settings.encoder.device == "cuda" or retriever(name).required(settings))
+        ]
+        for name in options.retrievers or (*required, options.mode):
             if (why := self.skipped.get(name)) is not None:
                 hint = "leave it out, or build an index: retrieve build --docs-dir DIR"
                 raise Unavailable(f"{name} cannot answer without an index: {why}", hint=hint)

@@ -176,6 +176,15 @@ def test_what_takes_an_index_is_an_error(
     assert tree(temporary) == {}
 
 
+def test_with_a_gpu_required_words_alone_are_no_answer(
+    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "cuda")
+    done = retrieve("query", "--docs-dir", guides, "--artifacts", "other", "claims")
+    assert (done.code, done.out) == (6, "")
+    assert retrieve("query", "--docs-dir", guides, "--artifacts", "other", "claims", "--mode", "bm25").code == 0
+
+
 def test_a_query_is_not_logged_where_there_is_no_index(
     guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
