@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.assemble.registry import asked_with_vectors, retriever
 from retrieve_cli.assemble.sources import sources_of
 from retrieve_cli.cli.options import Shared
 from retrieve_cli.cli.progress import progress_for
@@ -36,10 +36,9 @@ class Unindexed(NamedTuple):
     def check(self, options: SearchOptions) -> None:
         """Raises: Unavailable if a retriever is asked for by name, or required, that is not there."""
         settings = self.searcher.settings
+        on_gpu = asked_with_vectors() if settings.encoder.device == "cuda" else []
         required = [
-            name
-            for name in self.skipped
-            if options.hybrid and (settings.encoder.device == "cuda" or retriever(name).required(settings))
+            name for name in self.skipped if options.hybrid and (name in on_gpu or retriever(name).required(settings))
         ]
         for name in options.retrievers or (*required, options.mode):
             if (why := self.skipped.get(name)) is not None:
