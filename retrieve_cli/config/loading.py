@@ -139,10 +139,7 @@ def _overlay(
         if name == "plugins":
             sections[name] = {**sections[name], **_plugins(named, where)}
             continue
-        if name == "boost":
-            sections[name] = {**sections[name], **_boosts(named, where)}
-            continue
-        named = _renamed(name, named, say)
+        named = _renamed(name, {"factors": named} if name == "boost" and not _is_whole_boost(named) else named, say)
         if name == "search" and "mode" in named and "retrievers" not in named:
             named = {**named, "retrievers": []}  # a mode that is given later says more than retrievers before it
         sections[name] = _section(sections[name], named, f"{name}.", where, folder)
@@ -166,6 +163,9 @@ def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, fo
             continue
         if name == "weights":
             changed[name] = {**section.weights, **_weights(value, bounds[name], place)}
+            continue
+        if name == "factors":
+            changed[name] = {**section.factors, **_boosts(value, where)}
             continue
         changed[name] = _value(hints[name], value, bounds[name], place, folder)
     return replace(section, **changed)
@@ -269,7 +269,17 @@ def _plugins(value: Mapping[str, Json], where: str) -> dict[str, Mapping[str, Js
     return {str(name): keys for name, keys in value.items()}
 
 
-def _boosts(value: Mapping[str, Json], where: str) -> dict[str, dict[str, float]]:
+def _is_whole_boost(keys: Mapping[str, Json]) -> bool:
+    """Return True for `boost: {factors: {section: {Results: 1.2}}}`, of which `boost: {section: …}` is short."""
+    inner = keys.get("factors")
+    return (
+        keys.keys() == {"factors"}
+        and isinstance(inner, dict)
+        and all(isinstance(each, dict) for each in inner.values())
+    )
+
+
+def _boosts(value: Json, where: str) -> dict[str, dict[str, float]]:
     """`boost`: by field and value of records, and by section of chunks, the factor of what has it."""
     found: dict[str, dict[str, float]] = {}
     for field, values in value.items():

@@ -289,6 +289,13 @@ class DiversitySettings:
 
 
 @dataclass(frozen=True)
+class BoostSettings:
+    """By field and value, in the filter language, the factor of what has it."""
+
+    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ContextSettings:
     """Number of neighbouring chunks that a hit brings along."""
 
@@ -415,8 +422,7 @@ class Settings:
     expansion: ExpansionSettings = field(default_factory=ExpansionSettings, metadata=_ANSWERS)
     gating: GatingSettings = field(default_factory=GatingSettings, metadata=_ANSWERS)
     diversity: DiversitySettings = field(default_factory=DiversitySettings, metadata=_ANSWERS)
-    boost: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=_ANSWERS)
-    """By field and value, in the filter language, the factor of what has it."""
+    boost: BoostSettings = field(default_factory=BoostSettings, metadata=_ANSWERS)
     broadening: RelaxationSettings = field(default_factory=RelaxationSettings, metadata=_ANSWERS)
     context: ContextSettings = field(default_factory=ContextSettings, metadata=_ANSWERS)
     budget: BudgetSettings = field(default_factory=BudgetSettings, metadata=_ANSWERS)

@@ -184,11 +184,11 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
 
 
 def differing(before: Settings, after: Settings) -> dict[str, Json]:
-    """By `section.key`, the values of `after` that are others in `before`; None for one that only `before` has."""
+    """By `section.key`, the values of `after` that are others in `before`."""
     old, new = asdict(before), asdict(after)
     return {
-        f"{section}.{key}": keys.get(key)
+        f"{section}.{key}": value
         for section, keys in new.items()
-        for key in dict.fromkeys([*keys, *old[section]])
-        if keys.get(key) != old[section].get(key)
+        for key, value in keys.items()
+        if value != old[section][key]
     }

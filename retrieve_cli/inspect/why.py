@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.pipelines import groups_of
 from retrieve_cli.config.loading import override
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.settings import BoostSettings, Settings
 from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.errors import UsageError
 from retrieve_cli.search.answer import Answer
@@ -151,7 +151,7 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
         "search": {"depth": rows, "similarity_top_k": None, "grade": None, "max_distance": None},
         "diversity": {"per_source": None, "per_group": None, "mmr": None},
     }
-    return replace(override(settings, free, where="why"), boost={})
+    return replace(override(settings, free, where="why"), boost=BoostSettings())
 
 
 def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, searcher: Searcher) -> Iterator[str]:

@@ -28,14 +28,14 @@ def boosted(
     Raises:
         UsageError: one of the request is not a boost, or names a field that no visible record has.
     """
-    if not options.boosts and not settings.boost:
+    if not options.boosts and not settings.boost.factors:
         return ()
     from retrieve_cli.queries.boosts import configured, parse_boost
     from retrieve_cli.search.conditions import satisfying
     from retrieve_cli.stages.boost import Boosted
 
     given = {str(boost.condition): boost for boost in map(parse_boost, options.boosts)}
-    known = {str(boost.condition): boost for boost in configured(settings.boost)}
+    known = {str(boost.condition): boost for boost in configured(settings.boost.factors)}
     found = []
     for written, boost in {**known, **given}.items():
         try:

@@ -189,6 +189,7 @@ ELSEWHERE = {
     "build.max_fail": "test_the_share_that_may_fail",
     "search.depth": "test_depth_limits_what_a_leg_is_asked_for",
     "search.deadline_ms": "tests/program/test_deadline.py",
+    "boost.factors": "tests/program/test_sections.py",
     "search.min_results": "tests/program/test_engines.py",
     "search.file_tokens": "tests/program/test_sample_gold.py",
     "search.similarity_top_k": "tests/program/test_engines.py",
@@ -291,7 +292,7 @@ def test_every_key_has_a_test_that_it_changes_a_result() -> None:
     keys = [
         f"{section.name}.{key.name}"
         for section in dataclasses.fields(Settings)
-        if section.name not in ("plugins", "boost")  # free keys: test_plugins.py and test_sections.py beside this file
+        if section.name != "plugins"  # its keys are those of each plug-in: tests/program/test_plugins.py
         for key in dataclasses.fields(getattr(Settings(), section.name))
     ]
     assert sorted(keys) == sorted([*BUILD_KEYS, *QUERY_KEYS, *ELSEWHERE])

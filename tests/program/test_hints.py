@@ -12,7 +12,7 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 
 PACKAGE = Path(retrieve_cli.__file__).parent
 SECTIONS = {section.name: getattr(Settings(), section.name) for section in dataclasses.fields(Settings)}
-del SECTIONS["plugins"], SECTIONS["boost"]  # their keys are those of each plug-in, and fields of records
+del SECTIONS["plugins"]  # its keys are those of each plug-in
 KEYS = {
     *(f"{name}.{key.name}" for name, section in SECTIONS.items() for key in dataclasses.fields(section)),
     *_MOVED,

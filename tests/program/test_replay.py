@@ -357,8 +357,9 @@ def another(key: Any, value: Any) -> Any:
         "tokenizer": Path("words"),
         "files": [Path("edges.tsv")],
         "mode": "bm25",
+        "factors": {"license": {"MIT": 1.5}},
     }
-    if key.name in special:
+    if key.name in special and "Literal" not in key.type:
         return special[key.name]
     if isinstance(value, bool):
         return not value

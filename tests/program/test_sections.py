@@ -338,4 +338,15 @@ def test_boosts_are_kept_with_a_run_and_compared_by_an_evaluation(
     monkeypatch.setenv("RETRIEVE_BOOST__LICENSE", "{MIT: 2}")
     run = retrieve("query", "brain", "--save-run", "--json").json["run_id"]
     kept = json.loads((index / "runs" / run / "run.json").read_text())
-    assert kept["configuration"]["boost"] == {"license": {"MIT": 2.0}}
+    assert kept["configuration"]["boost"] == {"factors": {"license": {"MIT": 2.0}}}
+    run = retrieve("query", "brain", "--save-run", "--json", "--boost", "license=BSD*:3").json["run_id"]
+    monkeypatch.delenv("RETRIEVE_BOOST__LICENSE")
+    assert retrieve("replay", index / "runs" / run, "--artifacts", index).code == 0
+
+
+@pytest.mark.parametrize("text", ["{factors: {license: {MIT: 2}}}", "{license: {MIT: 2}}"])
+def test_boosts_are_written_in_short_or_in_full(index: Path, tmp_path: Path, retrieve: Program, text: str) -> None:
+    config = tmp_path / "some.yaml"
+    config.write_text(f"boost: {text}\n")
+    found = retrieve("query", "brain", "--config", config, "--json").json
+    assert found["pipeline"].endswith("boost(license=MIT:2)")
