@@ -350,3 +350,21 @@ def test_boosts_are_written_in_short_or_in_full(index: Path, tmp_path: Path, ret
     config.write_text(f"boost: {text}\n")
     found = retrieve("query", "brain", "--config", config, "--json").json
     assert found["pipeline"].endswith("boost(license=MIT:2)")
+
+
+@pytest.mark.parametrize("unit", [[], ["--chunks"]], ids=["records", "chunks"])
+@pytest.mark.parametrize("bm25_unit", ["record", "chunk"])
+def test_matches_are_counted_among_the_chunks_that_pass(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, unit: list[str], bm25_unit: str
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BM25__UNIT", bm25_unit)
+    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "40")
+    (tmp_path / "docs").mkdir()
+    for city in CITIES:
+        (tmp_path / "docs" / f"{city}.md").write_text(plan(city))
+    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+    for condition in ("section=Transport", "section=Results", "!section=Results", "section=Munich > Heating"):
+        found = asked(retrieve, "--mode", "bm25", "-k", "100", "--filter", condition, *unit)
+        assert found["total_matches"] == found["total_results"] == len(found["results"])
+        hybrid = asked(retrieve, "--filter", condition, *unit, "--gate", "--also", "emissions")
+        assert hybrid["total_matches"] >= found["total_matches"]
