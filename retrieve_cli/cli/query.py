@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Request
     from retrieve_cli.output.run_account import Texts
     from retrieve_cli.search.answer import Answer
     from retrieve_cli.search.options import SearchOptions
@@ -192,7 +191,9 @@ def query(
         "boosts": requests.exact(boosts, "--boost") or None,
     }
     if unindexed:
-        searcher, answers = _answered_aside(found, shared, settings, docs_dir, answering)
+        from retrieve_cli.cli.unindexed import answered
+
+        searcher, answers = answered(found, shared, settings, folder=docs_dir, choices=answering)
     else:
         _sync_first(shared, settings, show_reason=all_records)
         searcher = Searcher(shared.store, settings)
@@ -226,18 +227,6 @@ def _sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> Non
         from retrieve_cli.cli.sync import sync_first
 
         sync_first(shared, settings, show_reason=show_reason)
-
-
-def _answered_aside(
-    found: Sequence[Request], shared: Shared, settings: Settings, folder: Path | None, answering: Mapping[str, object]
-) -> tuple[Searcher, list[Answer]]:
-    """The answers from a folder without an index; its files stay mapped in the searcher when they are removed."""
-    from retrieve_cli.cli.unindexed import unindexed
-
-    with unindexed(shared, settings, folder) as aside:
-        options = aside.searcher.options(**answering)
-        aside.check(options)
-        return aside.searcher, aside.told(aside.searcher.answer(found, options), options)
 
 
 def _texts(given: str) -> Texts:

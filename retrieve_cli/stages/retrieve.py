@@ -12,15 +12,8 @@ from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Kind,
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import highest
-from retrieve_cli.stages.masks import (
-    best_chunks,
-    best_records,
-    best_scores,
-    filters_of,
-    first_chunks,
-    members,
-    with_rows,
-)
+from retrieve_cli.stages.index_account import IndexAccount
+from retrieve_cli.stages.masks import best_records, filters_of, members
 from retrieve_cli.stages.matches import Found
 
 if TYPE_CHECKING:
@@ -43,10 +36,6 @@ class Layout:
     def record_of(self, rows: Rows) -> Rows:
         """The record row of each chunk row."""
         return np.searchsorted(self.starts, rows, side="right") - 1
-
-    def single(self, records: Rows) -> bool:
-        """Return True if each of the records has just one chunk."""
-        return bool(np.all(self.starts[records + 1] - self.starts[records] == 1))
 
 
 class NotAsked(Unavailable):
@@ -196,6 +185,11 @@ class IndexRetrieval(Generic[Q]):
         return replace(self, depth=depth)
 
     @property
+    def starts(self) -> Rows:
+        """(records + 1,) first chunk row of each record, then the number of chunks."""
+        return self.layout.starts
+
+    @property
     def groups(self) -> Rows | None:
         """The first row of each record, if chunks are searched and records wanted."""
         return self.layout.starts if (self.index.unit, self.unit) == ("chunk", "record") else None
@@ -227,51 +221,6 @@ class IndexRetrieval(Generic[Q]):
 
     def __str__(self) -> str:
         return f"{self.name}@{self.depth}"
-
-
-class IndexAccount(Generic[Q]):
-    """One index's account of one query."""
-
-    __slots__ = ("_allowed", "_chunks", "_query", "_retrieval", "candidates")
-
-    def __init__(
-        self,
-        retrieval: IndexRetrieval[Q],
-        query: Q,
-        candidates: Candidates,
-        allowed: Mask | None = None,
-        *,
-        chunks: Mask | None = None,
-    ) -> None:
-        """`allowed` says which of what the index finds, rows or groups, may be found; None: all. `chunks` are those by
-        which records may be found; None: all."""
-        self._retrieval = retrieval
-        self._query = query
-        self._allowed = allowed
-        self._chunks = chunks
-        self.candidates = candidates
-
-    def matched(self) -> Rows:
-        index, retrieval = self._retrieval.index, self._retrieval
-        if not isinstance(index, Matching):
-            return self.candidates.rows
-        if self._chunks is not None and retrieval.groups is not None:
-            return with_rows(retrieval.groups, index.matching(self._query, allowed=self._chunks))
-        rows = index.matching(self._query, starts=retrieval.groups, allowed=self._allowed)
-        return members(retrieval.layout.starts, rows, self._chunks)[0] if retrieval.spreads else rows
-
-    def score(self, rows: Rows) -> Vectors:
-        retrieval = self._retrieval
-        if self._chunks is not None and retrieval.groups is not None:
-            return best_scores(retrieval.index, self._query, retrieval.groups, rows, chunks=self._chunks)
-        rows = retrieval.layout.record_of(rows) if retrieval.spreads else rows
-        return retrieval.index.score(self._query, rows, starts=retrieval.groups)
-
-    def best_chunks(self, records: Rows) -> Rows:
-        index, layout = self._retrieval.index, self._retrieval.layout
-        if index.unit == "record" or layout.single(records):
-            return first_chunks(layout.starts, records, self._chunks)
-        return best_chunks(index, self._query, layout.starts, records, chunks=self._chunks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,79 @@
+"""What one index says of one query: of the records, or the chunks, that a ranking is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates, Index, Matching, Q_contra
+from retrieve_cli.stages.masks import best_chunks, best_scores, first_chunks, members, with_rows
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+
+Q = TypeVar("Q")
+
+
+class Asked(Protocol[Q_contra]):
+    """A retriever's index, and what of it a ranking is made of."""
+
+    @property
+    def index(self) -> Index[Q_contra]: ...
+
+    @property
+    def starts(self) -> Rows:
+        """(records + 1,) first chunk row of each record, then the number of chunks."""
+
+    @property
+    def groups(self) -> Rows | None:
+        """The same, if chunks are searched and records wanted."""
+
+    @property
+    def spreads(self) -> bool:
+        """True if records are found and chunks are wanted."""
+
+
+class IndexAccount(Generic[Q]):
+    """One index's account of one query."""
+
+    __slots__ = ("_allowed", "_chunks", "_query", "_retrieval", "candidates")
+
+    def __init__(
+        self,
+        retrieval: Asked[Q],
+        query: Q,
+        candidates: Candidates,
+        allowed: Mask | None = None,
+        *,
+        chunks: Mask | None = None,
+    ) -> None:
+        """`allowed` says which of what the index finds, rows or groups, may be found; None: all. `chunks` are those by
+        which records may be found; None: all."""
+        self._retrieval = retrieval
+        self._query = query
+        self._allowed = allowed
+        self._chunks = chunks
+        self.candidates = candidates
+
+    def matched(self) -> Rows:
+        index, retrieval = self._retrieval.index, self._retrieval
+        if not isinstance(index, Matching):
+            return self.candidates.rows
+        if self._chunks is not None and retrieval.groups is not None:
+            return with_rows(retrieval.groups, index.matching(self._query, allowed=self._chunks))
+        rows = index.matching(self._query, starts=retrieval.groups, allowed=self._allowed)
+        return members(retrieval.starts, rows, self._chunks)[0] if retrieval.spreads else rows
+
+    def score(self, rows: Rows) -> Vectors:
+        retrieval = self._retrieval
+        if self._chunks is not None and retrieval.groups is not None:
+            return best_scores(retrieval.index, self._query, retrieval.groups, rows, chunks=self._chunks)
+        rows = np.searchsorted(retrieval.starts, rows, side="right") - 1 if retrieval.spreads else rows
+        return retrieval.index.score(self._query, rows, starts=retrieval.groups)
+
+    def best_chunks(self, records: Rows) -> Rows:
+        index, starts = self._retrieval.index, self._retrieval.starts
+        if index.unit == "record" or bool(np.all(starts[records + 1] - starts[records] == 1)):
+            return first_chunks(starts, records, self._chunks)
+        return best_chunks(index, self._query, starts, records, chunks=self._chunks)
