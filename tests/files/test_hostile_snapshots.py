@@ -95,14 +95,28 @@ def test_a_snapshot_that_is_packed_anew_as_it_was_is_sound(snapshot: Path, retri
     assert retrieve("snapshot", "restore", "again.tar.zst", "--artifacts", "new").code == 0
 
 
-def test_a_flipped_bit_anywhere_is_noticed(snapshot: Path, retrieve: Program) -> None:
+def unpacked(content: bytes) -> bytes | None:
+    """What a snapshot decompresses to; None if it does not."""
+    try:
+        return zstandard.ZstdDecompressor().decompressobj().decompress(content)
+    except zstandard.ZstdError:
+        return None
+
+
+def test_a_flipped_bit_that_changes_anything_is_noticed(snapshot: Path, retrieve: Program) -> None:
     content = snapshot.read_bytes()
+    meant = unpacked(content)
+    noticed = 0
     bad = Path("bad.tar.zst")
     for place in {*range(24), *range(24, len(content), 97), *range(len(content) - 12, len(content))}:
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8
         bad.write_bytes(damaged)
-        assert retrieve("snapshot", "verify", bad).code == 5, place
+        code = retrieve("snapshot", "verify", bad).code
+        noticed += code == 5
+        # Zstandard has bits without a meaning: with another value of one of them the content is the same.
+        assert code == 5 or unpacked(bytes(damaged)) == meant, place
+    assert noticed > 50
 
 
 def test_a_snapshot_that_is_cut_short_anywhere_is_refused(snapshot: Path, retrieve: Program) -> None:

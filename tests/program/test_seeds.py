@@ -1,0 +1,218 @@
+"""docs/seeds.md tells the truth: the command of every row runs, and shows what the row says."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from samples import ROOT, Program
+
+PAGE = (ROOT / "docs" / "seeds.md").read_text("utf-8")
+ROW = re.compile(r"^\| ([A-E]\d+) \|.*\| (?:`([^`]*)`|–) \|$", re.MULTILINE)
+ROWS = {name: command.replace("\\|", "|") for name, command in ROW.findall(PAGE)}
+"""By row, its command; nothing for what is not built yet."""
+SHOWN: dict[str, str | tuple[int, str]] = {
+    "A1": '"enhanced_query": "segment lungs format:DICOM format:CT format:3D',
+    "A2": '"excluded": [\n    "lungmask",\n    "nnunet"\n  ]',
+    "A3": "lungmask",
+    "A4": '"attempts"',
+    "A5": "wrote config.yaml (preset imaging)",
+    "A6": "prefix",
+    "A7": "lungmask",
+    "A8": "sound",
+    "A9": '"rank": 12,',
+    "A10": '"remote": "',
+    "A11": "| retrieval_score |",
+    "A12": "nothing to do",
+    "A13": "lungmask",
+    "A14": "lungmask",
+    "A15": (6, "dense.device: auto"),
+    "A16": '"top_score"',
+    "A17": '"license": "MIT"',
+    "B1": "wrote config.yaml (preset biocortex)",
+    "B2": "(domain: transcriptomics)",
+    "B3": "all-MiniLM-L6-v2",
+    "B4": (6, "127.0.0.1:9"),
+    "B5": '"doc_id": "celltypist_annotation"',
+    "B6": "celltypist_annotation",
+    "B7": '"llm"',
+    "B8": "requires",
+    "B9": '"pipeline": "bm25@200',
+    "C1": '"doc_id": "Munich/transport.md"',
+    "C2": "wrote config.yaml (preset rag)",
+    "C3": "generation",
+    "C4": '"reranked": true',
+    "C5": '"pipeline_info"',
+    "C6": '"engine_used": "naive"',
+    "D1": "transport.md",
+    "D2": "transport.md",
+    "D3": '"Munich"',
+    "D4": '"context"',
+    "D5": "maxsim@200",
+    "D6": "dense: rank",
+    "D7": "transport.md",
+    "D8": "transport.md",
+    "D9": '"max_chunks": 2',
+    "D10": "R@10",
+    "D11": "kept as run",
+    "D12": "transport.md",
+    "D13": '"topped_up": true',
+    "D14": "[1]",
+    "E1": '"section": "Methods"',
+    "E2": '"section": "Indications and Usage"',
+    "E3": "generation",
+    "E5": "wrote config.yaml (preset modular)",
+    "E6": (6, "GPU"),
+    "E7": "splade",
+    "E8": "lungmask",
+    "E9": "generation",
+    "E10": '"doc_id": "scanpy_preprocess"',
+    "E11": '"section": "',
+    "E12": '"strategies_used"',
+    "E13": '"fusion_method": "rrf',
+    "E14": '"fusion_method": "weighted(minmax',
+    "E15": "maxsim@30",
+    "E16": '"highlights"',
+    "E17": "lungs.tar.zst",
+    "E19": "ok",
+    "E20": "generation",
+}
+"""By row, a part of what its command prints, with the exit code where that is not 0."""
+CONFIGURED = {"RETRIEVE_ENCODER__KIND": "auto", "RETRIEVE_CHUNKING__SIZE": "80"}
+"""The default encoder, and chunks so small that a report has several."""
+NOT_BUILT = {"B10", "C7", "E4", "E18"}
+
+TRANSPORT = """# {city}
+
+{city} reports on its climate plan every year, and this is the part on how people move and how homes are heated.
+
+## Transport
+
+The tram lines of {city} were extended by {number} kilometres, and their trams run every five minutes. Buses feed
+the tram lines at {number} stops, and cyclists have lanes of their own on the ring road, which lorries leave at night.
+
+## Heating
+
+District heating reaches {number} thousand homes. The remaining gas boilers are replaced street by street,
+beginning with the schools, and the heat of the data centre warms the public baths.
+
+## Budget
+
+| measure | year | cost |
+|---|---|---|
+| tram lines | 2024 | {number} million |
+| heat network | 2025 | {number} million |
+"""
+PAPER = """# Sleep of mice
+
+Introduction
+
+Mice sleep during the day. Why their sleep is divided into many short pieces is not known.
+
+Methods
+
+We recorded twelve mice for a month with electrodes, and removed one from the analysis.
+
+Results
+
+Their sleep was divided into pieces of eleven minutes, and shorter ones after a change of the light.
+"""
+LABEL = """ASPIRIN TABLETS
+
+INDICATIONS AND USAGE
+
+For the temporary relief of headache, and of pain in muscles.
+
+DOSAGE AND ADMINISTRATION
+
+One tablet every four hours, and no more than twelve a day.
+"""
+BIOLOGY = [
+    {"id": "scanpy_preprocess", "name": "scanpy_preprocess", "domain": "transcriptomics", "tenant_id": "lab",
+     "description": "Filters and normalises counts of scRNA-seq before clustering."},
+    {"id": "leiden_clustering", "name": "leiden_clustering", "domain": "transcriptomics",
+     "description": "Groups cells of scRNA-seq into clusters by communities of a graph of neighbours.",
+     "requires_tool": ["scanpy_preprocess", "harmony_batch_correction"]},
+    {"id": "harmony_batch_correction", "name": "harmony_batch_correction", "domain": "transcriptomics",
+     "description": "Removes effects of batches from an embedding.", "requires_tool": ["scrublet_doublet_detection"]},
+    {"id": "scrublet_doublet_detection", "name": "scrublet_doublet_detection", "domain": "transcriptomics",
+     "description": "Finds droplets that held two of them."},
+    {"id": "celltypist_annotation", "name": "celltypist_annotation", "domain": "transcriptomics",
+     "description": "Names types by a trained classifier.", "requires_tool": ["leiden_clustering"]},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the page describes."""
+    folder = tmp_path_factory.mktemp("seeds")
+    catalog = (ROOT / "catalogs" / "tools.jsonl").read_text("utf-8")
+    (folder / "tools.jsonl").write_text(catalog, "utf-8")
+    lines = "".join(json.dumps(tool) + "\n" for tool in BIOLOGY)
+    (folder / "biology.jsonl").write_text(catalog + lines, "utf-8")
+    shutil.copy(ROOT / "catalogs" / "files" / "ct_chest.dcm", folder / "scan.dcm")
+    for number, city in enumerate(("Munich", "Vienna", "Oslo", "Lyon"), 3):
+        (folder / "documents" / city).mkdir(parents=True)
+        report = TRANSPORT.format(city=city, number=number)
+        (folder / "documents" / city / "transport.md").write_text(report, "utf-8")
+    (folder / "papers").mkdir()
+    (folder / "papers" / "mice.md").write_text(PAPER, "utf-8")
+    (folder / "labels").mkdir()
+    (folder / "labels" / "aspirin.txt").write_text(LABEL, "utf-8")
+    (folder / "queries.txt").write_text("segment lungs\nstitch tiles\n", "utf-8")
+    judged = {"query": "tram lines of Munich", "file": "Munich/transport.md", "heading": "Transport"}
+    (folder / "cities.gold.jsonl").write_text(json.dumps(judged) + "\n", "utf-8")
+    for arguments in (
+        ("--catalog", "tools.jsonl"),
+        ("--catalog", "biology.jsonl", "--artifacts", "biology"),
+        ("--docs-dir", "documents", "--artifacts", "cities"),
+    ):
+        command = [sys.executable, "-m", "retrieve_cli", "build", *arguments]
+        subprocess.run(
+            command,
+            cwd=folder,
+            check=True,
+            capture_output=True,
+            env={**os.environ, **CONFIGURED, "PYTHONPATH": str(ROOT)},
+        )
+    return folder
+
+
+def test_every_row_has_a_command_or_is_not_built_yet() -> None:
+    assert {name for name, command in ROWS.items() if command} == set(SHOWN)
+    assert {name for name, command in ROWS.items() if not command} == NOT_BUILT
+
+
+@pytest.mark.parametrize("row", SHOWN)
+def test_the_command_of_a_row_shows_what_the_row_says(
+    row: str,
+    prepared: Path,
+    tmp_path: Path,
+    retrieve: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    stdin: Callable[[bytes], None],
+) -> None:
+    folder = tmp_path / "here"
+    shutil.copytree(prepared, folder)
+    monkeypatch.chdir(folder)
+    for name, value in CONFIGURED.items():
+        monkeypatch.setenv(name, value)
+    words = shlex.split(ROWS[row])
+    while re.match(r"[A-Z_]+=", words[0]):
+        name, _, value = words.pop(0).partition("=")
+        monkeypatch.setenv(name, value)
+    if "<" in words:
+        stdin((folder / words[-1]).read_bytes())
+        words = words[: words.index("<")]
+    assert words[0] == "retrieve"
+    done = retrieve(*words[1:])
+    shown = SHOWN[row]
+    code, text = shown if isinstance(shown, tuple) else (0, shown)
+    assert done.code == code, done.err
+    assert text in done.out + done.err
