@@ -20,7 +20,7 @@ from retrieve_cli.contracts import Candidates, Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.numerics import available_cores
-from retrieve_cli.retrievers import gpu_scan, quantized
+from retrieve_cli.retrievers import quantized
 from retrieve_cli.retrievers.hnsw_index import HnswIndex, faiss_package
 from retrieve_cli.retrievers.scan import Scan, contenders, members, score_rows
 from retrieve_cli.retrievers.selection import best, grouped, masks, spread, total
@@ -178,7 +178,9 @@ class FlatIndex:
         self._scan = scan or Scan(vectors, self._check)
         self._device = device
         if device == "cuda":
-            gpu_scan.pairwise_on_gpu(device)
+            from retrieve_cli.retrievers.gpu_scan import pairwise_on_gpu
+
+            pairwise_on_gpu(device)
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -210,8 +212,7 @@ class FlatIndex:
         ]
         if not many:
             return [self._find(*each, threads=cores) for each in zip(queries, wanted, strict=True)]
-        if len(queries) >= gpu_scan.WORTH_QUERIES and (pairwise := gpu_scan.pairwise_on_gpu(self._device)):
-            scanned = gpu_scan.GpuScan(self._vectors, pairwise, self._check).scores(queries)
+        if (scanned := self._scanned_on_gpu(queries)) is not None:
             plain = zip(queries, wanted, scanned, strict=True)
             return [self._chosen(query, each, *scores, spread_of=_spread_of_rows) for query, each, scores in plain]
         from concurrent.futures import ThreadPoolExecutor  # a single query does without it
@@ -222,6 +223,14 @@ class FlatIndex:
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """The inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
+
+    def _scanned_on_gpu(self, queries: Sequence[Vectors]) -> Iterator[tuple[Vectors, float]] | None:
+        """Scores of all rows and their bound for each query; None if no GPU scans for so many."""
+        from retrieve_cli.retrievers import gpu_scan  # batches alone need it
+
+        if len(queries) < gpu_scan.WORTH_QUERIES or (pairwise := gpu_scan.pairwise_on_gpu(self._device)) is None:
+            return None
+        return gpu_scan.GpuScan(self._vectors, pairwise, self._check).scores(queries)
 
     def _find(self, query: Vectors, wanted: _Wanted, threads: int = 1) -> Candidates:
         scores, bound = self._scan.scores(query, threads=threads)
