@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
-from retrieve_cli.config.loading import source_setting
 from retrieve_cli.config.settings import Settings, SourceSetting
+from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage.manifest import Manifest, sha1

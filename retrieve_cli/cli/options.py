@@ -229,7 +229,7 @@ def _shared(
 ) -> Shared:
     chosen = "json" if json_ else format_
     if chosen not in formats:
-        from retrieve_cli.config.loading import unknown
+        from retrieve_cli.config.values import unknown
 
         raise unknown(f"value {quoted(chosen)} of --format", chosen, formats)
     return Shared(artifacts, config, chosen, color, Talk(chosen in ("json", "jsonl"), quiet, verbose))

@@ -233,7 +233,7 @@ def _texts(given: str) -> Texts:
     """The value of --save-run."""
     values: Mapping[str, Texts] = {"brief": "brief", "full": "full"}
     if given not in values:
-        from retrieve_cli.config.loading import unknown
+        from retrieve_cli.config.values import unknown
 
         raise unknown(f"value {quoted(given)} of --save-run", given, values)
     return values[given]

@@ -95,7 +95,7 @@ def from_run(item: Json, where: str) -> Request:
     if not isinstance(item, dict) or not isinstance(item.get("files", []), list):
         raise UsageError(f"{where} is not a request", hint="save the run again: retrieve query TEXT --save-run")
     if strange := [key for key in item if key not in known]:
-        from retrieve_cli.config.loading import unknown
+        from retrieve_cli.config.values import unknown
 
         raise unknown(f"key {quoted(strange[0])} of {where}", strange[0], known)
     entries = [_entry_of_file(entry, f"{where}, file {at}") for at, entry in enumerate(item.get("files", []), 1)]
@@ -158,7 +158,7 @@ def _retrievers(item: Mapping[str, Json], where: str, asked: Request) -> tuple[s
     known = answering_names() if set(found) <= set(answering_names()) else (*answering_names(), *installed())
     for name in found:
         if name not in known:
-            from retrieve_cli.config.loading import unknown
+            from retrieve_cli.config.values import unknown
 
             raise unknown(f"retriever {quoted(sound(name))} of {where}", name, known)
     if asked.retrievers and (others := [name for name in found if name not in asked.retrievers]):

@@ -48,7 +48,7 @@ def scaffold(
     In a session a line is a query and the next one the numbers (or ids) of what is right for it: 1 3, or with grades
     1:3 3:1; an empty one where nothing is. An empty query ends it.
     """
-    from retrieve_cli.config.loading import unknown
+    from retrieve_cli.config.values import unknown
     from retrieve_cli.output.formats import dump
 
     if from_ is not None and from_ not in KINDS:

@@ -7,38 +7,22 @@ What is not known is refused with the nearest key that is. Precedence: flag, the
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from retrieve_cli.config.environment import variable_of, variables
+from retrieve_cli.config.environment import variables
 from retrieve_cli.config.plugins import installed, retriever_names
-from retrieve_cli.config.settings import LARGEST, MARKERS, ChunkingRule, FieldSetting, Settings, SourceSetting
-from retrieve_cli.contracts import HIGHEST_BOOST, Json
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.values import unknown, with_keys
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted import files
-from retrieve_cli.untrusted.nearest import nearest
 
 DEFAULT_FILE = Path("config.yaml")
-_TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", Path: "a path"}
-
-_MOVED = {
-    "encoder.download": "models.auto_download",
-    "encoder.models_dir": "models.dir",
-    "encoder.cache_dir": "models.cache_dir",
-}
-"""Keys of earlier versions, and what they are called now."""
-_ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
-"""What services for generation call keys of ours."""
 _WEIGHT = "_weight"
 _MOST_VALUES = 10_000
 """Values that a configuration may have, its aliases unfolded."""
-_FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
-_NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("endpoint", "query")}
-"""Keys without which an entry of its kind names nothing."""
 
 
 def load(
@@ -142,99 +126,8 @@ def _overlay(
         named = _renamed(name, {"factors": named} if name == "boost" and not _is_whole_boost(named) else named, say)
         if name == "search" and "mode" in named and "retrievers" not in named:
             named = {**named, "retrievers": []}  # a mode that is given later says more than retrievers before it
-        sections[name] = _section(sections[name], named, f"{name}.", where, folder)
+        sections[name] = with_keys(sections[name], named, f"{name}.", where, folder)
     return replace(settings, **sections)
-
-
-def _section(section: Any, keys: Mapping[str, Json], prefix: str, where: str, folder: Path) -> Any:
-    hints = get_type_hints(type(section))
-    bounds = {item.name: item.metadata for item in fields(section)}
-    changed: dict[str, Any] = {}
-    for key, value in keys.items():
-        if (moved := _MOVED.get(f"{prefix}{key}")) is not None:
-            hint = f"rename it: {moved}, or in the environment {variable_of(moved)}"
-            raise UsageError(f"{prefix}{key} is now {moved} (in {where})", hint=hint)
-        name = _ALSO_KNOWN_AS.get(f"{prefix}{key}", key)
-        if name not in hints:
-            raise unknown(f"key `{prefix}{key}` in {where}", str(key), hints)
-        place = f"`{prefix}{key}` in {where}"
-        if name == "markers":
-            changed[name] = _markers(value, place)
-            continue
-        if name == "weights":
-            changed[name] = {**section.weights, **_weights(value, bounds[name], place)}
-            continue
-        if name == "factors":
-            changed[name] = {**section.factors, **_boosts(value, where)}
-            continue
-        changed[name] = _value(hints[name], value, bounds[name], place, folder)
-    return replace(section, **changed)
-
-
-def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: Path) -> Any:
-    """`value` as the type that the key has, or an error that says what it takes."""
-    if isinstance(kind, UnionType):
-        inner = next(part for part in get_args(kind) if part is not type(None))
-        return None if value is None else _value(inner, value, bounds, key, folder)
-    origin = get_origin(kind)
-    if origin is Literal:
-        return _choice(value, get_args(kind), key)
-    if origin in (Mapping, Sequence):
-        found = _several(kind, value, key, folder)
-        return [_named(each, bounds["choices"](), key) for each in found] if "choices" in bounds else found
-    if "choices" in bounds:
-        return _named(value, bounds["choices"](), key)
-    if bounds.get("folder") and isinstance(value, str) and "/" in value:
-        return str(_path(value, folder, key))
-    if kind is Path and isinstance(value, str):
-        return Path(value) if value in bounds.get("names", ()) else _path(value, folder, key)
-    return _plain(kind, value, bounds, key)
-
-
-def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:
-    """A list or a mapping, whose entries are sources, fields of a catalog, paths or names."""
-    inner = get_args(kind)[-1]
-    if inner is SourceSetting:
-        return _source_settings(value, key, folder)
-    if inner is FieldSetting:
-        return _field_settings(value, key)
-    if inner is ChunkingRule:
-        return _chunking_rules(value, key)
-    wanted, what = (dict, "mapping of names") if get_origin(kind) is Mapping else (list, "list of names")
-    entries = list(value.values()) if isinstance(value, dict) else value
-    if not isinstance(value, wanted) or not all(isinstance(entry, str) and entry for entry in entries):
-        raise UsageError(f"{key} is no {what}", hint="see the comments in config.yaml")
-    if inner is Path:
-        return [_path(entry, folder, key) for entry in entries]
-    return {str(name): entry for name, entry in value.items()} if isinstance(value, dict) else entries
-
-
-def _choice(value: Json, choices: Sequence[str], key: str) -> Json:
-    if value is False:  # YAML reads a bare `off`, `no` as false
-        value = "none"
-    if value not in choices:
-        raise unknown(f"value {quoted(value)} of {key}", str(value), choices)
-    return value
-
-
-def _named(value: Json, choices: Sequence[str], key: str) -> Json:
-    """One of the choices, or the name of a plug-in."""
-    if isinstance(value, str) and value not in choices and value in installed():
-        return value
-    return _choice(value, choices, key)
-
-
-def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, float]:
-    """`fusion.weights` and `expansion.weights`: `name: weight`, names of choices if there are any."""
-    choices = bounds["choices"]() if "choices" in bounds else ()
-    if not isinstance(value, dict):
-        what = "retrievers" if choices else "kinds of edges"
-        hint = "write a weight for each: {" + ", ".join(f"{name}: 0.5" for name in choices or ("requires",)) + "}"
-        raise UsageError(f"{key} must be a mapping of {what} to weights", hint=hint)
-    return {
-        str(_named(name, choices, key) if choices else name): _plain(float, weight, bounds, f"{key} ({name})")
-        for name, weight in value.items()
-    }
 
 
 def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:
@@ -277,130 +170,3 @@ def _is_whole_boost(keys: Mapping[str, Json]) -> bool:
         and isinstance(inner, dict)
         and all(isinstance(each, dict) for each in inner.values())
     )
-
-
-def _boosts(value: Json, where: str) -> dict[str, dict[str, float]]:
-    """`boost`: by field and value of records, and by section of chunks, the factor of what has it."""
-    found: dict[str, dict[str, float]] = {}
-    for field, values in value.items():
-        place = f"`boost.{field}` in {where}"
-        if not isinstance(values, dict):
-            raise UsageError(f"{place} must be a mapping of values to factors", hint="write section: {Results: 1.2}")
-        found[str(field)] = {
-            str(each): _factor(factor, f"{place} ({quoted(str(each))})") for each, factor in values.items()
-        }
-    return found
-
-
-def _factor(value: Json, key: str) -> float:
-    factor = float(_plain(float, value, {}, key))
-    if not 0.0 < factor <= HIGHEST_BOOST:
-        message = f"{key} is {factor:g}; it takes a number above 0 up to {HIGHEST_BOOST:g}"
-        raise UsageError(message, hint="see the comments in config.yaml")
-    return factor
-
-
-def _plain(kind: Any, value: Any, bounds: Mapping[str, Any], key: str) -> Json:
-    """A string, a truth value, or a number within its bounds."""
-    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST:
-        value = float(value)
-    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise UsageError(f"{key} takes {_TYPES[kind]}, not {quoted(value)}", hint="see the comments in config.yaml")
-    low, high = bounds.get("low"), bounds.get("high")
-    if low is not None and high is not None and not low <= value <= high:
-        limits = f"at least {low:g}" if high >= LARGEST else f"from {low:g} to {high:g}"
-        raise UsageError(
-            f"{key} is {quoted(value)}; it takes a number {limits}", hint="see the comments in config.yaml"
-        )
-    return value
-
-
-def _path(value: str, folder: Path, key: str) -> Path:
-    try:
-        if "\0" in value:
-            raise RuntimeError("a path holds no NUL")
-        return folder / Path(value).expanduser()
-    except RuntimeError as error:
-        raise UsageError(f"{key} is {quoted(value)}: {error}", hint="write the path in full") from error
-
-
-def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
-    """`catalog.fields`: `key: weight` or `key: {to: field, weight: number}`."""
-    if not isinstance(value, dict):
-        raise UsageError(f"{key} is no mapping of keys to weights", hint="for example: summary: {to: description}")
-    settings = {}
-    for name, entry in value.items():
-        inner = entry if isinstance(entry, dict) else {"weight": entry}
-        settings[str(name)] = _section(FieldSetting(to=str(name)), inner, f"catalog.fields.{name}.", key, Path())
-    return settings
-
-
-def _chunking_rules(value: Json, key: str) -> list[ChunkingRule]:
-    """`chunking.rules`: one mapping a rule, each with what it matches."""
-    hint = "for example: - {match: labels/**, strategy: section, markers: drug_label}"
-    if not isinstance(value, list):
-        raise UsageError(f"{key} is not a list of rules", hint=hint)
-    rules: list[ChunkingRule] = []
-    for at, entry in enumerate(value, 1):
-        if not isinstance(entry, dict) or not isinstance(entry.get("match"), str) or not entry["match"]:
-            raise UsageError(f"entry {at} of {key} has no `match`, a glob of paths or the name of a source", hint=hint)
-        rules.append(_section(ChunkingRule(entry["match"]), entry, "", f"entry {at} of {key}", Path()))
-    return rules
-
-
-def _markers(value: Json, key: str) -> str | tuple[str, ...]:
-    """The name of a set of labels, or a list of titles."""
-    if isinstance(value, list | tuple) and all(isinstance(title, str) and title.strip() for title in value):
-        return tuple(value)
-    if value not in MARKERS:
-        raise UsageError(f"{key} is {quoted(value)}", hint=f"use {' or '.join(MARKERS)}, or a list of section titles")
-    return str(value)
-
-
-def _source_settings(value: Json, key: str, folder: Path) -> list[SourceSetting]:
-    """`sources.list`: one mapping a source, each under a name of its own."""
-    if not isinstance(value, list):
-        hint = "for example: - {kind: catalog, path: tools.jsonl}"
-        raise UsageError(f"{key} is no list of sources", hint=hint)
-    settings = [source_setting(entry, f"entry {at} of {key}", folder) for at, entry in enumerate(value, 1)]
-    names = [setting.name for setting in settings]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"two sources of {key} are called {quoted(name)}", hint="give each a `name:` of its own")
-    return settings
-
-
-def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
-    """A source as configuration or manifest have it; without a name it is called after its place.
-
-    Raises:
-        UsageError: a key is unknown or missing.
-    """
-    kinds = tuple(_NEEDED)
-    if not isinstance(entry, dict) or (entry.get("kind") not in kinds and entry.get("kind") not in installed()):
-        given = entry.get("kind") if isinstance(entry, dict) else entry
-        raise unknown(f"kind {quoted(given)} of {where}", str(given), kinds)
-    setting: SourceSetting = _section(SourceSetting(entry["kind"]), entry, "", where, folder)
-    for key in _NEEDED.get(setting.kind, ()):
-        if not getattr(setting, key):
-            raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")
-    name = setting.name or _place(setting) or setting.kind
-    if setting.path is None and not _FILE_NAME.fullmatch(name):
-        hint = "give it a short `name:`, it becomes the name of a file"
-        raise UsageError(f"{where} cannot be called {quoted(name)}", hint=hint)
-    return replace(setting, name=name)
-
-
-def _place(setting: SourceSetting) -> str:
-    """The last part of a path or an address; what stands behind `?` may be a secret."""
-    if setting.path is not None:
-        return os.path.basename(os.path.abspath(setting.path))  # noqa: PTH100, PTH119  as sources name themselves
-    return str(setting.url or setting.endpoint).partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
-
-
-def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that is not known, with the nearest one that is."""
-    names = [str(name) for name in known]
-    near = nearest(given, names)
-    hint = f"did you mean `{near}`?" if near else "known: " + ", ".join(names)
-    return UsageError(f"unknown {what}", hint=hint)

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, fields, replace
 from typing import Any
 
-from retrieve_cli.config.loading import override, unknown
+from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings, sections
+from retrieve_cli.config.values import unknown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retrieve_cli.config.loading import unknown
+from retrieve_cli.config.values import unknown
 from retrieve_cli.errors import quoted
 
 MINIMAL = "minimal"

@@ -10,9 +10,9 @@ from itertools import zip_longest
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from retrieve_cli import __version__
-from retrieve_cli.config.loading import unknown
 from retrieve_cli.config.saved import restored
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.values import unknown
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import IndexMissing, Unavailable, UsageError, quoted, shortened
 from retrieve_cli.frozen import dataclass

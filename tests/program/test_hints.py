@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import retrieve_cli
-from retrieve_cli.config.loading import _ALSO_KNOWN_AS, _MOVED
 from retrieve_cli.config.settings import Settings, SourceSetting
+from retrieve_cli.config.values import _ALSO_KNOWN_AS, _MOVED
 
 PACKAGE = Path(retrieve_cli.__file__).parent
 SECTIONS = {section.name: getattr(Settings(), section.name) for section in dataclasses.fields(Settings)}
