@@ -202,10 +202,10 @@ class Watched(Protocol):
     """A source as it was when it was built, compared with what it is now."""
 
     def stale(self) -> str:
-        """What has changed of the source at first sight, before any hit is looked at; empty if nothing has."""
+        """Changes of the source at first sight, before any hit is compared; empty if there are none."""
 
     def grown(self) -> str:
-        """What has changed that no hit can tell of, as a new file; empty if nothing has."""
+        """Changes that no hit can show, such as a new file; empty if there are none."""
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
         """Of a record as it is kept; `digest` is that of the item it was read from."""
@@ -417,7 +417,7 @@ class Question:
     notices: tuple[str, ...] = ()
     """What was not understood, and what a file is not."""
     files: tuple[KnownFile, ...] = ()
-    """What its files say, unless files do not count."""
+    """Facts from its files, unless files do not count."""
 
     @property
     def enhanced(self) -> str:
@@ -530,7 +530,7 @@ class Hit:
 
 
 class Matches(Protocol):
-    """What the retrievers found for one query, to be counted by whoever wants the numbers."""
+    """Matches of the retrievers for one query, counted on demand."""
 
     def matched(self) -> int:
         """Return how many records (chunks, if these are ranked) any retriever matched."""
@@ -548,7 +548,7 @@ class Ranking:
     trace: Mapping[str, Json] = field(default_factory=dict, compare=False)
     """What the stages have to say of it besides its hits."""
     matches: Matches | None = field(default=None, compare=False, repr=False)
-    """What the retrievers found, of whom the stages that ask them tell."""
+    """Matches of the retrievers, set by the stages that ask them."""
 
     @classmethod
     def of(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:

@@ -30,7 +30,7 @@ class Chunkers:
     by_kind: Mapping[str, Chunker]
     """By kind of source."""
     entities: Entities | None = None
-    """What finds the names in chunks, if that is asked for."""
+    """Finder of the names in chunks, if that is configured."""
 
     @property
     def cards(self) -> Mapping[str, Mapping[str, Json]]:
@@ -130,7 +130,7 @@ class _Maker:
 
 
 def _markers(rule: ChunkingRule) -> Markers | None:
-    """What a rule calls the marks of sections."""
+    """Marks of sections that a rule names."""
     from retrieve_cli.chunking.label_sets import LABELS
     from retrieve_cli.chunking.markers import Markers
 

@@ -93,7 +93,7 @@ def retrieval(
 
 
 def _reader(generation: Generation, server: Endpoint, left: Callable[[], float | None]) -> CatalogReader:
-    """What has the model read records.
+    """Retriever that has the model read records.
 
     Raises:
         Unavailable: the key that the server wants is not in the environment.
@@ -120,7 +120,7 @@ def _reader(generation: Generation, server: Endpoint, left: Callable[[], float |
 
 
 def _line(generation: Generation, most: int, row: int) -> str:
-    """What the model is shown of a record: its name, and the beginning of its description, or else of its text."""
+    """Text of a record that the model is shown: its name, and the beginning of its description, or else of its text."""
     record = generation.records[row]
     name = str(record["name"])[:most]
     description = str(record["description"] or "") or str(generation.chunks[int(generation.starts[row])]["text"])
@@ -130,7 +130,7 @@ def _line(generation: Generation, most: int, row: int) -> str:
 
 
 def _by_words(generation: Generation, indexes: Indexes, depth: int) -> Retrieval | None:
-    """What ranks records by their words, if the index has such a retriever."""
+    """Retriever that ranks records by their words, if the index has one."""
     for name in indexes:
         if registry.retriever(name).form is TEXT:
             return IndexRetrieval(name, indexes[name], list, layout_of(generation), unit="record", depth=depth)

@@ -55,7 +55,7 @@ class Parts:
     keeps_tokens: bool = False
     """True if token vectors are kept, for a reranker that compares words."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
-    """Who says what is put before queries and passages, where anybody does."""
+    """Sources of the prefixes of queries and passages, if there are any."""
 
     def recipe_of(self, columns: Columns) -> Recipe:
         """Return the whole recipe of an index whose records have these columns."""

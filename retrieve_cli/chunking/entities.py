@@ -49,7 +49,7 @@ class Entities:
 
     @cached_property
     def card(self) -> Mapping[str, Json]:
-        """What decides which names are found; part of the recipe."""
+        """Parameters that decide which names are found; part of the recipe."""
         paths = sorted(path for path in self._folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         digest = sha1({path.relative_to(self._folder).as_posix(): sha1_file(path) for path in paths})
         return {"pipeline": Path(self._name).name, "sha1": digest}

@@ -34,7 +34,7 @@ def together(text: str, blocks: Sequence[Block]) -> list[bool]:
 
 
 class _Figure(NamedTuple):
-    """What a block has to do with figures."""
+    """Role of a block beside figures."""
 
     prose: bool
     """True of all but headings."""

@@ -30,7 +30,7 @@ _IMRAD_MINOR = {
     "Conclusion": r"relevance|significance|implications?",
     "References": r"references|bibliography|literature cited|acknowledge?ments?",
 }
-"""What also heads a part in journals, but means nothing of the kind in other texts."""
+"""Names that also head a part in journals, but mean something else in other texts."""
 
 _DRUG_MAJOR = {
     "Boxed Warning": r"boxed warnings?",

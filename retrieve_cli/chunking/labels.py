@@ -102,7 +102,7 @@ class Labels:
         return (self.part(label) or "") if found and self.major.match(found["label"]) else ""
 
     def _marks(self, text: str, block: Block) -> Iterator[tuple[int, str]]:
-        """Where labels begin in a block of prose, and their words."""
+        """Labels in a block of prose: their places and words."""
         if block.kind not in ("paragraph", "list"):
             return
         for found in self.mark.finditer(text, block.start, block.end):

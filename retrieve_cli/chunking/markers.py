@@ -50,7 +50,7 @@ class Markers:
 
 
 def _behind_name(record: Record) -> int:
-    """Where the first line of a record begins, behind the name that a catalog's text begins with."""
+    """Start of the first line of a record, behind the name that a catalog's text begins with."""
     name = f"{record.name}: "
     named = record.kind == "catalog" and record.text.startswith(name, record.body_start)
     return record.body_start + (len(name) if named else 0)

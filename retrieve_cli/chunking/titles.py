@@ -73,5 +73,5 @@ def is_caption(text: str) -> bool:
 
 
 def _key(line: str) -> str:
-    """What two spellings of a title have in common."""
+    """Form that two spellings of a title share."""
     return " ".join(line.strip(" \t\r\n*_#").rstrip(":").strip(" \t*_").split()).casefold()

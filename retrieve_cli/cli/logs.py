@@ -1,4 +1,4 @@
-"""What `-v` says of answers: how candidates fared, and a line a query as `key=value`; JSON with `--log-json`."""
+"""Lines of `-v` about answers: how candidates fared, and a line a query as `key=value`; JSON with `--log-json`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _event(answer: Answer, min_candidates: int) -> dict[str, Json]:
 
 
 def _course(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
-    """How many candidates there were at each step, and what became of their scores."""
+    """Candidates at each step, and the change of their scores."""
     course, text = answer.course, json.dumps(shortened(answer.query.text), ensure_ascii=False)
     for name, count in course.stages[:1]:
         best = f", top_score={_short(course.top_score)}"

@@ -26,7 +26,7 @@ _MOVED = {
 }
 """Keys of earlier versions, and what they are called now."""
 _ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
-"""What services for generation call keys of ours."""
+"""Names that RAG services use for some keys."""
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
 _NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("endpoint", "query")}
 """Keys without which an entry of its kind names nothing."""

@@ -66,11 +66,11 @@ class ModelFolder:
     lowercase: bool
     """The text is lowercased before the tokenizer sees it."""
     own_prompts: Json
-    """What its own files say is put in front of texts, by kind."""
+    """Prefixes that its own files name, by kind."""
 
     @property
     def prompts(self) -> Prefixes:
-        """What it wants in front of texts, as its own files say or as is known of its family."""
+        """Prefixes that it wants, by its own files or its family."""
         from retrieve_cli.encoders.prefixes import of_model  # an index has its own: no query asks for it
 
         return of_model(self.own_prompts, self.name)

@@ -93,7 +93,7 @@ class OnnxEncoder(Truncating):
 
     @property
     def wanted(self) -> Prefixes:
-        """What the model wants in front of a text, whether or not that was overruled."""
+        """Prefixes that the model wants, whether or not they are overruled."""
         return self._folder.prompts
 
     @property

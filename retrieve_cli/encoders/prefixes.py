@@ -1,4 +1,4 @@
-"""What models want in front of queries and passages, by the name of their family, as their model cards say.
+"""Prefixes of queries and passages by the name of a model's family, from the model cards.
 
 What a model's own files say comes first; a server's model has only its name. Sources: the model cards of
 Qwen/Qwen3-Embedding-8B, BAAI/bge-large-en-v1.5, BAAI/bge-large-zh-v1.5, BAAI/bge-m3, intfloat/e5-large-v2 and
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from retrieve_cli.contracts import Json
 
 FILE = "config_sentence_transformers.json"
-"""Where a sentence-transformers model keeps its prompts."""
+"""File in which a sentence-transformers model keeps its prompts."""
 _INSTRUCTION = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 _LONGEST = 200
 """Characters of a name that are looked at."""

@@ -24,7 +24,7 @@ _FORM = "a line is: query or document, the encoded id, the id, set apart by tabs
 
 
 class TrecIds(NamedTuple):
-    """How ids stand in a TREC file: by id, those that are encoded there."""
+    """Spelling of ids in a TREC file: by id, those that are encoded there."""
 
     queries: Mapping[str, str]
     documents: Mapping[str, str]

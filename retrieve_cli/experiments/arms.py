@@ -105,7 +105,7 @@ class Runs:
     runs: Sequence[Run]
     rrf_k: float
     ids: TrecIds | None = None
-    """What the encoded ids of the runs stand for, if a file says so."""
+    """Meaning of the encoded ids of the runs, if a file gives it."""
 
     @classmethod
     def of(cls, name: str, paths: Sequence[Path], *, rrf_k: float, ids: TrecIds | None = None) -> Runs:

@@ -8,7 +8,7 @@ from retrieve_cli.evaluation.trec import TrecIds
 
 
 def trec_ids(run: Run) -> TrecIds:
-    """How the ids of a run stand in a TREC file."""
+    """Spelling of the ids of a run in a TREC file."""
     return TrecIds.of(run, (document for scores in run.values() for document in scores))
 
 

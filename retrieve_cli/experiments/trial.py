@@ -73,7 +73,7 @@ class Trial:
         _put(path, run_lines(self.found.run, tag="retrieve"))
 
     def write_ids(self, path: Path | None) -> None:
-        """What the encoded ids of that run stand for; without a path, a note that there are some."""
+        """Meaning of the encoded ids of that run; without a path, a note that there are some."""
         ids = trec_ids(self.found.run)
         if path is not None:
             _put(path, ids.lines())

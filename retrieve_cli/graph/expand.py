@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Seed = tuple[int, float]
 """A record's row and its score."""
 _Ways = tuple[Walk | None, Walk | None]
-"""How a kind is walked backwards and forwards, None if it is not."""
+"""Walks of a kind backwards and forwards, None if it is not walked."""
 
 
 @dataclass(frozen=True, slots=True)

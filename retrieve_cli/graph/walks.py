@@ -1,4 +1,4 @@
-"""How far each kind of edge carries in each direction, the worth of a node that many share, and the path to a record.
+"""Weight of each kind of edge in each direction, damping of a node that many share, and the path to a record.
 
 A step multiplies a score by weight of the edge x weight of its kind x damping of the node that it leaves, and by the
 decay if that node is a record: whatever lies between two records is one step. From a value to the records that have it
@@ -19,13 +19,13 @@ from retrieve_cli.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How edges of a kind are walked in one direction."""
+    """Walk along edges of a kind in one direction."""
 
     weight: float = 1.0
     """From 0, never, to 1."""
     damped: Literal["never", "later", "always"] = "later"
-    """Where a node with many such edges is worth less: nowhere, behind the seeds, or at the seeds too. What a tool
-    requires it requires, however much that is; one of a hundred tools that require it says little."""
+    """Places where a node with many such edges is worth less: nowhere, behind the seeds, or at the seeds too. What a
+    tool requires it requires, however much that is; one of a hundred tools that require it says little."""
     most: float = 1.0
     """Share of the records beyond which a value that they have links none of them."""
     once: bool = False

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
 _ALL = Limits(max_fail=1.0)
-"""What can be read is searched, however little of the folder that is."""
+"""Share of documents that may be unreadable: what can be read is searched."""
 
 
 class Aside(NamedTuple):
-    """What was built."""
+    """Generation that was built."""
 
     report: Report
     skipped: Mapping[str, str]

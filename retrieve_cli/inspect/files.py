@@ -1,4 +1,4 @@
-"""What `inspect files` shows: by file that the index was built from, its SHA-1, its records and its chunks.
+"""View of `inspect files`: for each file that the index was built from, its SHA-1, records and chunks.
 
 All of it is read from the index, never from the sources. A few records are in memory at a time.
 """

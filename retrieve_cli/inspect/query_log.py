@@ -31,7 +31,7 @@ _LONGEST = 300
 _LINE = 16 * files.MB
 """Bytes of a line; what is longer is damaged."""
 _NAMED = 10
-"""How many damaged lines are named."""
+"""Damaged lines that are named."""
 
 
 class Damage(NamedTuple):
@@ -113,7 +113,7 @@ class Tally:
 
 
 class QueryLog:
-    """What the lines of a log come to, from some time on."""
+    """Totals of the lines of a log, from some time on."""
 
     def __init__(self, since: datetime | None = None) -> None:
         self.all = Tally()

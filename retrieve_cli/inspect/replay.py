@@ -80,7 +80,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What answering again came to."""
+    """Outcome of answering again."""
 
     run: str
     generation: str
@@ -154,7 +154,7 @@ def _check_models(was: Mapping[str, Json], answer: Answer) -> None:
 
 
 def _notes(store: Store, under: Settings, run: SavedRun) -> Iterator[str]:
-    """What is not as it was, and may be why answers differ."""
+    """Changes since the run that may be why answers differ."""
     if run.version != __version__:
         yield f"the run was kept by version {quoted(run.version)}; this is {__version__}"
     if run.calibration != calibration_digest(store):
@@ -183,7 +183,7 @@ def _compared(entry: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _differences(was: Json, now: Json, at: str = "") -> Iterator[tuple[str, str, str]]:
-    """Where two values differ, what was there and what is."""
+    """Differences of two values: the place, what was there and what is."""
     if isinstance(was, dict) and isinstance(now, dict):
         for key in [*was, *(key for key in now if key not in was)]:
             place = f"{at}.{key}" if at else str(key)
@@ -228,7 +228,7 @@ def _options(saved: Mapping[str, Json], name: str) -> SearchOptions:
 
 
 def _is_of(kind: Any, value: Json) -> bool:
-    """Whether a value read from JSON is of a type: `int | None`, `tuple[str, ...]`, a literal."""
+    """Return True if a value read from JSON is of a type: `int | None`, `tuple[str, ...]`, a literal."""
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if get_origin(kind) is tuple:

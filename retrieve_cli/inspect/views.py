@@ -43,7 +43,7 @@ def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
 
 
 def _prefixes(generation: Generation) -> dict[str, Json]:
-    """What is put before queries and passages, and who says so; nobody (null) in an index of an earlier version."""
+    """Prefixes of queries and passages, and their source; none (null) in an index of an earlier version."""
     manifest = generation.manifest
     if manifest.recipe.encoder is None:
         return {}

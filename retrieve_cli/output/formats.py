@@ -282,7 +282,7 @@ def as_trec(answers: Sequence[Answer]) -> str:
 
 
 def trec_ids(answers: Sequence[Answer]) -> TrecIds:
-    """How the ids of answers stand in a TREC run."""
+    """Spelling of the ids of answers in a TREC run."""
     from retrieve_cli.evaluation.trec import TrecIds
 
     documents = (result_id(answer, result) for answer in answers for result in answer.results)

@@ -9,7 +9,7 @@ _DIGITS = 6
 
 
 def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
-    """What happened on the way to an answer; `warning` says if it has fewer candidates than it should."""
+    """Figures on the way to an answer; `warning` says if it has fewer candidates than it should."""
     scores = [result.hit.score for result in answer.results]
     similar = [each.score for result in answer.results for each in result.hit.evidence if each.source in answer.similar]
     moved = sum(

@@ -31,16 +31,16 @@ GroupBy = Literal["document", "group"]
 _BETWEEN = "\n---\n\n"
 """Stands between the prompts of a batch."""
 _NAMED = 5
-"""How many ids a note lists."""
+"""Ids that a note lists."""
 _TICKS = re.compile("`+")
 
 
 class Written(NamedTuple):
-    """What is printed."""
+    """Text that is printed."""
 
     text: str
     notes: tuple[str, ...]
-    """What did not fit."""
+    """Notes on what did not fit."""
 
 
 def as_prompt(answers: Sequence[Answer], *, group_by: GroupBy = "document", batch: bool = False) -> Written:
@@ -73,7 +73,7 @@ _COLUMNS = "name description url keywords license modalities dimensions formats 
 
 
 def _together(answers: Sequence[Answer], render: Callable[[Answer, Sequence[Result]], str], *, batch: bool) -> Written:
-    """What `render` makes of each answer, as far as its budget goes."""
+    """Texts that `render` makes of each answer, as far as its budget goes."""
     texts, notes = [], []
     for answer in answers:
         kept = _fitting(answer, partial(render, answer))
@@ -121,7 +121,7 @@ class _Passage(NamedTuple):
     span: Span
     sections: tuple[str, ...]
     above: str
-    """What is shown above its text without being part of it: the header of a table that was cut there."""
+    """Header of a table that was cut there: shown above its text without being part of it."""
 
 
 class _Document(NamedTuple):

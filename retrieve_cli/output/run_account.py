@@ -1,4 +1,4 @@
-"""What a run keeps of its answers, and of all that decided them."""
+"""Account of a run: its answers, and all that decided them."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _texts_of(answer: Answer) -> list[str]:
 
 
 def _gates(trace: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
-    """What a gate said: of the query, or of each of its texts."""
+    """Choices of a gate for the query, or for each of its texts."""
     if gate := trace.get("gate"):
         yield gate
     for text in trace.get("texts", ()):

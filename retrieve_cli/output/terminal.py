@@ -164,7 +164,7 @@ def _explanation(answer: Answer) -> Iterator[str]:
 
 
 def _account(result: Result) -> Iterator[str]:
-    """How the score of a result came about."""
+    """Lines that add up to the score of a result."""
     for evidence in result.hit.evidence:
         place = f"rank {evidence.rank}" if evidence.rank else "not in its list, asked for its score"
         part = f"{evidence.weight:g} × {evidence.normalized:.6g} = {evidence.weight * evidence.normalized:.6g}"

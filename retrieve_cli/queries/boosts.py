@@ -16,7 +16,7 @@ _LIKE = "write a boost like section=Results:1.2 or license=MIT:0.8"
 
 @dataclass(frozen=True, slots=True)
 class Boost:
-    """What is worth more, or less, than it would be, and by which factor."""
+    """A condition, and the factor for what satisfies it."""
 
     condition: Condition
     factor: float

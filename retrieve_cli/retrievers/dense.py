@@ -79,7 +79,7 @@ class Dense(Retriever["Vectors"]):
         return index
 
     def required(self, settings: Settings) -> bool:
-        """Whether a search without it is an error: one whose configuration asks for a GPU is, too."""
+        """Return True if a search without it is an error: also if the configuration asks for a GPU."""
         chosen = settings.encoder
         return chosen.policy == "required" or (chosen.device == "cuda" and chosen.kind != "remote")
 

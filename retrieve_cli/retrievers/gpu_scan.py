@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WORTH_QUERIES = 64
 """Queries from which on a batch is worth sending the vectors to a GPU."""
 _DRIVER = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
-"""What the driver of a GPU leaves on Linux, and on Windows' Linux."""
+"""Device files of the driver of a GPU on Linux, and on Windows' Linux."""
 _SCORES = 1 << 26
 """Scores that are computed at a time: 256 MiB."""
 _ROWS = 4096

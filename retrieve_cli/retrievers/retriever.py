@@ -160,7 +160,7 @@ class Retriever(ABC, Generic[Q]):
         return False
 
     def configured(self, settings: Settings) -> bool:
-        """Whether a build under these settings is to have it."""
+        """Return True if a build under these settings is to have it."""
         return True
 
     def depth(self, settings: Settings) -> int | None:

@@ -123,7 +123,7 @@ class Result:
 
     @property
     def text(self) -> str:
-        """What is shown and passed on of it, and what a budget counts: a stretch of the record below its `header`."""
+        """Text that is shown, passed on and counted by a budget: a stretch of the record below its `header`."""
         return self.header + str(self.chunk["text"]) if self.context is None else self.context.shown
 
     @property
@@ -138,7 +138,7 @@ class Result:
 
     @property
     def relevance(self) -> float | None:
-        """How relevant it is, from 0 to 1: its confidence where the scores are calibrated, else the score of a reranker
+        """Relevance from 0 to 1: its confidence where the scores are calibrated, else the score of a reranker
         that has this scale by itself; None where neither is known. No other score is made to look like one."""
         if self.confidence is not None:
             return self.confidence
@@ -146,14 +146,14 @@ class Result:
 
 
 class Course(NamedTuple):
-    """What became of a question's candidates from stage to stage."""
+    """Course of a question's candidates from stage to stage."""
 
     stages: tuple[tuple[str, int], ...] = ()
-    """How many hits each stage passed on."""
+    """Hits that each stage passed on."""
     top_score: float | None = None
     """The best score when they were retrieved."""
     read: int = 0
-    """How many hits the reranker read."""
+    """Number of hits that the reranker scored."""
     top_score_change: float | None = None
     """The best score after reranking less the best one before it; None without a reranker."""
 
@@ -207,7 +207,7 @@ class Answer:
     """The backend that reranked."""
     engine: Engine = "advanced"
     found: Matches | None = None
-    """What the retrievers found for the text that is answered."""
+    """Matches of the retrievers for the text that is answered."""
     confidence: Mapping[str, Json] | None = None
     """What the results' confidence was measured on, and what was left out for having too little."""
     deadline: Mapping[str, Json] | None = None
@@ -219,7 +219,7 @@ class Answer:
     spent: Spent | None = None
     """Where there was a budget."""
     course: Course = Course()
-    """What became of its candidates, in the words that found the most."""
+    """Course of its candidates, for the wording that found the most."""
     k: int = 0
     """Results that were asked for."""
     before_budget: int = 0
@@ -233,12 +233,12 @@ class Answer:
 
     @property
     def total_matches(self) -> int:
-        """How many records (or chunks, if these are ranked) any retriever matched; see `stages.matches.Found`."""
+        """Number of records (or chunks, if these are ranked) that any retriever matched; see `stages.matches.Found`."""
         return len(self.results) if self.found is None else self.found.matched()
 
     @property
     def candidates_considered(self) -> int:
-        """How many different ones were on the lists of the retrievers, each as long as its depth."""
+        """Number of different ones on the lists of the retrievers, each as long as its depth."""
         return len(self.results) if self.found is None else self.found.considered()
 
     def strategies_of(self, result: Result) -> list[str]:
@@ -253,5 +253,5 @@ class Answer:
 
     @property
     def stages(self) -> tuple[tuple[str, int], ...]:
-        """How many hits each stage passed on."""
+        """Hits that each stage passed on."""
         return self.course.stages

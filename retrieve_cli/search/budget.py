@@ -106,7 +106,7 @@ def _rows_of(result: Result) -> range:
 
 
 def _nearest(count: int, before: int, after: int, *, first: str) -> tuple[int, int]:
-    """How many of the `count` nearest neighbours stand before a hit and after it, of so many on each side."""
+    """Return the numbers before and after a hit among its `count` nearest neighbours, of so many on each side."""
     more, less = (count + 1) // 2, count // 2
     ahead, behind = (less, more) if first == "after" else (more, less)
     ahead, behind = min(ahead, before), min(behind, after)

@@ -21,7 +21,7 @@ _SECTION = "section"
 
 
 class Passing(NamedTuple):
-    """What satisfies one condition."""
+    """Records and chunks that satisfy one condition."""
 
     field: str
     written: str

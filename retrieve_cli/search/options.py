@@ -39,7 +39,7 @@ class SearchOptions:
     min_confidence: float | None = None
     deadline_ms: float | None = None
     boosts: tuple[str, ...] = ()
-    """What is worth more or less, besides what the configuration says: `section=Results:1.2`."""
+    """Boosts besides those of the configuration: `section=Results:1.2`."""
     dense_only: bool = False
     """The naive engine: the nearest chunks, and no stage besides."""
 

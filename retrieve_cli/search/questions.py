@@ -95,7 +95,7 @@ class RequestReader:
         return access._replace(excluded=tuple(excluded)), unknown
 
     def _files(self, request: Request) -> Iterator[KnownFile]:
-        """What the files of a request say."""
+        """Facts from the files of a request."""
         known = {file.path: file for file in request.known}
         for name in request.files if self._file_tokens else ():
             if name in known:

@@ -111,7 +111,7 @@ class ResultReader:
         return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record, query)) for each in results)
 
     def _of_records(self, name: str) -> Analyzer | None:
-        """How a retriever that only knows records reads text; None if it knows chunks, or compares no terms.
+        """Analyzer of a retriever that only knows records; None if it knows chunks, or compares no terms.
 
         For one without an index, that of the others."""
         if name not in self._indexes:
@@ -142,7 +142,7 @@ class ResultReader:
         return in_context(results, chunks, starts, window=window, table_window=table_window)
 
     def _narrower(self) -> Narrower | None:
-        """What makes smaller contexts, where there are any."""
+        """Maker of smaller contexts, if there are contexts."""
         window, table_window = self._options.context, self._options.table_context
         if not (window or table_window):
             return None

@@ -149,7 +149,7 @@ class Searcher:
         return [self._answer(*each, batch=batch) for each in zip(questions, rankings, shown, attempts, strict=True)]
 
     def _relaxation(self, ranked: Ranked) -> RelaxationSettings:
-        """How often a query is asked again in fewer words."""
+        """Number of retries of a query with fewer words."""
         useful = ranked.deadline.left != 0.0 and any(retriever(name).relaxes for name in ranked.retrievers)
         return self.settings.broadening if useful else RelaxationSettings(max_retries=0)
 

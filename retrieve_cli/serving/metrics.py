@@ -1,4 +1,4 @@
-"""What the server knows of itself, and of the log of queries beside it, as Prometheus reads it.
+"""Metrics of the server, and of the log of queries beside it, as Prometheus reads them.
 
 Labels are the server's own routes and status codes: nothing of a request gets into one.
 """

@@ -60,7 +60,7 @@ class BadSnapshot(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a snapshot says of itself in its first member."""
+    """Description of a snapshot, its first member."""
 
     generation: str
     created: str

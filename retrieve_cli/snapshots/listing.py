@@ -33,7 +33,7 @@ def listing(store: Store, folder: Path) -> dict[str, Json]:
 
 
 def _of(path: Path) -> dict[str, Json]:
-    """What a snapshot says of itself; of a file that is none, why."""
+    """Description of a snapshot; of a file that is none, the reason."""
     entry: dict[str, Json] = {"file": str(path), "bytes": path.stat().st_size}
     try:
         return {**entry, **summary(read_header(path))}

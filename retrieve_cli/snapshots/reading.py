@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a snapshot holds, all of it read and right."""
+    """Contents of a snapshot, all of it read and right."""
 
     header: Header
     manifest: Manifest

@@ -63,7 +63,7 @@ _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 _READING = 2
-"""How an object becomes a record, besides spellings and weights; raised where that changes."""
+"""Version of the rules by which an object becomes a record, besides spellings and weights."""
 LONGEST_NAME = 1000
 """Characters of a name: it is indexed with each chunk of its record."""
 LONGEST_ID = 4096

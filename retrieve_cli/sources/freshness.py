@@ -162,7 +162,7 @@ class WatchedCatalog:
     _lock: RLock = field(default_factory=RLock)
 
     def stale(self) -> str:
-        """Whether its file has other marks: one that was only touched has, until the next sync."""
+        """True if its file has other marks: one that was only touched has, until the next sync."""
         try:
             return "" if self.stamp == _stamp(self.path.stat()) else "its file changed"
         except OSError:

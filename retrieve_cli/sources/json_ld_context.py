@@ -40,7 +40,7 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a context says of a name."""
+    """Definition of a name by a context."""
 
     iri: str | None
     coerced: str = ""
@@ -55,7 +55,7 @@ UNDEFINED = Definition("")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What names stand for in a part of a document."""
+    """Meaning of names in a part of a document."""
 
     names: Mapping[str, Definition] = field(default_factory=dict)
     vocabulary: str = ""

@@ -112,7 +112,7 @@ class _Graph:
     def __init__(self, triples: Iterable[Triple]) -> None:
         self._nodes: dict[Term, dict[str, set[Term]]] = {}
         self._left = _MOST_VALUES
-        """How many values may still be written."""
+        """Number of values that may still be written."""
         for subject, predicate, object_ in triples:
             self._nodes.setdefault(subject, {}).setdefault(predicate, set()).add(object_)
             self._left += _MOST_COPIES

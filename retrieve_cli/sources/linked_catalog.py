@@ -22,7 +22,7 @@ DEEPEST = 64
 _HEAD = 4096
 """Bytes at the beginning of a file that tell what it is."""
 _MARKS = tuple(f'"{name}"'.encode() for name in ("@context", "@graph", "@id", "@type"))
-"""What stands in the head of a file that is one document of JSON-LD."""
+"""Marks in the head of a file that is one document of JSON-LD."""
 
 
 class NotRead(Exception):

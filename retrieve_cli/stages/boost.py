@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Boosted:
-    """What one boost holds for."""
+    """Records and chunks that one boost holds for."""
 
     written: str
     """The boost as it was given: `section=Results:1.2`."""

@@ -33,7 +33,7 @@ class Chooser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChoosingRetrieval:
-    """What chooses among records, as a pipeline sees it. A record's score is 1 / its rank, of others 0.
+    """Chooser among records, as a pipeline sees it. A record's score is 1 / its rank, of others 0.
 
     It is shown the records that the query may find, and no others; if those are more than `most_read`, the first ones
     of `shortlist`, and after these the first ones of the catalog.

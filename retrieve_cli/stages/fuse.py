@@ -75,8 +75,8 @@ class Fuse:
         return replace(ranked, matches=Found(tuple(accounts), self._count(pool)))
 
     def _count(self, pool: Pool) -> int | None:
-        """How many records match, if the pool tells: all that share a term, if one retriever alone compares terms, and
-        those listed by others that share none."""
+        """Number of records that match, if the pool tells: all that share a term, if one retriever alone compares
+        terms, and those listed by others that share none."""
         tallies = [each.tally for each in self.retrievals]
         if "singly" in tallies or tallies.count("after") != 1:
             return None

@@ -1,4 +1,4 @@
-"""What one index says of one query: of the records, or the chunks, that a ranking is made of."""
+"""Account of one index for one query: of the records, or the chunks, that a ranking is made of."""
 
 from __future__ import annotations
 

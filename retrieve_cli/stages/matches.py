@@ -1,4 +1,4 @@
-"""How many records the retrievers matched: counted as a by-product of fusion, or by whoever wants the number."""
+"""Number of records that the retrievers matched: a by-product of fusion, or counted on demand."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Merge:
     """Hits that are passed on."""
     per_text: int | None = None
     caps: tuple[Cap, ...] = ()
-    """What holds for the hits of all texts together."""
+    """Limits for the hits of all texts together."""
     kind: ClassVar[Kind] = "merge"
     rescores: ClassVar[bool] = True
 

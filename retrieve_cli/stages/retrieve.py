@@ -92,7 +92,7 @@ class Retrieval(Protocol):
 
     @property
     def tally(self) -> Tally:
-        """How the records or chunks that it matches are counted."""
+        """Way in which the records or chunks that it matches are counted."""
 
     def ask(
         self,

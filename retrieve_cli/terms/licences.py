@@ -64,7 +64,7 @@ class _Table(NamedTuple):
     keys: Mapping[str, str]
     """By the key of a name or an address."""
     exceptions: Mapping[str, str]
-    """What may follow WITH, by the id in lower case."""
+    """Exceptions that may follow WITH, by the id in lower case."""
 
 
 def spdx_of(text: str) -> str | None:

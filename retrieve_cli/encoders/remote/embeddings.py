@@ -105,7 +105,7 @@ class RemoteEncoder:
 
     @property
     def wanted(self) -> Prefixes:
-        """What the model wants in front of a text, whether or not that was overruled."""
+        """Prefixes that the model wants, whether or not they are overruled."""
         return _wanted(self._model, self.card.name)
 
     @cached_property

@@ -12,7 +12,7 @@ VOLUMETRIC = frozenset({"CT", "MRI", "PET"})
 """Modalities of which a single picture is a slice of a volume, unless its header says that it is a projection. Of the
 other sliced ones a single picture is often all there is: a scintigram, a photograph of the retina's layers."""
 PROJECTIONS = ("LOCALIZER", "SCOUT", "TOPOGRAM", "PROJECTION", "MIP", "MINIP", "SCREEN", "DOSE")
-"""What a value of Image Type (PS3.3, C.7.6.1.1.2) begins with where the picture is not a slice: an overview, a
+"""Beginnings of values of Image Type (PS3.3, C.7.6.1.1.2) of pictures that are not slices: an overview, a
 projection through a volume (`PROJECTION IMAGE`), a screenshot or a table of doses."""
 CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
 """Secondary Capture, which is of any modality: a screenshot or a scan of paper."""
