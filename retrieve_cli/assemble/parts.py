@@ -125,7 +125,5 @@ def _sparse(settings: Settings, skipped: list[str]) -> SparseEncoder | None:
     except Unavailable as error:
         if settings.splade.policy == "required":
             raise
-        skipped.append(
-            f"splade is left out: {error.message} ({error.hint}); the next build or sync that has it adds it"
-        )
+        skipped.append(f"splade is skipped: {error.message} ({error.hint}); the next build or sync that has it adds it")
         return None

@@ -21,7 +21,7 @@ class Section:
     parent: tuple[str, ...]
     blocks: tuple[Block, ...]
     shared: tuple[tuple[str, ...], ...] = ()
-    """The path of each of several sections, those without a heading left out."""
+    """The path of each of several sections, without those that have no heading."""
     members: int = 1
 
     @property

@@ -174,7 +174,7 @@ def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
         if (tenant := item.get(key)) is None:
             continue
         if not isinstance(tenant, str):
-            raise UsageError(f"`{key}` of {where} is no string", hint=f'for example: "{key}": "acme"')
+            raise UsageError(f"`{key}` of {where} is not a string", hint=f'for example: "{key}": "acme"')
         if found not in (None, tenant):
             message = f"{where} asks for the tenant {quoted(tenant)}, and {said} is {quoted(found)}"
             raise UsageError(message, hint="leave one of them out")

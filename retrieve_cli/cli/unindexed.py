@@ -45,7 +45,7 @@ class Unindexed(NamedTuple):
                 hint = "leave it out, or build an index: retrieve build --docs-dir DIR"
                 raise Unavailable(f"{name} cannot answer without an index: {why}", hint=hint)
 
-    def told(self, answers: Sequence[Answer], options: SearchOptions) -> list[Answer]:
+    def with_notes(self, answers: Sequence[Answer], options: SearchOptions) -> list[Answer]:
         """Return the answers, which now say what an answer from an index would have had besides."""
         skipped = self.skipped if options.hybrid and not options.retrievers else {}
         return [
@@ -70,7 +70,7 @@ def answered(
     with unindexed(shared, settings, folder) as aside:
         options = aside.searcher.options(**choices)
         aside.check(options)
-        return aside.searcher, aside.told(aside.searcher.answer(found, options), options)
+        return aside.searcher, aside.with_notes(aside.searcher.answer(found, options), options)
 
 
 @contextmanager

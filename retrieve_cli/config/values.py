@@ -94,7 +94,7 @@ def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:
     wanted, what = (dict, "mapping of names") if get_origin(kind) is Mapping else (list, "list of names")
     entries = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(value, wanted) or not all(isinstance(entry, str) and entry for entry in entries):
-        raise UsageError(f"{key} is no {what}", hint="see the comments in config.yaml")
+        raise UsageError(f"{key} is not a {what}", hint="see the comments in config.yaml")
     if inner is Path:
         return [_path(entry, folder, key) for entry in entries]
     return {str(name): entry for name, entry in value.items()} if isinstance(value, dict) else entries
@@ -176,7 +176,7 @@ def _path(value: str, folder: Path, key: str) -> Path:
 def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
     """`catalog.fields`: `key: weight` or `key: {to: field, weight: number}`."""
     if not isinstance(value, dict):
-        raise UsageError(f"{key} is no mapping of keys to weights", hint="for example: summary: {to: description}")
+        raise UsageError(f"{key} is not a mapping of keys to weights", hint="for example: summary: {to: description}")
     settings = {}
     for name, entry in value.items():
         inner = entry if isinstance(entry, dict) else {"weight": entry}
@@ -210,7 +210,7 @@ def _source_settings(value: Json, key: str, folder: Path) -> list[SourceSetting]
     """`sources.list`: one mapping a source, each under a name of its own."""
     if not isinstance(value, list):
         hint = "for example: - {kind: catalog, path: tools.jsonl}"
-        raise UsageError(f"{key} is no list of sources", hint=hint)
+        raise UsageError(f"{key} is not a list of sources", hint=hint)
     settings = [source_setting(entry, f"entry {at} of {key}", folder) for at, entry in enumerate(value, 1)]
     names = [setting.name for setting in settings]
     for name in names:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.records.globs import path_glob
+from retrieve_cli.records.sections import paths_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Json
     from retrieve_cli.storage.generation import Generation
 
-_LEVEL, _SEVERAL = " > ", ", "
+_LEVEL = " > "
 """Between the levels of a section's path, and between the sections that one chunk holds."""
 _SHOWN = 3
 """Queries that a note names."""
@@ -83,7 +84,7 @@ class _Wanted:
     relevant: Set[str]
     """Ids that are graded relevant."""
     _files: dict[str, bool] = field(default_factory=dict)
-    _sections: dict[str, bool] = field(default_factory=dict)
+    _sections: dict[tuple[str, ...], bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topic: Topic) -> _Wanted:
@@ -104,10 +105,10 @@ class _Wanted:
                 return False
         if not self.levels:
             return True
-        section = str(chunk["section"] or "")
-        if section not in self._sections:
-            self._sections[section] = lies_in(section, self.levels)
-        return self._sections[section] and (self.file is not None or self._belongs(chunk, generation))
+        paths = paths_of(chunk)
+        if paths not in self._sections:
+            self._sections[paths] = any(lies_in(path, self.levels) for path in paths)
+        return self._sections[paths] and (self.file is not None or self._belongs(chunk, generation))
 
     def _belongs(self, chunk: Mapping[str, Json], generation: Generation) -> bool:
         record, group = str(chunk["doc_id"]), self.topic.group
@@ -126,13 +127,9 @@ class _Wanted:
 
 
 def lies_in(section: str, levels: Sequence[str]) -> bool:
-    """Return True if a section's path has these headings, one below the other, at any of its levels.
-
-    A level of a chunk that holds several short sections names them all: `Munich > Transport, Heating`.
-    """
-    path = [{_plain(level), *map(_plain, level.split(_SEVERAL))} for level in section.split(_LEVEL)]
-    starts = range(len(path) - len(levels) + 1)
-    return any(all(level in path[start + at] for at, level in enumerate(levels)) for start in starts)
+    """Return True if a section's path has these headings, one below the other, at any of its levels."""
+    path = [*map(_plain, section.split(_LEVEL))]
+    return any(path[start : start + len(levels)] == [*levels] for start in range(len(path) - len(levels) + 1))
 
 
 def _plain(heading: str) -> str:

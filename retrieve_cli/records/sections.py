@@ -1,20 +1,21 @@
 """The sections of chunks: what they can be filtered by, as records can by their fields.
 
-A chunk has one section, the headings that it stands under: `Munich > Transport, Heating`. Its values are each heading
-(`Munich`), each part of the last one, which names several sections if a chunk has several (`Transport`, `Heating`), and
-the path up to each of them (`Munich > Transport`). Text is compared without regard to case.
+A chunk stands under headings, from the outermost inwards: `Munich > Transport`. Its values are each heading, the path
+up to each of them, and the whole. A chunk of several short sections, shown as `Munich > Transport, Heating`, has the
+values of each of their paths besides. Text is compared without regard to case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.records.column import COMPARISONS
-from retrieve_cli.records.column_values import MOST_VALUES, number_of
+from retrieve_cli.records.column_values import number_of
 from retrieve_cli.records.globs import text_glob
 from retrieve_cli.storage.generation import Generation
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Terms
 
 FIELD = "section"
-_LEVEL, _PART = " > ", ", "
+_LEVEL = " > "
 _DEEPEST = 16
 """Headings of a path of which every beginning is a value; deeper ones are no outline."""
 
@@ -30,20 +31,20 @@ _DEEPEST = 16
 class Sections:
     """The section of each chunk, and which chunks satisfy a condition on it."""
 
-    def __init__(self, numbers: Terms, names: Sequence[str]) -> None:
-        """`numbers` (chunks,) int32 are the places of the chunks' sections in `names`; -1: none."""
+    def __init__(self, numbers: Terms, paths: Sequence[Sequence[str]]) -> None:
+        """`numbers` (chunks,) int32 are the places in `paths` of those of each chunk; -1: none."""
         self._numbers = numbers
         self._values: dict[str, list[int]] = {}
         """By value, case-folded, the sections that have it."""
-        self._names = len(names)
-        for place, name in enumerate(names):
-            for value in dict.fromkeys(values_of(name)):
+        self._different = len(paths)
+        for place, own in enumerate(paths):
+            for value in dict.fromkeys(value for path in own for value in values_of(path)):
                 self._values.setdefault(value, []).append(place)
 
     def known(self, starts: Rows, visible: Mask | None = None) -> bool:
         """Return True if a chunk, of those of `visible` records, has a section."""
         if visible is None:
-            return self._names > 0
+            return self._different > 0
         return bool((self._numbers[np.repeat(visible, np.diff(starts))] >= 0).any())
 
     def select(self, operator: str, values: Sequence[str], globs: Collection[str]) -> Mask:
@@ -54,7 +55,7 @@ class Sections:
         """
         if operator == "!=":
             return ~self.select("=", values, globs)
-        wanted = np.zeros(self._names + 1, np.bool_)  # the last is that of chunks without a section
+        wanted = np.zeros(self._different + 1, np.bool_)  # the last is that of chunks without a section
         for value in values:
             for found in self._equal(value, globs) if operator == "=" else self._compared(operator, value):
                 wanted[self._values[found]] = True
@@ -78,19 +79,20 @@ class Sections:
                 yield each
 
 
-def values_of(section: str) -> Iterator[str]:
-    """Yield the values of a section, case-folded."""
-    levels = section.casefold().split(_LEVEL)
+def values_of(path: str) -> Iterator[str]:
+    """Yield the values of a path, case-folded."""
+    levels = path.casefold().split(_LEVEL)
     yield from levels
     if len(levels) <= _DEEPEST:
         yield from (_LEVEL.join(levels[:end]) for end in range(1, len(levels)))
-    yield section.casefold()
-    *above, last = levels
-    parts = last.split(_PART)
-    if 1 < len(parts) <= MOST_VALUES:
-        for part in parts:
-            yield part
-            yield _LEVEL.join([*above, part])
+    yield path.casefold()
+
+
+def paths_of(chunk: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return the section of a chunk's row as it is shown, and the path of each if there are several."""
+    several = chunk.get("sections")
+    named = (chunk["section"], *(several if isinstance(several, list) else ()))
+    return tuple(path for path in named if isinstance(path, str) and path)
 
 
 def sections_of(generation: Generation) -> Sections:
@@ -101,13 +103,12 @@ def sections_of(generation: Generation) -> Sections:
 def _read(generation: Generation) -> Sections:
     import orjson
 
-    places: dict[str, int] = {}
+    places: dict[tuple[str, ...], int] = {}
     numbers = np.full(len(generation.chunks), -1, np.int32)
     row = 0
     for block, _ in generation.chunks.raw_rows(range(len(generation.chunks))):
         for line in block.splitlines():
-            name = orjson.loads(line)[FIELD]
-            if isinstance(name, str) and name:
-                numbers[row] = places.setdefault(name, len(places))
+            if paths := paths_of(orjson.loads(line)):
+                numbers[row] = places.setdefault(paths, len(places))
             row += 1
     return Sections(numbers, list(places))

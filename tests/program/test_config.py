@@ -59,7 +59,7 @@ def test_a_path_is_relative_to_the_file(tmp_path: Path) -> None:
         ("a: [", "not valid YAML", "fix"),
         ("catalog: {fields: {a: {tu: x}}}", "`catalog.fields.a.tu`", "to"),
         ("catalog: {fields: {a: much}}", "a number", "config.yaml"),
-        ("catalog: {fields: 3}", "no mapping", "summary"),
+        ("catalog: {fields: 3}", "not a mapping", "summary"),
     ],
 )
 def test_what_is_not_known_is_refused_with_the_nearest_that_is(

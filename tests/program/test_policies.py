@@ -92,15 +92,15 @@ def test_splade_that_cannot_run_is_added_by_the_next_sync_that_can(
     monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
     monkeypatch.setenv("RETRIEVE_SPLADE__DEVICE", "cuda")
     done = retrieve("build", "--catalog", catalog)
-    assert (done.code, "splade is left out" in done.err, "`splade.device: auto`" in done.err) == (0, True, True)
+    assert (done.code, "splade is skipped" in done.err, "`splade.device: auto`" in done.err) == (0, True, True)
     assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
     monkeypatch.delenv("RETRIEVE_SPLADE__DEVICE")
     assert retrieve("sync").code == 0
     assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense", "splade"]
     shutil.rmtree(model)
     lost = retrieve("sync")
-    assert (lost.code, "splade is left out" in lost.err) == (0, True)
-    assert "splade is left out" in retrieve("sync", "--json").json["skipped"][0]
+    assert (lost.code, "splade is skipped" in lost.err) == (0, True)
+    assert "splade is skipped" in retrieve("sync", "--json").json["skipped"][0]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from samples import Program, write_catalog
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.queries.boosts import configured, parse_boost
-from retrieve_cli.records.sections import values_of
+from retrieve_cli.records.sections import Sections, paths_of, values_of
 
 CITIES = ("Berlin", "Munich", "Paris")
 
@@ -200,21 +201,28 @@ def test_a_section_that_only_another_tenant_has_is_no_field(tmp_path: Path, retr
     [
         ("Munich", {"munich"}),
         ("Munich > Results", {"munich", "results", "munich > results"}),
-        (
-            "Munich > Transport, Heating",
-            {"munich", "transport, heating", "transport", "heating", "munich > transport, heating"}
-            | {"munich > transport", "munich > heating"},
-        ),
+        ("Results, 2024", {"results, 2024"}),
         ("A > B > C", {"a", "b", "c", "a > b", "a > b > c"}),
     ],
 )
-def test_a_section_is_known_by_its_headings_its_parts_and_the_paths_to_them(section: str, values: set[str]) -> None:
+def test_a_section_is_known_by_its_headings_and_the_paths_to_them(section: str, values: set[str]) -> None:
     assert set(values_of(section)) == values
 
 
 def test_headings_of_a_hostile_document_have_few_values() -> None:
     assert len(list(values_of(" > ".join(["x"] * 5000)))) == 5001
-    assert len(list(values_of(", ".join(["x"] * 5000)))) == 2
+
+
+def test_a_chunk_of_several_sections_has_the_paths_of_each_and_a_comma_parts_no_heading() -> None:
+    one = {"section": "Results, 2024"}
+    several = {"section": "M > Trams, Wells", "sections": ["M > Trams", "M > Wells"]}
+    assert paths_of(one) == ("Results, 2024",)
+    assert paths_of(several) == ("M > Trams, Wells", "M > Trams", "M > Wells")
+    assert paths_of({"section": None}) == ()
+    sections = Sections(np.array([0, 1, -1], np.int32), [paths_of(one), paths_of(several)])
+    found = {value: sections.select("=", [value], ()).tolist() for value in ("results", "wells", "m > trams")}
+    no, second = [False, False, False], [False, True, False]
+    assert found == {"results": no, "wells": second, "m > trams": second}
 
 
 # ---------------------------------------------------------------------------------------------------- boosts

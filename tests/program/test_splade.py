@@ -79,7 +79,7 @@ def test_a_build_without_the_model_says_so_and_goes_on_unless_it_is_required(
     monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", "no/such-model")
     done = retrieve("build", "--catalog", catalog, "-v")
     assert done.code == 0
-    assert "splade is left out" in done.err
+    assert "splade is skipped" in done.err
     assert retrieve("query", "lungs", "--mode", "splade").code == 6
     monkeypatch.setenv("RETRIEVE_SPLADE__POLICY", "required")
     assert retrieve("build", "--catalog", catalog).code == 6

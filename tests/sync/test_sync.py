@@ -301,7 +301,7 @@ def test_old_generations_that_cannot_be_removed_are_said_and_no_failure(
         ([{"kind": "catalog", "paht": "x"}], "`paht`", "path"),
         ([{"kind": "docs", "path": "a/x"}, {"kind": "docs", "path": "b/x"}], "two sources", "name:"),
         ({"lists": []}, "`sources.lists`", "list"),
-        ({"list": {}}, "no list", "- {kind"),
+        ({"list": {}}, "not a list", "- {kind"),
         (["tools.jsonl"], "kind 'tools.jsonl'", "known"),
     ],
 )
