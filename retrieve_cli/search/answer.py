@@ -218,6 +218,8 @@ class Answer:
     """What the stages have to say besides the hits: filters, gate, texts, thresholds, diversity."""
     spent: Spent | None = None
     """Where there was a budget."""
+    related: tuple[Result, ...] = ()
+    """Expanded records that no retriever supports, best first; each hit has its `path`."""
     course: Course = Course()
     """Course of its candidates, for the wording that found the most."""
     k: int = 0
