@@ -17,7 +17,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test quick bits fuzz check fmt bench bench-scale clean
+.PHONY: help demo test quick bits fuzz check fmt docs docs-record bench bench-scale clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -52,6 +52,12 @@ check: $(READY)  ## Lint, formatting and types
 fmt: $(READY)  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)  ## Build the documentation as a site in build/site; dead links fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-record: $(READY)  ## Write the output of every documented command into its page (PAGES=docs/queries.md for one)
+	$(BIN)/python tests/doc_pages.py $(PAGES)
 
 bench: $(READY)  ## Quality on SciFact, and speed against a naive peer (needs ../shared/data)
 	$(BIN)/python -m benchmarks.run

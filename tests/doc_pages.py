@@ -1,0 +1,226 @@
+"""Code blocks of the documentation: read, run, compared with the output that stands below them, and recorded anew.
+
+    console   lines that begin with `$ ` are commands, the lines below are their output. A line `…` stands for any
+              lines. `# exits with 3` at the end of a command names another exit code than 0.
+    sh        commands, one a line; the output is not shown.
+    python    a program; a `text` block directly below it is its output.
+    yaml      a configuration, which must be valid.
+
+`<!-- not run: reason -->` above a block keeps it from being run. Identifiers, times, sizes and decimal fractions vary:
+they are compared as placeholders. `python tests/doc_pages.py PAGE...` writes the output of this machine into the pages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+INERT = {"text", "json", "jsonl", "ini", "toml", "crontab"}
+"""Languages of blocks that are shown and not run."""
+ANY = "…"
+_FENCE = re.compile(r"```(\S*)$")
+_NOT_RUN = re.compile(r"<!-- not run: (\S.*) -->$")
+_EXITS = re.compile(r"\s+# exits with (\d+)$")
+_VARIABLE = [
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00)?"), "TIME"),
+    (re.compile(r"\b\d{8}T\d{6}Z?-[0-9a-f]+\b"), "RUN"),
+    (re.compile(r"\b[0-9a-f]{12}\b"), "ID"),
+    (re.compile(r"\b[0-9a-f]{40}\b"), "SHA1"),
+    (re.compile(r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e-?\d+)? ?(ms|s|m|min|h|B|kB|KB|KiB|MB|MiB|GB|GiB|%|/s)(?!\w)"), "AMOUNT"),
+    (re.compile(r"(?<![\w.])[-−+]?\d+\.\d+(e-?\d+)?"), "FRACTION"),
+    (re.compile(r"\.md:\d+(-\d+)?"), ".md:LINES"),
+    (re.compile(r"[-─━]{4,}"), "----"),
+]
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    first: int
+    """Index of the line of the page that it begins with, below the fence."""
+    lines: Sequence[str]
+    skipped: str | None
+    """The reason for which it is not run."""
+
+
+class Difference(NamedTuple):
+    """Output that is not what the page shows."""
+
+    command: str
+    shown: Sequence[str]
+    printed: Sequence[str]
+
+    def __str__(self) -> str:
+        return "\n".join((f"$ {self.command}", "--- shown", *self.shown, "--- printed", *self.printed))
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        if (fence := _FENCE.match(lines[at])) is not None:
+            end = lines.index("```", at + 1)
+            above = next((line for line in reversed(lines[:at]) if line), "")
+            reason = _NOT_RUN.match(above)
+            yield Block(fence[1], at + 1, lines[at + 1 : end], reason[1] if reason else None)
+            at = end
+        at += 1
+
+
+def workspace(folder: Path, vectors: Path | None = None) -> Path:
+    """Lay out a folder as a clone has it, for the commands of a page; `vectors` is a cache to start from."""
+    for name in ("catalogs", "docs"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    if vectors is not None:
+        shutil.copytree(vectors, folder / "artifacts" / "cache")
+    return folder
+
+
+def run(command: str | Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command line (or a program with arguments) as a user would, its errors among its output."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVE_", "COV_"))}
+    environment = {**kept, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "80", "NO_COLOR": "1", "CI": ""}
+    return subprocess.run(
+        ["bash", "-c", command] if isinstance(command, str) else command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+
+
+def same(shown: Sequence[str], printed: Sequence[str]) -> bool:
+    """Whether the lines are the same but for what varies; `…` stands for any lines."""
+    wanted, given = [_constant(line) for line in shown], [_constant(line) for line in printed]
+    reached = {0}
+    for line in wanted:
+        if line == ANY:
+            reached = set(range(min(reached, default=len(given) + 1), len(given) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(given) and given[at] == line}
+    return len(given) in reached
+
+
+def _constant(line: str) -> str:
+    """The line with placeholders for what varies."""
+    for pattern, placeholder in _VARIABLE:
+        line = pattern.sub(placeholder, line)
+    return " ".join(line.split())
+
+
+class Step(NamedTuple):
+    """A command of a console block, with the output shown below it."""
+
+    command: str
+    code: int
+    first: int
+    """Index of the first line of its output in the page."""
+    shown: Sequence[str]
+
+
+def steps(block: Block) -> Iterator[Step]:
+    """The commands of a console block."""
+    starts = [at for at, line in enumerate(block.lines) if line.startswith("$ ")]
+    for start, end in zip(starts, [*starts[1:], len(block.lines)], strict=True):
+        first = start + 1
+        command = block.lines[start][2:]
+        while command.endswith("\\"):
+            command = command[:-1] + block.lines[first].strip().removeprefix("> ")
+            first += 1
+        exits = _EXITS.search(command)
+        shown = block.lines[first:end]
+        yield Step(_EXITS.sub("", command), int(exits[1]) if exits else 0, block.first + first, shown)
+
+
+def check(page: Path, folder: Path) -> Iterator[tuple[Step, Sequence[str]]]:
+    """Run the blocks of a page one after the other; yields the output that differs, by the step that shows it.
+
+    Raises: AssertionError if a command ends with another code than the page says.
+    """
+    found = list(blocks(page.read_text("utf-8")))
+    for block, after in zip(found, [*found[1:], None], strict=True):
+        if block.skipped is not None or block.language in INERT:
+            continue
+        for step in _steps_of(block, after):
+            done = run(_program(block, step), folder)
+            printed = done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else []
+            assert done.returncode == step.code, f"{page.name}: {step.command}\nexit {done.returncode}\n{done.stdout}"
+            if block.language != "sh" and not same(_trimmed(step.shown), printed):
+                yield step, printed
+
+
+def _steps_of(block: Block, after: Block | None) -> list[Step]:
+    if block.language == "console":
+        return list(steps(block))
+    if block.language == "sh":
+        return [Step(_EXITS.sub("", line), int(code[1]) if (code := _EXITS.search(line)) else 0, 0, [])
+                for line in _joined(block.lines) if line and not line.startswith("#")]  # fmt: skip
+    if block.language == "python":
+        below = after is not None and after.language == "text" and after.first - block.first - len(block.lines) <= 3
+        shown = after.lines if after is not None and below else [ANY]
+        return [Step("\n".join(block.lines), 0, after.first if after is not None and below else 0, shown)]
+    if block.language == "yaml":
+        return [Step("\n".join(block.lines), 0, 0, [ANY])]
+    raise AssertionError(f"line {block.first}: a block in {block.language!r} can neither be run nor is known as inert")
+
+
+def _program(block: Block, step: Step) -> str | list[str]:
+    if block.language == "python":
+        return [sys.executable, "-c", step.command]
+    if block.language == "yaml":
+        check = "import sys; from pathlib import Path; from retrieve_cli.config.loading import load; "
+        check += "path = Path('block.yaml'); path.write_text(sys.argv[1], 'utf-8'); load(path); path.unlink()"
+        return [sys.executable, "-c", check, step.command]
+    return step.command
+
+
+def _joined(lines: Sequence[str]) -> list[str]:
+    """Command lines, those that end with a backslash joined with the next."""
+    return "\n".join(lines).replace("\\\n", " ").split("\n")
+
+
+def _trimmed(lines: Sequence[str]) -> Sequence[str]:
+    """The lines without empty ones at the end."""
+    end = len(lines)
+    while end and not lines[end - 1].strip():
+        end -= 1
+    return lines[:end]
+
+
+def record(page: Path) -> int:
+    """Write the output of this machine below the commands of a page; returns how many outputs changed.
+
+    Where a page shows an excerpt, the same number of lines is kept before the first `…` and after the last one.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        changes = list(check(page, workspace(Path(name))))
+    lines = page.read_text("utf-8").split("\n")
+    for step, printed in reversed(changes):
+        shown = _trimmed(step.shown)
+        kept = list(printed)
+        if ANY in shown:
+            head, tail = list(shown).index(ANY), list(reversed(shown)).index(ANY)
+            kept = [*printed[:head], ANY, *printed[len(printed) - tail :]]
+        lines[step.first : step.first + len(shown)] = kept
+    page.write_text("\n".join(lines), "utf-8")
+    return len(changes)
+
+
+if __name__ == "__main__":
+    for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
+        print(f"{page.name}: {record(page)} outputs changed")

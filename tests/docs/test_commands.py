@@ -1,0 +1,88 @@
+"""The documentation tells the truth: its commands run, print what the pages show, and name flags that exist."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from doc_pages import PAGES, ROOT, blocks, check, same, workspace
+from samples import Program
+
+CODE = re.compile(r"`retrieve ([^`]+)`")
+
+
+@pytest.fixture(scope="session")
+def vectors(sample_index: Path) -> Path:
+    """Vectors of the sample catalog, so that no page waits for them."""
+    return sample_index / "cache"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, vectors: Path, tmp_path: Path) -> None:
+    differences = [f"$ {step.command}\n--- shown\n" + "\n".join(step.shown) + "\n--- printed\n" + "\n".join(printed)
+                   for step, printed in check(page, workspace(tmp_path / "clone", vectors))]  # fmt: skip
+    assert not differences, "\n\n".join(differences)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_blocks_that_are_not_run_say_why(page: Path) -> None:
+    text = page.read_text("utf-8")
+    reasons = [block.skipped for block in blocks(text) if block.skipped is not None]
+    assert text.count("<!-- not run: ") == len(reasons)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_flags_that_a_page_names_in_passing_exist(page: Path, retrieve: Program) -> None:
+    for inline in CODE.findall(page.read_text("utf-8")):
+        command, flags = _parts(inline)
+        text = retrieve(*command, "--help").out
+        assert text, inline
+        assert [flag for flag in flags if flag not in text] == [], inline
+
+
+def _parts(inline: str) -> tuple[list[str], list[str]]:
+    """The command of an inline `retrieve …`, with a command below it if it has one, and its flags."""
+    words = inline.replace("\\|", "|").split()
+    command = words[:1] if re.fullmatch("[a-z]+", words[0]) else []
+    nested = command and command[0] in ("inspect", "models", "snapshot", "config")
+    if nested and len(words) > 1 and re.fullmatch("[a-z]+", words[1]):
+        command = words[:2]
+    return command, [word.split("=")[0] for word in words if re.match("--?[a-z]", word)]
+
+
+def test_readme_is_short() -> None:
+    assert (ROOT / "README.md").stat().st_size <= 12_000
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "equal"),
+    [
+        (["published 97636fac83da, 3.7 s"], ["published 0123456789ab, 12 s"], True),
+        (["160 records"], ["161 records"], False),
+        (["a", "…", "c"], ["a", "b", "b", "c"], True),
+        (["a", "…"], ["a"], True),
+        (["a", "…", "d"], ["a", "b", "c"], False),
+        (["1  lungmask   4.69"], ["1 lungmask 4.7"], True),
+        (["a"], ["a", "b"], False),
+        ([], ["a"], False),
+    ],
+)
+def test_output_is_compared_but_for_ids_times_and_fractions(
+    shown: Sequence[str], printed: Sequence[str], equal: bool
+) -> None:
+    assert same(shown, printed) is equal
+
+
+def test_a_page_with_another_output_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ echo one\none\n$ echo two; exit 3  # exits with 3\nthree\n```\n", "utf-8")
+    (step, printed), *others = check(page, tmp_path)
+    assert (step.shown, list(printed), others) == (["three"], ["two"], [])
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#: ]+)(?:#[^) ]*)?\)", page.read_text("utf-8")):
+            assert os.path.exists(page.parent / target), f"{page.name}: {target}"  # noqa: PTH110
