@@ -157,6 +157,10 @@ class Stale(RetrieveError):
     kind = "stale"
 
 
+class Terminated(BaseException):
+    """A request to end this process (SIGTERM): it cleans up as after an interruption."""
+
+
 def unwritable(path: Path, error: OSError) -> RetrieveError:
     """The error for a place that cannot be written to."""
     hint = "check its rights, or name another folder: --artifacts DIR"

@@ -2,82 +2,150 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.errors import Exit, UsageError, printable
+from retrieve_cli.cli.sync_line import Line
+from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings, SourceSetting
     from retrieve_cli.ingest.report import Report
+
+_EXAMPLES = 20
+"""Records that are looked at for an example."""
+_PLAIN = re.compile(r"[^\W_][\w .,:()/+-]{2,58}[\w)]")
+"""A name that stands between quotation marks as it is."""
+
+Wait = Annotated[
+    float | None, typer.Option("--wait", metavar="SECONDS", help="Wait this long for another writer.  [default: 30]")
+]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Exit with 7 at once if another writer is at work.")]
+MaxFail = Annotated[
+    float | None,
+    typer.Option(
+        "--max-fail",
+        metavar="N",
+        help="Abort if more than N records are rejected (a share if at most 1).  [default: 0.05]",
+    ),
+]
 
 
 @shared("text", "json")
 def build(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE]...", help="Catalogs (JSON Lines files) and folders of documents."),
+    ] = None,
     catalog: Annotated[
-        Path | None, typer.Option("--catalog", metavar="FILE", help="A catalog in JSON Lines or JSON-LD.")
+        list[Path] | None,
+        typer.Option("--catalog", metavar="FILE", help="A catalog in JSON Lines or JSON-LD; repeatable."),
     ] = None,
     docs_dir: Annotated[
-        Path | None, typer.Option("--docs-dir", metavar="DIR", help="A folder of markdown and text files.")
+        list[Path] | None,
+        typer.Option("--docs-dir", metavar="DIR", help="A folder of Markdown and text files; repeatable."),
     ] = None,
-    max_fail: Annotated[
-        float | None,
-        typer.Option(
-            "--max-fail", metavar="N", help="Publish nothing above this refused share, or number.  [default: 0.05]"
-        ),
-    ] = None,
+    wait: Wait = None,
+    no_wait: NoWait = False,
+    max_fail: MaxFail = None,
     *,
     shared: Shared,
 ) -> None:
-    """Build the index of a catalog or a folder of documents, and make it the live one."""
+    """Build an index of catalogs and folders of documents, and make it the current one.
+
+    Sources named here replace those of `sources:` in config.yaml, which are the default.
+    """
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.config.settings import SourceSetting
     from retrieve_cli.ingest.build import build as run
     from retrieve_cli.ingest.report import Limits
 
-    settings = shared.settings("build", max_fail=max_fail)
-    if catalog is not None and docs_dir is not None:
-        raise UsageError(
-            "--catalog and --docs-dir name one source each", hint="list both under `sources:` in config.yaml"
-        )
-    given: Sequence[SourceSetting] = settings.sources.list
-    if path := catalog or docs_dir:
-        given = [SourceSetting("catalog" if catalog else "docs", path=path)]
-    if not given:
-        hint = "retrieve build --catalog tools.jsonl"
-        raise UsageError("name a source: --catalog FILE or --docs-dir DIR, or `sources:` in config.yaml", hint=hint)
-    sources = sources_of(given, settings, fetched=shared.store.fetched)
-    parts = parts_for(sources, settings)
-    limits = Limits(max_fail=settings.build.max_fail, keep=settings.store.keep)
+    settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
+    read = sources_of(
+        _entries(shared, settings, sources or (), catalog or (), docs_dir or ()), settings, fetched=shared.store.fetched
+    )
+    parts = parts_for(read, settings)
+    limits = Limits(max_fail=settings.build.max_fail, keep=settings.store.keep, wait=settings.sync.wait)
     with progress_for(shared.talk, sys.stderr) as progress:
         if parts.encoder is not None:
             progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")
-        report = run(sources, parts, shared.store, limits=limits, progress=progress)
-    finish(report, shared)
-
-
-def finish(report: Report, shared: Shared) -> None:
-    """Prints what was done, and names what was refused; ends with the code for that."""
-    show(report, shared)
+        report = run(read, parts, shared.store, limits=limits, progress=progress)
+    Line(shared).report(report)
+    say_rest(report, shared)
+    if report.replaced is not None:
+        shared.talk.say(report.replaced.sentence(_flags(shared)))
+    if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
+        shared.talk.say(f'next: retrieve query "{_example(shared)}"{_flags(shared)}')
     if report.quarantined:
         raise typer.Exit(Exit.PARTIAL)
 
 
-def show(report: Report, shared: Shared, **more: bool) -> None:
-    """Prints what was done, with `more` keys in JSON, and names what was refused."""
-    from retrieve_cli.output.formats import dump
+def waiting(shared: Shared, settings: Settings, *, wait: float | None, no_wait: bool) -> Settings:
+    """Return the settings with the wait for another writer that the flags give.
 
-    print(dump({**report.to_json(), **more}) if shared.format == "json" else printable(report.sentence()))
+    Raises:
+        UsageError: the flags contradict each other.
+    """
+    if no_wait and wait:
+        raise UsageError("--wait and --no-wait contradict each other", hint="give one of them")
+    return shared.over(settings, "sync", wait=0.0 if no_wait else wait)
+
+
+def say_rest(report: Report, shared: Shared) -> None:
+    """Say what was skipped, and what was rejected."""
     for sentence in report.skipped if report.status != "unchanged" else ():
         shared.talk.say(f"note: {sentence}")
     for item in report.refused[:5]:
-        shared.talk.say(f"refused {item.source}:{item.line}: {item.reason}")
+        shared.talk.say(f"rejected {item.source}:{item.line}: {item.reason}")
     if report.quarantined:
         read = report.records + report.quarantined
-        shared.talk.say(f"refused {report.quarantined} of {read} records, listed in {shared.store.quarantine}")
+        shared.talk.say(f"rejected {report.quarantined:,} of {read:,}, listed in {shared.store.quarantine}")
+
+
+def _entries(
+    shared: Shared, settings: Settings, words: Sequence[str], catalogs: Sequence[Path], folders: Sequence[Path]
+) -> Sequence[SourceSetting]:
+    """The sources of the command line, or else those of the configuration. Raises: UsageError if there are none."""
+    from retrieve_cli.cli.named_sources import named_sources, no_source
+
+    listed = settings.sources.list
+    if not (words or catalogs or folders):
+        if not listed:
+            raise no_source()
+        return listed
+    entries = named_sources(words, catalogs, folders)
+    if listed and [_place(entry) for entry in listed] != [_place(entry) for entry in entries]:
+        shared.talk.say("note: `sources:` of the configuration is not used; the next retrieve sync follows it again")
+    return entries
+
+
+def _place(entry: SourceSetting) -> tuple[str, Path | None]:
+    return entry.kind, entry.path.absolute() if entry.path else None
+
+
+def _flags(shared: Shared) -> str:
+    """The flags with which a suggested command finds this index."""
+    given = [] if shared.artifacts == Path("artifacts") else ["--artifacts", str(shared.artifacts)]
+    given += [] if shared.config is None else ["--config", str(shared.config)]
+    return f" {join(given)}" if given else ""
+
+
+def _example(shared: Shared) -> str:
+    """A query that finds something: a name from the index that needs no quoting."""
+    from retrieve_cli.storage.generation import open_generation
+
+    try:
+        with open_generation(shared.store) as generation:
+            rows = range(min(len(generation.records), _EXAMPLES))
+            names = [name for row in rows if _PLAIN.fullmatch(name := str(generation.records[row].get("name", "")))]
+    except RetrieveError:  # another writer was quicker
+        names = []
+    return next((name for name in names if " " in name), next(iter(names), "what you are looking for"))

@@ -20,8 +20,8 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_group
 
-from retrieve_cli.cli.options import Talk, nearest
-from retrieve_cli.errors import Exit, RetrieveError, cut
+from retrieve_cli.cli.options import Talk
+from retrieve_cli.errors import Exit, Terminated
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -95,10 +95,6 @@ def root(
         print(context.get_help())
 
 
-class Terminated(BaseException):
-    """Somebody asked this process to end (SIGTERM): it cleans up as after an interruption."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -107,10 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _interruptible():
             return _run(given, talk)
-    except KeyboardInterrupt:
-        return talk.error(Exit.INTERRUPTED, "interrupted", "interrupted", "the live index is as it was")
-    except Terminated:
-        return talk.error(Exit.TERMINATED, "terminated", "terminated", "the live index is as it was")
+    except (KeyboardInterrupt, Terminated) as error:
+        from retrieve_cli.cli.failures import failure_of
+
+        return talk.error(*failure_of(error))
 
 
 @contextmanager
@@ -146,20 +142,21 @@ def _run(given: list[str], talk: Talk) -> int:
         return Exit.OK
     except typer.Exit as ended:
         return ended.exit_code
-    except RetrieveError as error:
-        return talk.error(error.code, error.kind, error.message, error.hint)
     except BrokenPipeError:
         # The reader has seen enough (`| head`). Python would complain again when it closes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
-    except MemoryError:
-        return talk.error(Exit.ERROR, "memory", "out of memory", "the live index is as it was; try a smaller catalog")
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
-        hint = "make room, or mend the rights, and run it again; the live index is as it was"
-        return talk.error(Exit.ERROR, "system", message, hint)
-    except Exception as error:  # noqa: BLE001  the edge: nothing may reach the user as a traceback
-        return _unforeseen(error, talk)
+    except Exception as error:
+        from retrieve_cli.cli.failures import failure_of, from_parser
+
+        failure = failure_of(error)
+        if failure.kind == "internal" and talk.verbose:
+            raise
+        if given[:1] == ["sync"] and talk.json and from_parser(error):
+            from retrieve_cli.cli.sync_line import failed_before  # a log has one line of a sync that never began too
+
+            return failed_before(failure, talk)
+        return talk.error(*failure)
 
 
 def _open_streams() -> None:
@@ -170,18 +167,3 @@ def _open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  open to the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
-def _unforeseen(error: Exception, talk: Talk) -> int:
-    """Usage errors of the command line parser, and what nobody thought of."""
-    message = getattr(error, "message", None)
-    if hasattr(error, "format_message") and message is not None:
-        return talk.error(Exit.USAGE, "usage", cut(str(error.format_message())), nearest(error))
-    if talk.verbose:
-        raise error
-    return talk.error(
-        Exit.ERROR,
-        "internal",
-        f"{type(error).__name__}: {error}",
-        "this is a bug in retrieve; -v shows where it happened",
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,110 +12,129 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.build import finish, show
+from retrieve_cli.cli.build import MaxFail, NoWait, Wait, say_rest, waiting
+from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, shared
-from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable, quoted
+from retrieve_cli.cli.sync_line import Line, now, one_line, raise_once
+from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.settings import Settings
-    from retrieve_cli.ingest.report import Progress
+    from retrieve_cli.config.settings import Settings, SourceSetting
+    from retrieve_cli.ingest.report import Progress, Report
     from retrieve_cli.ingest.sync import Sync
 
 
 @shared("text", "json")
 def sync(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, without changing it.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Then build it all anew, and compare; exit 5 on a difference.")
+        bool, typer.Option("--verify", help="Then rebuild from scratch and compare; exit 5 on a difference.")
     ] = False,
     rollback: Annotated[
-        bool, typer.Option("--rollback", help="Make generation ID live again; the one before by default.")
+        bool, typer.Option("--rollback", help="Make generation ID current again; by default the one before.")
     ] = False,
     generation: Annotated[str | None, typer.Argument(metavar="[ID]", help="The generation of --rollback.")] = None,
-    wait: Annotated[
-        float | None,
-        typer.Option("--wait", metavar="SECONDS", help="Wait so long for another writer.  [default: 30]"),
-    ] = None,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Exit with 7 at once if there is one.")] = False,
-    max_fail: Annotated[
-        float | None,
-        typer.Option(
-            "--max-fail", metavar="N", help="Publish nothing above this refused share, or number.  [default: 0.05]"
-        ),
-    ] = None,
+    wait: Wait = None,
+    no_wait: NoWait = False,
+    max_fail: MaxFail = None,
     max_shrink: Annotated[
         float | None,
         typer.Option(
-            "--max-shrink", metavar="SHARE", help="Nor if a source lost more than this share.  [default: 0.5]"
+            "--max-shrink", metavar="SHARE", help="Abort if a source shrank by more than this share.  [default: 0.5]"
         ),
     ] = None,
     *,
     shared: Shared,
 ) -> None:
-    """Bring the live index up to its sources: read what changed, embed only that, publish it at once or not at all."""
-    if no_wait and wait:
-        raise UsageError("--wait and --no-wait contradict each other", hint="give one of them")
-    if generation and not rollback:
-        raise UsageError(f"sync takes no {quoted(generation)}", hint=f"retrieve sync --rollback {generation}")
-    if dry_run and (verify or rollback):
-        raise UsageError("--dry-run changes nothing and goes with neither --verify nor --rollback", hint="leave it out")
+    """Update the current index from its sources: read what changed, embed only that, publish all of it or nothing."""
     trouble = None
-    with _summary_of_failure(shared):
-        settings = shared.settings("build", max_fail=max_fail)
-        settings = shared.over(settings, "sync", wait=0.0 if no_wait else wait, max_shrink=max_shrink)
+    with one_line(shared) as line:
+        if generation and not rollback:
+            raise UsageError(
+                f"sync takes no {quoted(generation)}", hint=f"retrieve sync --rollback {shortened(generation)}"
+            )
+        if dry_run and (verify or rollback):
+            raise UsageError("--dry-run cannot be combined with --verify or --rollback", hint="leave out --dry-run")
+        settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
+        settings = shared.over(settings, "sync", max_shrink=max_shrink)
         if dry_run:
-            _show_plan(shared, settings)
+            _show_plan(shared, settings, line)
         elif rollback:
-            _roll_back(shared, settings, generation)
+            _roll_back(shared, settings, generation, line)
         elif verify:
-            trouble = _run_and_verify(shared, settings)
+            trouble = _run_and_verify(shared, settings, line)
         else:
-            _run(shared, settings)
+            _run(shared, settings, line)
     if trouble:
-        raise trouble
+        raise_once(shared, trouble)
 
 
-def _run(shared: Shared, settings: Settings) -> None:
+def _run(shared: Shared, settings: Settings, line: Line) -> None:
     from retrieve_cli.ingest import schedule
 
     with _writing(shared, settings) as progress:
         report = prepare(shared, settings, progress).run()
     if settings.sync.every_hours:
         schedule.mark(shared.store)
-    finish(report, shared)
+    line.report(report)
+    _finish(report, shared, settings)
 
 
-def _run_and_verify(shared: Shared, settings: Settings) -> RetrieveError | None:
-    """Syncs, compares, prints both; what the comparison found is returned, for the sync itself has succeeded."""
+def _finish(report: Report, shared: Shared, settings: Settings) -> None:
+    """Name what was rejected and end with the code for that, if the caller was not told of it before."""
+    if report.status != "failed" and not (report.rejected_new or settings.sync.report_rejected == "always"):
+        report = replace(report, quarantined=0, refused=())
+    say_rest(report, shared)
+    if report.quarantined:
+        raise typer.Exit(Exit.PARTIAL)
+
+
+def _run_and_verify(shared: Shared, settings: Settings, line: Line) -> RetrieveError | None:
+    """Sync, compare, print both; return the result of the comparison if it failed, for the sync itself succeeded."""
     trouble: RetrieveError | None = None
     with _writing(shared, settings) as progress:
         sync = prepare(shared, settings, progress, read_all=True)
         report = sync.run()
-        if report.status == "failed":
-            finish(report, shared)
-        try:
-            if differing := sync.verify():
-                trouble = _NotEqual.of(report.generation, differing)
-        except RetrieveError as error:
-            trouble = error
-    show(report, shared, verified=trouble is None)
+        if report.status != "failed":
+            try:
+                if differing := sync.verify():
+                    trouble = _NotEqual.of(report.generation, differing)
+            except RetrieveError as error:
+                trouble = error
+    if report.status == "failed":
+        line.report(report)
+        _finish(report, shared, settings)
+    failed = {"error": failure_of(trouble).to_json()} if trouble else {}
+    line.report(report, more={"verified": trouble is None, **failed})
     if trouble is None:
         shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
-        if report.quarantined:
-            raise typer.Exit(Exit.PARTIAL)
+        _finish(report, shared, settings)
+    else:
+        say_rest(report, shared)
     return trouble
 
 
 @contextmanager
 def _writing(shared: Shared, settings: Settings) -> Iterator[Progress]:
-    """Holds the artifacts folder, with somebody to tell how far it is."""
+    """Hold the artifacts folder, and report progress."""
     from retrieve_cli.cli.progress import progress_for
 
+    _check_before_writing(shared, settings)
     with (
         progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress,
         shared.store.writer(wait=settings.sync.wait, say=progress.say),
     ):
         yield progress
+
+
+def _check_before_writing(shared: Shared, settings: Settings) -> None:
+    """Before the artifacts folder is made for the first time, check that there is something to put into it.
+
+    Raises:
+        IndexMissing, SourceFailed, UsageError: there is not.
+    """
+    if not shared.store.path.exists():
+        _named(shared, settings, lambda _: None)
 
 
 class _NotEqual(RetrieveError):
@@ -130,46 +149,62 @@ class _NotEqual(RetrieveError):
         return cls(f"generation {generation} is not what a fresh build gives: {what}", hint=hint)
 
 
-def _show_plan(shared: Shared, settings: Settings) -> None:
+def _show_plan(shared: Shared, settings: Settings, line: Line) -> None:
     from tempfile import TemporaryDirectory
 
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.output.formats import dump
 
     with TemporaryDirectory() as aside, progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress:
         plan = prepare(shared, settings, progress, fetched=Path(aside)).plan()
-    if shared.format == "json":
-        print(dump(plan.to_json()))
-        return
-    for sentence in plan.sentences() if plan.needed else [f"nothing to do: generation {plan.generation} is up to date"]:
-        print(printable(sentence))
+    same = [f"nothing to do: generation {plan.generation} is up to date"]
+    line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)
 
 
-def _roll_back(shared: Shared, settings: Settings, generation: str | None) -> None:
+def _roll_back(shared: Shared, settings: Settings, generation: str | None, line: Line) -> None:
     from retrieve_cli.ingest.sync import roll_back
-    from retrieve_cli.output.formats import dump
 
+    if not shared.store.path.exists():
+        shared.store.open()  # says that there is no index, and makes no folder
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
         report = roll_back(shared.store, generation)
-    print(dump(report.to_json()) if shared.format == "json" else printable(report.sentence()))
+    line.report(report, verb="rolled back to")
     shared.talk.say("the next sync follows the sources again")
 
 
 def prepare(
     shared: Shared, settings: Settings, progress: Progress, *, fetched: Path | None = None, read_all: bool = False
 ) -> Sync:
-    """A sync of the sources that the configuration or the live generation names."""
+    """Return a sync of the sources that the configuration or the current generation names.
+
+    Raises:
+        SourceFailed: a source is missing.
+    """
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
     from retrieve_cli.ingest.report import Limits
-    from retrieve_cli.ingest.sync import Sync, entries
+    from retrieve_cli.ingest.sync import Sync
     from retrieve_cli.ingest.unread import Unread
 
     store = shared.store
-    sources = sources_of(entries(settings, store, progress.say), settings, fetched=fetched or store.fetched)
+    sources = sources_of(_named(shared, settings, progress.say), settings, fetched=fetched or store.fetched)
     limits = Limits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
     unread = None if read_all else Unread(store)
     return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, unread=unread)
+
+
+def _named(shared: Shared, settings: Settings, say: Callable[[str], None]) -> Sequence[SourceSetting]:
+    """Return the sources to follow, all of which are there.
+
+    Raises:
+        IndexMissing, IndexCorrupt, UsageError: nothing names a source.
+        SourceFailed: one is missing.
+    """
+    from retrieve_cli.ingest.missing import check_present
+    from retrieve_cli.ingest.sync import entries
+
+    named = entries(settings, shared.store, say)
+    check_present(named, listed=bool(settings.sources.list))
+    return named
 
 
 def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None:
@@ -184,6 +219,7 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
         return
     schedule.mark(shared.store)  # also if it fails: a source that does not answer is not asked again by every query
     try:
+        _check_before_writing(shared, settings)
         with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
             prepare(shared, settings, progress).run()
     except (RetrieveError, OSError) as error:
@@ -195,26 +231,3 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
 def _quiet_by_default(talk: Talk) -> Talk:
     """Off a terminal a sync says nothing on its way, unless asked to: cron would mail it."""
     return talk if sys.stderr.isatty() or talk.verbose else replace(talk, quiet=True)
-
-
-def _live(shared: Shared) -> str | None:
-    try:
-        return shared.store.live()
-    except RetrieveError:  # a folder that cannot be one of artifacts
-        return None
-
-
-@contextmanager
-def _summary_of_failure(shared: Shared) -> Iterator[None]:
-    """Who reads the summary gets one on a failure too."""
-    try:
-        yield
-    except BaseException as error:
-        if shared.format == "json" and not isinstance(error, typer.Exit):
-            from retrieve_cli.ingest.changes import Changes
-            from retrieve_cli.output.formats import dump
-
-            state = {"status": "failed", "generation": _live(shared)}
-            nothing = {**Changes().counts, "quarantined": 0, "seconds": 0.0}
-            print(dump({**state, **nothing, "error": str(error) or "interrupted"}))
-        raise

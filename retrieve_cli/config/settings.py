@@ -77,11 +77,13 @@ class FreshnessSettings:
 
 @dataclass(frozen=True)
 class SyncSettings:
-    """Limits of a sync: the share that a source may lose, the wait for another writer; and when a query runs one."""
+    """Limits of a sync: the share that a source may lose, the wait for another writer; when a query runs one; and when
+    rejected records are reported."""
 
     max_shrink: float = _bounded(0.5, 0, 1)
     wait: float = _bounded(30.0, 0)
     every_hours: float | None = _bounded(None, 0)
+    report_rejected: Literal["new", "always"] = "new"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents
-from retrieve_cli.ingest.report import Limits, Progress, Report, Status
+from retrieve_cli.ingest.rejected import new_rejections
+from retrieve_cli.ingest.replaced import current_manifest, replaced_by
+from retrieve_cli.ingest.report import Limits, Progress, Report, Status, kinds_of
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.manifest import Manifest
@@ -40,7 +43,9 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limi
     with store.writer(wait=limits.wait, say=progress.say):
         for source in sources:
             source.fetch()
-        return apply(sources, parts, store, limits=limits, progress=progress, before=contents_before(store))
+        current = current_manifest(store)
+        report = apply(sources, parts, store, limits=limits, progress=progress, before=contents_before(store))
+        return replace(report, replaced=replaced_by(sources, report.generation, current, store))
 
 
 def contents_before(store: Store) -> Contents:
@@ -79,8 +84,8 @@ def apply(
         if last:
             limits.check_loss(last, {entry.name: entry.records for entry in intake.entries})
         records, refused, live = intake.records, intake.refused, store.live()
-        store.write_quarantine(refused)
-        changes = intake.changes()
+        rejected_new = new_rejections(store, refused)
+        changes, chunk_changes = intake.changes(), intake.chunk_changes()
         status: Status = "failed"
         if limits.tolerates(len(refused), records):
             rows = intake.write()
@@ -92,7 +97,10 @@ def apply(
             published = store.publish(scratch, manifest, built)
             status = "partial" if refused else "unchanged" if published == live else "published"
             live = published
+            store.write_quarantine(refused)  # not before: what is listed there counts as reported
             tidy(store, limits.keep, progress)
+        else:
+            store.write_quarantine(refused)
     return Report(
         status=status,
         generation=live,
@@ -100,7 +108,11 @@ def apply(
         chunks=intake.chunks,
         embedded=intake.embedded,
         changes=changes,
+        chunk_changes=chunk_changes,
+        kinds=kinds_of(sources),
         quarantined=len(refused),
+        rejected_new=rejected_new,
+        max_fail=limits.max_fail,
         refused=refused,
         seconds=round(time.monotonic() - begun, 3),
         skipped=parts.skipped,

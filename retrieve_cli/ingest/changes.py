@@ -1,16 +1,17 @@
-"""What differs between two states of an index: records by id and digest, recipes by key."""
+"""Differences between two states of an index: records by id and digest, chunks by id and text, recipes by key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Ids of the records that came, changed and went, each in the order of its side, and how many stayed."""
+    """Ids of the records that were added, changed and removed, each in the order of its side; the number kept."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -19,7 +20,7 @@ class Changes:
 
     @classmethod
     def between(cls, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Changes:
-        """From two states, each a digest of the content by record id."""
+        """Return the changes between two states, each a digest of the content by record id."""
         changed = tuple(name for name, digest in after.items() if before.get(name, digest) != digest)
         added = tuple(name for name in after if name not in before)
         removed = tuple(name for name in before if name not in after)
@@ -35,12 +36,26 @@ class Changes:
             "kept": self.kept,
         }
 
+    @property
+    def signs(self) -> str:
+        """The same as people read it in a log: `+0 ~1 −63`."""
+        return f"+{len(self.added):,} ~{len(self.changed):,} \N{MINUS SIGN}{len(self.removed):,}"
+
     def __str__(self) -> str:
         return ", ".join(f"{count:,} {what}" for what, count in self.counts.items())
 
 
+class ChunkChanges(NamedTuple):
+    """Numbers of chunks that were added, changed, removed and kept. A chunk is known by its id, `record#2`."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    kept: int = 0
+
+
 def recipe_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> dict[str, tuple[Json, Json]]:
-    """The keys, as dotted paths, whose values differ: their value before and after, None where there was none."""
+    """Return the keys, as dotted paths, whose values differ: their value before and after, None if there was none."""
     old, new = _flat(before), _flat(after)
     return {key: (old.get(key), new.get(key)) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
 

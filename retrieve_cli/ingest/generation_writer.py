@@ -54,6 +54,11 @@ class GenerationWriter:
         return self._texts
 
     @property
+    def starts(self) -> Rows:
+        """(records + 1,) the first chunk of each record, then the number of chunks."""
+        return np.array(self._starts, np.int64)
+
+    @property
     def older_texts(self) -> Rows:
         """By chunk, its row in the older generation, -1 if it is not kept from there."""
         return np.array(self._older, np.int64)
@@ -132,7 +137,7 @@ class GenerationWriter:
         offsets = {
             "records": np.array(self._records.offsets, np.int64),
             "chunks": np.array(self._chunks.offsets, np.int64),
-            "starts": np.array(self._starts, np.int64),
+            "starts": self.starts,
             "ids": np.frombuffer(self._ids.text, np.uint8),
             "id_ends": self._ids.ends,
             "lines": np.array(self._lines, np.int64),

@@ -15,7 +15,7 @@ from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
-from retrieve_cli.ingest.changes import Changes
+from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.embedding import (
     TERM_LAYOUT,
     Embedding,
@@ -84,6 +84,8 @@ class Intake:
         self._inventory = Inventory(before)
         self._places: list[str] = []
         """By record, the file that it was read from."""
+        self._begun: list[tuple[int, Source]] = []
+        """Each source with the row of its first record."""
         self._embedding = Embedding(encodings)
         self.refused: list[Refused] = []
         self.entries: list[SourceEntry] = []
@@ -109,8 +111,12 @@ class Intake:
         return self._vectors.done if self._vectors else 0
 
     def changes(self) -> Changes:
-        """What came, changed and went."""
+        """Return the records that were added, changed and removed."""
         return self._inventory.changes()
+
+    def chunk_changes(self) -> ChunkChanges:
+        """Return how many chunks were added, changed, removed and kept."""
+        return self._inventory.chunk_changes(self._tables.starts, self._tables.texts.array)
 
     def take_all(self, sources: Sequence[Source]) -> None:
         """Reads all sources to their end; every text is then encoded.
@@ -127,6 +133,7 @@ class Intake:
 
     def _take(self, source: Source) -> None:
         first, refused = self.records, len(self.refused)
+        self._begun.append((first, source))
         stamp, folders = source.stamp(), folders_of(source)
         read = hashlib.sha1(usedforsecurity=False)
         for batch in batches(source):
@@ -221,8 +228,7 @@ class Intake:
 
     def _record(self, source: Source, item: Item, record: Record) -> None:
         if (first := self._inventory.row(record.id)) is not None:
-            place = f"{self._places[first]}:{self._tables.line(first)}"
-            self._refuse(record, f"its id {quoted(record.id)} is taken by {place}")
+            self._refuse(record, self._duplicate(record, source, first))
             return
         try:
             record, chunks = self._parts.chunkers.cut(source, record)
@@ -241,6 +247,15 @@ class Intake:
             writer.add(record, chunks)
         for key, chunk in zip(keys, chunks, strict=True):
             self._embedding.add(key, chunk.embedded)
+
+    def _duplicate(self, record: Record, source: Source, first: int) -> str:
+        """Return the reason to reject a record whose id the record in row `first` has."""
+        reason = f"duplicate id {quoted(record.id)}, first used by {self._places[first]}:{self._tables.line(first)}"
+        other = next(other for row, other in reversed(self._begun) if row <= first)
+        if other.name == source.name:
+            return reason
+        both = f"{reason} of source {quoted(other.name)}; this one is of source {quoted(source.name)}"
+        return f"{both}, and an `id_prefix` in config.yaml would tell them apart"
 
     def _refuse(self, record: Record, reason: str) -> None:
         self.refused.append(Refused(record.source, record.line, reason, record.text[:200]))

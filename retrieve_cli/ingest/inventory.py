@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.ingest.changes import Changes
+from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.storage.key_rows import KEY, Digests
 from retrieve_cli.storage.text_numbers import TextNumbers, TextRows
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -28,16 +28,21 @@ class Contents:
     ids: Vocabulary
     digests: NDArray[np.uint8]
     """(n, 20)"""
+    starts: Rows
+    """(n + 1,) the first chunk of each record, then the number of chunks."""
+    texts: NDArray[np.uint8]
+    """(chunks, 20) the SHA-1 of the text of each chunk."""
 
     @classmethod
     def of(cls, generation: Generation) -> Contents:
         """Return those of a generation."""
-        return cls(generation.ids, generation.contents)
+        return cls(generation.ids, generation.contents, generation.starts, generation.texts)
 
     @classmethod
     def nothing(cls) -> Contents:
         """Return those of no records."""
-        return cls(Vocabulary(np.empty(0, np.uint8), np.zeros(1, np.int64)), np.empty((0, KEY), np.uint8))
+        digests = np.empty((0, KEY), np.uint8)
+        return cls(Vocabulary(np.empty(0, np.uint8), np.zeros(1, np.int64)), digests, np.zeros(1, np.int64), digests)
 
 
 class Inventory:
@@ -109,13 +114,35 @@ class Inventory:
         removed = tuple(names.raw(row).decode() for row in gone.tolist())
         return Changes(tuple(added), tuple(changed), removed, same)
 
+    def chunk_changes(self, starts: Rows, texts: NDArray[np.uint8]) -> ChunkChanges:
+        """Return how many chunks were added, changed, removed and kept.
 
-def changes_between(before: Contents, after: Contents) -> Changes:
-    """Return what came, changed and went between two states."""
+        `starts` and `texts` are those of all records that were taken in, as `Contents` has those of before.
+        """
+        before, sizes = self._before, np.diff(self._before.starts)
+        kept = int(sizes[self._kept >= 0].sum())
+        removed = int(sizes[(self._kept < 0) & ~self._replaced].sum())
+        added = changed = 0
+        for number, row in enumerate(self._new_rows):
+            new = texts[int(starts[row]) : int(starts[row + 1])]
+            old_row = self._rows.row(self._new.texts[number])
+            if old_row < 0:
+                added += len(new)
+                continue
+            old = before.texts[int(before.starts[old_row]) : int(before.starts[old_row + 1])]
+            both = min(len(old), len(new))
+            same = both if new.tobytes() == old.tobytes() else int((old[:both] == new[:both]).all(axis=1).sum())
+            kept, changed = kept + same, changed + both - same
+            added, removed = added + len(new) - both, removed + len(old) - both
+        return ChunkChanges(added, changed, removed, kept)
+
+
+def changes_between(before: Contents, after: Contents) -> tuple[Changes, ChunkChanges]:
+    """Return the changes of records and of chunks between two states."""
     inventory = Inventory(before)
     for row, digest in enumerate(after.digests):
         inventory.add(after.ids[row], digest.tobytes())
-    return inventory.changes()
+    return inventory.changes(), inventory.chunk_changes(after.starts, after.texts)
 
 
 def walk(rows: Rows, inventory: Inventory) -> Iterator[tuple[range, bool]]:

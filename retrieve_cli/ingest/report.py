@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from retrieve_cli.contracts import Json, Refused
-from retrieve_cli.errors import SourceFailed
-from retrieve_cli.ingest.changes import Changes
+from retrieve_cli.contracts import Json, Refused, Source
+from retrieve_cli.errors import Exit, SourceFailed
+from retrieve_cli.ingest.changes import Changes, ChunkChanges
+from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.storage.manifest import Manifest
 
+if TYPE_CHECKING:
+    from retrieve_cli.ingest.replaced import Replaced
+
 _ROUNDING = 1e-9
-"""Less than a record: a share such as 0.7 is no exact number."""
+"""Less than a record: a share such as 0.7 has no exact binary form."""
 
 Status = Literal["published", "unchanged", "partial", "failed"]
 
@@ -23,19 +27,28 @@ class Report:
 
     status: Status
     generation: str | None
-    """The generation that is live now."""
+    """The generation that is current now."""
     records: int
     chunks: int
     embedded: int = 0
     """Texts that went through the encoder; the others were in the cache."""
     changes: Changes = field(default_factory=Changes)
-    """Against the generation that was live before."""
+    """Against the generation that was current before."""
+    chunk_changes: ChunkChanges = field(default_factory=ChunkChanges)
+    kinds: frozenset[str] = frozenset()
+    """Kinds of the sources: a folder holds documents, a catalog records."""
     quarantined: int = 0
+    rejected_new: int = 0
+    """Rejected items that the previous run did not have."""
     refused: Sequence[Refused] = ()
     """Rejected items of this run; a sync with nothing to do has read nothing."""
+    max_fail: float = 0.0
+    """The limit of rejected items that held."""
     seconds: float = 0.0
     skipped: Sequence[str] = ()
     """Sentences on what is configured and could not be built here."""
+    replaced: Replaced | None = None
+    """The generation of other sources that a build replaced."""
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -44,20 +57,44 @@ class Report:
             **self.changes.counts,
             "records": self.records,
             "chunks": self.chunks,
+            "chunk_changes": self.chunk_changes._asdict(),
             "embedded": self.embedded,
             "quarantined": self.quarantined,
+            "rejected_new": self.rejected_new,
             "seconds": self.seconds,
             **({"skipped": list(self.skipped)} if self.skipped else {}),
+            **({"replaced": self.replaced.to_json()} if self.replaced else {}),
+            **({"error": self._error} if self.status == "failed" else {}),
         }
 
-    def sentence(self) -> str:
-        """The same for people."""
-        size = f"{self.records} records, {self.chunks} chunks, {self.embedded} embedded, {self.seconds:.1f} s"
+    @property
+    def _error(self) -> dict[str, Json]:
+        hint = "fix them, or allow more: --max-fail N"
+        return {"code": int(Exit.PARTIAL), "kind": "rejected", "message": self.sentence(), "hint": hint}
+
+    def sentence(self, verb: str = "") -> str:
+        """Return one line for people: `published 97636fac83da: 134 documents (+0 ~1 −63), 1,995 chunks, …`."""
+        items = noun(self.kinds)
         if self.status == "failed":
-            still = f"generation {self.generation} stays live" if self.generation else "there is no index yet"
-            return f"nothing published, too much was refused (--max-fail allows more): {still} ({size})"
-        what = {"published": "is live", "partial": "is live, in part", "unchanged": "was live already"}[self.status]
-        return f"generation {self.generation} {what}: {size}"
+            still = f"generation {self.generation} stays current" if self.generation else "there is no index yet"
+            read = counted(self.records + self.quarantined, items)
+            limit = f"limit: --max-fail {self.max_fail:g}"
+            return f"nothing published: {self.quarantined:,} of {read} rejected ({limit}); {still}"
+        same = self.status == "unchanged"
+        first = not (self.changes.kept or self.changes.changed or self.changes.removed)
+        parts = [
+            counted(self.records, items) + ("" if same or first else f" ({self.changes.signs})"),
+            counted(self.chunks, "chunk"),
+            *([] if same or verb else [f"{self.embedded:,} embedded"]),
+            *([f"{self.quarantined:,} rejected"] if self.quarantined else []),
+            f"{self.seconds:.1f} s",
+        ]
+        return f"{verb or ('unchanged' if same else 'published')} {self.generation}: {', '.join(parts)}"
+
+
+def kinds_of(sources: Iterable[Source]) -> frozenset[str]:
+    """Return the kinds of some sources."""
+    return frozenset(source.kind for source in sources)
 
 
 class Progress(Protocol):
@@ -72,7 +109,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When not to publish, how long to wait for another writer, and how many generations stay."""
+    """Limits beyond which nothing is published, the wait for another writer, and the number of generations to keep."""
 
     max_fail: float
     """The most rejected items: up to 1 a share of all, above 1 a number."""
@@ -83,7 +120,7 @@ class Limits:
     """Seconds."""
 
     def check_loss(self, live: Manifest, records: Mapping[str, int]) -> None:
-        """Holds the number of records of each source to what it had.
+        """Compare the number of records of each source with what it was.
 
         Raises:
             SourceFailed: one has suddenly lost too many.
@@ -91,12 +128,16 @@ class Limits:
         for source in live.sources:
             count = records.get(source.name, source.records)
             if count < (1.0 - self.max_shrink) * source.records - _ROUNDING:
+                items = noun([source.kind])
+                now = f"{source.name} has {counted(count, items)} now" if count else f"{source.name} is empty now"
+                was = counted(source.records, items) if not count else f"{source.records:,}"
+                lost = f"{100 * (1.0 - count / source.records):.0f} %"
+                limit = f"limit: --max-shrink {self.max_shrink:g}"
                 raise SourceFailed(
-                    f"{source.name} has {count} records and had {source.records}: it lost "
-                    f"{1.0 - count / source.records:.0%}, and more than {self.max_shrink:.0%} is not believed",
-                    hint="nothing was published; if that is right: retrieve sync --max-shrink 1",
+                    f"{now} (was {was}); refusing to publish a loss of {lost} ({limit})",
+                    hint="nothing was published; if this is intended: retrieve sync --max-shrink 1",
                 )
 
     def tolerates(self, refused: int, records: int) -> bool:
-        """True if so many rejected items are few enough to publish the records."""
+        """Return True if so many rejected items are few enough to publish the records."""
         return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused)) + _ROUNDING

@@ -19,7 +19,7 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
 from retrieve_cli.ingest.build import apply, contents_before
-from retrieve_cli.ingest.changes import Changes, recipe_changes
+from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, changes_between
 from retrieve_cli.ingest.look import Look, digest_of, digests_of
@@ -269,6 +269,8 @@ class Sync:
             records=len(live.records),
             chunks=len(live.chunks),
             changes=plan.changes,
+            chunk_changes=ChunkChanges(kept=len(live.chunks)),
+            kinds=frozenset(source.kind for source in live.manifest.sources),
             quarantined=plan.refused,
         )
 
@@ -283,12 +285,15 @@ def roll_back(store: Store, generation: str | None) -> Report:
     begun, before, was = time.monotonic(), contents_before(store), store.live()
     live = store.roll_back(generation)
     with open_generation(store) as opened:
+        changes, chunk_changes = changes_between(before, Contents.of(opened))
         return Report(
             status="unchanged" if live == was else "published",
             generation=live,
             records=len(opened.records),
             chunks=len(opened.chunks),
-            changes=changes_between(before, Contents.of(opened)),
+            changes=changes,
+            chunk_changes=chunk_changes,
+            kinds=frozenset(source.kind for source in opened.manifest.sources),
             quarantined=sum(source.refused for source in opened.manifest.sources),
             seconds=round(time.monotonic() - begun, 3),
         )

@@ -18,7 +18,7 @@ SOUND = b"".join(json.dumps(record).encode() + b"\n" for record in GOOD)
     [
         (b'{"id": "x", broken', "not JSON"),
         (b'{"id": "x", "name": "X", "description": "cut', "not JSON"),
-        (b'{"id": "good1", "name": "Again", "description": "twice"}', "taken by"),
+        (b'{"id": "good1", "name": "Again", "description": "twice"}', "first used by"),
         (b'{"id": "x", "name": "", "description": ""}', "no text"),
         (b'{"id": "x"}', "no text"),
         (b"{}", "no text"),
@@ -123,7 +123,7 @@ def test_an_id_that_each_chunk_would_repeat_at_length_is_refused(tmp_path: Path,
 def test_ids_that_are_equal_as_text_are_one_id_taken_twice(tmp_path: Path, retrieve: Program) -> None:
     lines = [b'{"id": 1, "name": "n", "description": "x"}', b'{"id": "1", "name": "n", "description": "y"}']
     (piece,) = refused(retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", *lines)))
-    assert "taken by tools.jsonl:31" in piece["reason"]
+    assert "first used by tools.jsonl:31" in piece["reason"]
 
 
 @pytest.mark.slow

@@ -48,9 +48,9 @@ def long_build(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_second_build_is_turned_away_while_one_runs(
     index: Path, catalog: Path, retrieve: Program, long_build: subprocess.Popen[bytes]
 ) -> None:
-    sentence = said(retrieve("build", "--catalog", catalog), 7)
+    sentence = said(retrieve("build", "--catalog", catalog, "--no-wait"), 7)
     assert str(long_build.pid) in sentence
-    assert said_in_json(retrieve("build", "--catalog", catalog, "--json"), 7)["kind"] == "locked"
+    assert said_in_json(retrieve("build", "--catalog", catalog, "--json", "--no-wait"), 7)["kind"] == "locked"
     assert retrieve("query", "lungs", "-l").out.startswith("lungs")
 
 

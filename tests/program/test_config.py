@@ -178,6 +178,7 @@ ELSEWHERE = {
     "sync.max_shrink": "tests/sync",
     "sync.wait": "tests/sync",
     "sync.every_hours": "tests/sync/test_schedule.py",
+    "sync.report_rejected": "tests/sync/test_sync.py",
     "store.keep": "tests/sync",
     "chunking.entities": "tests/program/test_entities.py",
     "chunking.entities_model": "tests/program/test_entities.py",

@@ -158,7 +158,7 @@ def test_asked_to_end_it_leaves_no_half_state(
     write_catalog(source, records(1))
     asked = forks.start("sync", fault=Fault(step=step, within=".scratch-", number=number))
     assert asked.wait() == code, asked.err
-    assert "the live index is as it was" in asked.err
+    assert "the current index is as it was" in asked.err
     assert live(artifacts) == before
     nothing_is_left(artifacts)
     assert (artifacts / "lock").read_text() == ""
@@ -221,7 +221,7 @@ def test_files_that_may_not_grow(artifacts: Path, source: Path, retrieve: Progra
             break
         failures += 1
         assert (code, done["status"]) == (1, "failed")
-        assert "File too large" in done["error"]
+        assert "File too large" in done["error"]["message"]
         assert live(artifacts) == before
         assert retrieve("query", "lungs").code == 0
         assert retrieve("inspect", "verify").code == 0

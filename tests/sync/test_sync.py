@@ -136,8 +136,9 @@ def test_a_catalog_that_moved_is_found_by_a_new_build_and_then_by_sync(
     moved.parent.mkdir()
     source.rename(moved)
     gone = retrieve("sync")
-    assert gone.code == 2
+    assert gone.code == 1
     assert str(source) in gone.err
+    assert "retrieve build FILE" in gone.err
     before = live(artifacts)
     assert retrieve("build", "--catalog", moved).code == 0
     assert live(artifacts) == before
@@ -194,7 +195,7 @@ def test_the_same_id_in_two_sources_is_refused_by_name(source: Path, retrieve: P
     write_config([{"kind": "catalog", "path": source.name}, {"kind": "catalog", "path": "more.jsonl"}])
     done = retrieve("sync")
     assert done.code == 8
-    assert "more.jsonl:1: its id 't1' is taken by tools.jsonl:2" in done.err
+    assert "more.jsonl:1: duplicate id 't1', first used by tools.jsonl:2 of source 'tools.jsonl'" in done.err
     assert json.loads(Path("artifacts/quarantine.jsonl").read_text())["source"] == "more.jsonl"
 
 
@@ -248,7 +249,7 @@ def test_a_source_that_is_read_again_and_was_cut_short_after_it_was_planned_is_n
     monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "30")  # every record is cut again, so that none is kept
     done = retrieve("sync", "--json")
     assert (done.code, done.json["status"], live(artifacts)) == (1, "failed", before)
-    assert "it lost 95%" in done.err
+    assert "a loss of 95 %" in done.err
 
 
 def test_a_sync_looks_at_its_sources_once_and_parses_a_changed_item_once(
@@ -328,20 +329,74 @@ def test_off_a_terminal_it_is_quiet(artifacts: Path, source: Path, start: Start)
     write_catalog(source, records(1))
     out, err = start("sync").communicate()
     assert err == ""
-    assert "is live" in out
+    assert "published " in out
     write_catalog(source, records(2))
     _, err = start("sync", "-v").communicate()
     assert "plan: 0 added, 60 changed" in err
 
 
-def test_refused_records_are_reported_each_time(artifacts: Path, source: Path, retrieve: Program) -> None:
+def test_rejected_records_end_with_8_once_and_are_counted_each_time(
+    artifacts: Path, source: Path, retrieve: Program
+) -> None:
     with source.open("a") as file:
         file.write("{broken\n")
     first = retrieve("sync", "--json")
     assert (first.code, first.json["status"], first.json["quarantined"]) == (8, "partial", 1)
+    assert first.json["rejected_new"] == 1
     again = retrieve("sync", "--json")
-    assert (again.code, again.json["status"], again.json["quarantined"]) == (8, "unchanged", 1)
-    assert again.json["generation"] == first.json["generation"]
+    assert (again.code, again.json["status"], again.json["quarantined"]) == (0, "unchanged", 1)
+    assert (again.json["generation"], again.json["rejected_new"]) == (first.json["generation"], 0)
+    said = retrieve("sync")
+    assert (said.code, said.err) == (0, "")
+    assert "1 rejected" in said.out
+
+
+def test_a_rejected_record_that_only_moved_is_not_new_and_another_one_is(
+    artifacts: Path, source: Path, retrieve: Program
+) -> None:
+    good = source.read_text()
+    source.write_text(good + "{broken\n")
+    assert retrieve("sync").code == 8
+    source.write_text("{broken\n" + good)
+    moved = retrieve("sync", "--json")
+    assert (moved.code, moved.json["quarantined"], moved.json["rejected_new"]) == (0, 1, 0)
+    source.write_text("{broken\n" + good + "{broken too\n")
+    more = retrieve("sync", "--json")
+    assert (more.code, more.json["quarantined"], more.json["rejected_new"]) == (8, 2, 1)
+    source.write_text(good + "{broken\n" * 2)
+    assert retrieve("sync", "--json").json["rejected_new"] == 1  # the same line, twice now
+    source.write_text(good)
+    assert retrieve("sync").code == 0
+
+
+def test_rejected_records_end_with_8_each_time_if_that_is_configured(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SYNC__REPORT_REJECTED", "always")
+    with source.open("a") as file:
+        file.write("{broken\n")
+    assert [retrieve("sync").code for _ in range(3)] == [8, 8, 8]
+
+
+def test_a_build_with_rejected_records_always_ends_with_8(source: Path, retrieve: Program) -> None:
+    with source.open("a") as file:
+        file.write("{broken\n")
+    assert [retrieve("build", source).code for _ in range(2)] == [8, 8]
+
+
+def test_a_sync_that_failed_after_it_read_a_rejected_record_does_not_count_as_a_report(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with source.open("a") as file:
+        file.write("{broken\n")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "publish", fail)
+        assert retrieve("sync").code == 1
+    assert retrieve("sync").code == 8
 
 
 def test_too_much_refused_publishes_nothing(artifacts: Path, source: Path, retrieve: Program) -> None:
@@ -350,6 +405,8 @@ def test_too_much_refused_publishes_nothing(artifacts: Path, source: Path, retri
         file.write("{broken\n" * 20)
     done = retrieve("sync", "--json")
     assert (done.code, done.json["status"], done.json["generation"]) == (8, "failed", before)
+    assert (done.json["error"]["code"], done.json["error"]["kind"]) == (8, "rejected")
+    assert retrieve("sync").code == 8  # nothing was published: that is said each time
     assert retrieve("sync", "--max-fail", "19", "--json").json["status"] == "failed"
     assert retrieve("sync", "--max-fail", "20", "--json").json["status"] == "partial"
     assert retrieve("build", "--catalog", source, "--max-fail", "0.5", "--json").json["status"] == "partial"
@@ -360,7 +417,7 @@ def test_a_source_that_shrinks_suddenly_is_not_believed(artifacts: Path, source:
     write_catalog(source, records(0)[:29])
     done = retrieve("sync", "--json")
     assert (done.code, done.json["status"]) == (1, "failed")
-    assert "tools.jsonl has 29 records and had 60: it lost 52%" in done.err
+    assert "tools.jsonl has 29 records now (was 60); refusing to publish a loss of 52 %" in done.err
     assert live(artifacts) == before
     assert retrieve("sync", "--max-shrink", "0.6", "--json").json["removed"] == 31
 
@@ -437,7 +494,7 @@ def test_the_quarantine_is_that_of_the_live_index_again(artifacts: Path, source:
     assert retrieve("sync", "--json").json["status"] == "failed"
     source.write_text(good)
     done = retrieve("sync", "--json")
-    assert (done.code, done.json["quarantined"]) == (8, 1)
+    assert (done.code, done.json["quarantined"]) == (0, 1)
     assert len((artifacts / "quarantine.jsonl").read_text().splitlines()) == 1
     (artifacts / "quarantine.jsonl").unlink()
     assert retrieve("sync").code == 8

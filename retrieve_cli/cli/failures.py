@@ -1,0 +1,50 @@
+"""Failures as the user reads them: a code, a kind, a sentence and the next step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.cli.options import nearest
+from retrieve_cli.errors import Exit, RetrieveError, Terminated, cut
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Json
+
+
+class Failure(NamedTuple):
+    """One failure, as `error:` and `hint:` lines or a JSON object say it."""
+
+    code: int
+    kind: str
+    message: str
+    hint: str
+
+    def to_json(self) -> dict[str, Json]:
+        return self._asdict()
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return what to say of an error that ended a command."""
+    if isinstance(error, RetrieveError):
+        return Failure(int(error.code), error.kind, error.message, error.hint)
+    same = "the current index is as it was"
+    if isinstance(error, KeyboardInterrupt):
+        return Failure(int(Exit.INTERRUPTED), "interrupted", "interrupted", same)
+    if isinstance(error, Terminated):
+        return Failure(int(Exit.TERMINATED), "terminated", "terminated", same)
+    if isinstance(error, MemoryError):
+        return Failure(int(Exit.ERROR), "memory", "out of memory", f"{same}; try a smaller catalog")
+    if isinstance(error, OSError):
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+        hint = f"free disk space or fix the permissions, and run it again; {same}"
+        return Failure(int(Exit.ERROR), "system", message, hint)
+    if isinstance(error, Exception) and from_parser(error):
+        message = error.format_message()  # type: ignore[attr-defined]
+        return Failure(int(Exit.USAGE), "usage", cut(str(message)), nearest(error))
+    hint = "this is a bug in retrieve; -v shows where it happened"
+    return Failure(int(Exit.ERROR), "internal", f"{type(error).__name__}: {error}", hint)
+
+
+def from_parser(error: BaseException) -> bool:
+    """Return True for a usage error of the command line parser."""
+    return hasattr(error, "format_message") and getattr(error, "message", None) is not None

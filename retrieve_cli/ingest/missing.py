@@ -1,0 +1,39 @@
+"""The check that the files and folders which a sync follows are there: nothing is published without them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from retrieve_cli.config.settings import SourceSetting
+from retrieve_cli.errors import SourceFailed
+
+
+def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
+    """Check that every file and folder can be read; `listed` is True if the configuration names them.
+
+    Raises:
+        SourceFailed: one cannot; the hint says what to do if it moved or is gone for good.
+    """
+    for entry in entries:
+        if entry.path is None:
+            continue
+        try:
+            if entry.path.is_dir():
+                os.scandir(entry.path).close()
+            else:
+                entry.path.stat()
+                os.close(os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK))
+        except OSError as error:
+            what = "folder" if entry.kind == "docs" else "catalog" if entry.kind == "catalog" else "source"
+            raise SourceFailed(
+                f"cannot read the {what} {entry.path.absolute()}: {error.strerror}; nothing was published",
+                hint=f"restore it, or mount its disk; {_without(entry, listed=listed)}",
+            ) from error
+
+
+def _without(entry: SourceSetting, *, listed: bool) -> str:
+    if listed:
+        return "if it moved or is gone for good, change `sources:` in config.yaml"
+    place = "DIR" if entry.kind == "docs" else "FILE"
+    return f"if it moved or is gone for good, name all sources that are left: retrieve build {place}"

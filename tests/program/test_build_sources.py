@@ -1,0 +1,230 @@
+"""Sources of a build on the command line: catalogs and folders in any number, and what is said of all others."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.cli import named_sources
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A folder of two documents."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "lungs.md").write_text("# How lungs are segmented\nBy hand.")
+    (folder / "cells.md").write_text("# How cells are counted\nOne by one.")
+    return folder
+
+
+def generation(retrieve: Program, *arguments: object) -> str:
+    """The generation of a build into a folder of its own."""
+    done = retrieve("build", *arguments, "--artifacts", f"a{time.monotonic_ns()}", "--json")
+    assert done.code == 0, done.err
+    return str(done.json["generation"])
+
+
+def test_a_file_is_a_catalog_and_a_folder_holds_documents(catalog: Path, docs: Path, retrieve: Program) -> None:
+    done = retrieve("build", catalog, docs)
+    assert done.code == 0
+    assert "7 records and documents, 7 chunks" in done.out
+    assert retrieve("query", "how cells are counted", "-k", 1, "-l").out == "cells.md\n"
+    assert retrieve("query", "stitches microscope tiles", "-k", 1, "-l").out == "stitch\n"
+    sources = json.loads(next(Path("artifacts/generations").glob("*/manifest.json")).read_text())["sources"]
+    assert [(source["kind"], source["name"]) for source in sources] == [("catalog", "tools.jsonl"), ("docs", "docs")]
+    (docs / "new.md").write_text("# New\nNews.")
+    assert retrieve("sync", "--json").json["added"] == 1
+
+
+def test_an_argument_is_the_same_source_as_the_flag(catalog: Path, docs: Path, retrieve: Program) -> None:
+    assert generation(retrieve, catalog) == generation(retrieve, "--catalog", catalog)
+    assert generation(retrieve, docs) == generation(retrieve, "--docs-dir", docs)
+    both = generation(retrieve, catalog, docs)
+    assert generation(retrieve, "--docs-dir", docs, "--catalog", catalog) == both
+    assert generation(retrieve, catalog, "--docs-dir", docs) == both
+    Path("config.yaml").write_text(f"sources: [{{kind: catalog, path: {catalog}}}, {{kind: docs, path: {docs}}}]\n")
+    assert generation(retrieve) == both
+
+
+def test_flags_may_be_given_more_than_once(catalog: Path, docs: Path, retrieve: Program, tmp_path: Path) -> None:
+    write_catalog(tmp_path / "more.jsonl", [{"id": "x", "name": "Xylophone"}])
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("# A\nZebras.")
+    flags = ["--catalog", catalog, "--catalog", "more.jsonl", "--docs-dir", docs, "--docs-dir", "notes"]
+    assert retrieve("build", *flags, "--json").json["records"] == 9
+
+
+def test_a_source_that_is_named_twice_is_read_once(catalog: Path, docs: Path, retrieve: Program) -> None:
+    done = retrieve("build", docs, f"{docs}/", "--docs-dir", "docs", "--json")
+    assert (done.code, done.json["records"]) == (0, 2)
+
+
+def test_two_sources_of_one_name_are_rejected_with_both_places(docs: Path, retrieve: Program, tmp_path: Path) -> None:
+    other = tmp_path / "b" / "docs"
+    other.mkdir(parents=True)
+    done = retrieve("build", "docs", "b/docs")
+    assert done.code == 2
+    assert "two sources are called 'docs': docs and b/docs" in done.err
+    assert "`name:`" in done.err
+
+
+def test_an_id_of_two_sources_is_rejected_with_both_places(docs: Path, retrieve: Program, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "lungs.md").write_text("# Other lungs\nOther words.")
+    done = retrieve("build", docs, "notes", "--max-fail", 1)
+    assert done.code == 8
+    assert "lungs.md:1: duplicate id 'lungs.md', first used by lungs.md:1 of source 'docs'" in done.err
+    assert "this one is of source 'notes'" in done.err
+    assert "`id_prefix`" in done.err
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "hint"),
+    [
+        ("tols.jsonl", "cannot read tols.jsonl: No such file", "did you mean tools.jsonl?"),
+        ("doc", "cannot read doc: No such file", "did you mean docs?"),
+        ("dosc/deep", "cannot read dosc/deep: No such file", "did you mean docs/deep?"),
+        ("docs/depe", "cannot read docs/depe: No such file", "did you mean docs/deep?"),
+        ("zebra", "cannot read zebra: No such file", "retrieve build tools.jsonl or retrieve build docs/"),
+        ("docs/lungs.md", "is a single document", "retrieve build docs"),
+        ("table.csv", "neither a catalog", "one JSON object a line"),
+        ("pack.zip", "is a zip archive", "unzip"),
+        ("https://zoe:secret@x.org/t.jsonl?key=1", "not addresses", "sources: [{kind: http, url: 'https://x.org/t.jsonl"),
+        ("beir", "a BEIR collection", "retrieve build beir/corpus.jsonl"),
+        ("x" * 10_000, "cannot read xxx", "hint: "),
+        ("a\nb", "cannot read a", "hint: "),
+    ],
+)  # fmt: skip
+def test_what_is_no_source_is_an_error_that_names_the_right_way(
+    catalog: Path, docs: Path, retrieve: Program, word: str, message: str, hint: str
+) -> None:
+    (docs / "deep").mkdir()
+    Path("beir").mkdir()
+    write_catalog(Path("beir/corpus.jsonl"), TOOLS)
+    Path("table.csv").write_text("id,name\n1,LungMapper\n")
+    Path("pack.zip").write_bytes(b"PK\x03\x04....")
+    done = retrieve("build", word)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert hint in done.err
+    assert "secret" not in done.err
+    assert max(map(len, done.err.splitlines())) < 300
+    assert not Path("artifacts").exists()
+
+
+def test_a_misspelt_path_of_a_flag_is_corrected_too(catalog: Path, docs: Path, retrieve: Program) -> None:
+    assert "did you mean tools.jsonl?" in retrieve("build", "--catalog", "tool.jsonl").err
+    assert "did you mean docs?" in retrieve("build", "--docs-dir", "dcos").err
+
+
+def test_a_catalog_of_any_ending_is_one_by_its_content(retrieve: Program, tmp_path: Path) -> None:
+    write_catalog(tmp_path / "tools.txt", TOOLS)
+    assert retrieve("build", "tools.txt", "--json").json["records"] == 5
+
+
+# ------------------------------------------------------------------------------------------------ no source at all
+
+
+def test_a_build_without_sources_suggests_what_lies_here(catalog: Path, docs: Path, retrieve: Program) -> None:
+    write_catalog(Path("gold.jsonl"), [{"query": "lungs", "relevant": ["lungs"]}])
+    Path("empty").mkdir()
+    Path("empty/picture.png").write_bytes(b"x")
+    done = retrieve("build")
+    assert done.code == 2
+    assert "retrieve build tools.jsonl or retrieve build docs/; or" in done.err
+    assert "sources:" in done.err
+
+
+def test_documents_that_lie_right_here_are_suggested_last(docs: Path, retrieve: Program) -> None:
+    Path("README.md").write_text("# Read me\n")
+    assert "retrieve build docs/;" in retrieve("build").err
+    for path in docs.iterdir():
+        path.unlink()
+    assert "retrieve build .;" in retrieve("build").err
+
+
+def test_a_suggestion_does_not_walk_into_folders(tmp_path: Path, retrieve: Program) -> None:
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "x.md").write_text("x")
+    assert "build a" not in retrieve("build").err
+
+
+def test_a_suggestion_looks_at_a_bounded_number_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_sources, "_LOOKED_AT", 3)
+    for number in range(30):
+        (tmp_path / f"n{number}").mkdir()
+    assert len(list(named_sources._names(tmp_path))) == 3
+
+
+# ------------------------------------------------------------------------------------ what a build replaces
+
+
+def test_a_build_from_other_sources_says_what_it_replaces_and_how_to_go_back(
+    catalog: Path, docs: Path, retrieve: Program
+) -> None:
+    first = retrieve("build", catalog, "--json").json["generation"]
+    done = retrieve("build", docs)
+    back = f"retrieve sync --rollback {first}"
+    assert f"replaces generation {first} (tools.jsonl, 5 records); go back: {back}" in done.err
+    assert retrieve(*back.split()[1:]).code == 0
+    assert retrieve("query", "stitches microscope tiles", "-k", 1, "-l").out == "stitch\n"
+    told = retrieve("build", docs, "--json").json["replaced"]
+    listed = [{"name": "tools.jsonl", "kind": "catalog", "records": 5}]
+    assert told == {"generation": first, "sources": listed, "kept": True}
+
+
+def test_a_build_from_the_same_sources_replaces_nothing(catalog: Path, docs: Path, retrieve: Program) -> None:
+    assert "replaces" not in retrieve("build", catalog, docs).err
+    assert "replaces" not in retrieve("build", docs, catalog).err
+    write_catalog(catalog, TOOLS[:4])
+    assert "replaces" not in retrieve("build", docs, catalog).err
+
+
+def test_a_catalog_of_the_same_name_in_another_folder_is_another_source(catalog: Path, retrieve: Program) -> None:
+    retrieve("build", catalog)
+    Path("other").mkdir()
+    write_catalog(Path("other/tools.jsonl"), TOOLS[:3])
+    assert "replaces generation" in retrieve("build", "other/tools.jsonl").err
+
+
+def test_a_generation_that_is_not_kept_is_not_offered_to_go_back_to(
+    catalog: Path, docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    retrieve("build", catalog)
+    done = retrieve("build", docs)
+    assert "it was removed (store.keep)" in done.err
+    assert "--rollback" not in done.err
+
+
+def test_sources_that_are_named_replace_those_of_the_configuration_and_that_is_said(
+    catalog: Path, docs: Path, retrieve: Program
+) -> None:
+    Path("config.yaml").write_text(f"sources: [{{kind: catalog, path: {catalog}}}]\n")
+    done = retrieve("build", docs)
+    assert "2 documents" in done.out
+    assert "`sources:` of the configuration is not used; the next retrieve sync follows it again" in done.err
+    assert "is not used" not in retrieve("build", "tools.jsonl").err
+    assert "is not used" not in retrieve("build").err
+
+
+# -------------------------------------------------------------------------------------------------- the next step
+
+
+def test_a_build_ends_with_a_query_that_finds_something(
+    catalog: Path, docs: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    done = retrieve("build", docs, "--artifacts", "my index")
+    assert done.err.splitlines()[-1] == """next: retrieve query "How cells are counted" --artifacts 'my index'"""
+    assert retrieve("query", "How cells are counted", "--artifacts", "my index", "-l", "-k", 1).out == "cells.md\n"
+    assert "next:" not in retrieve("build", docs, "-q").err
+    assert retrieve("build", docs, "--json").err == ""
+
+
+def test_a_name_that_a_shell_would_read_is_no_example(retrieve: Program) -> None:
+    write_catalog(Path("odd.jsonl"), [{"id": "a", "name": '$(reboot) "`'}, {"id": "b", "name": "x\x1b[31m y"}])
+    assert retrieve("build", "odd.jsonl").err.splitlines()[-1] == 'next: retrieve query "what you are looking for"'
