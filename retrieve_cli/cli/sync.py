@@ -214,6 +214,7 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
     """
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest import schedule
+    from retrieve_cli.ingest.counts import counted
 
     if not settings.syncs_each_time and not schedule.due(shared.store, settings.sync.every_hours):
         return
@@ -221,7 +222,12 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
     try:
         _check_before_writing(shared, settings)
         with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
-            prepare(shared, settings, progress).run()
+            report = prepare(shared, settings, progress).run()
+        if report.rejected_new and show_reason:
+            rejected = counted(report.rejected_new, "new item")
+            shared.talk.say(
+                f"note: the sync before this query rejected {rejected}, listed in {shared.store.quarantine}"
+            )
     except (RetrieveError, OSError) as error:
         shared.talk.say(
             "note: the sources were not synced first: " + (str(error) if show_reason else "see retrieve sync")

@@ -672,6 +672,18 @@ def test_a_query_syncs_first_where_that_is_wished(
         assert retrieve("query", "zebra", "-l").code == 0
 
 
+def test_a_query_that_syncs_first_names_records_that_were_rejected_newly(
+    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They count as reported: the next sync by a timer does not end with 8 for them."""
+    monkeypatch.setenv("RETRIEVE_SOURCES__AUTO_SYNC", "true")
+    with source.open("a") as file:
+        file.write("{broken\n")
+    note = "note: the sync before this query rejected 1 new item, listed in artifacts/quarantine.jsonl"
+    assert note in retrieve("query", "lungs").err
+    assert note not in retrieve("query", "lungs").err
+
+
 # ------------------------------------------------------------------------------------- what is not read again
 
 
