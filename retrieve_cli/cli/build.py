@@ -103,7 +103,7 @@ def say_rest(report: Report, shared: Shared) -> None:
     """Say what was skipped, and what was rejected."""
     for sentence in report.skipped if report.status != "unchanged" else ():
         shared.talk.say(f"note: {sentence}")
-    for item in report.refused[:5]:
+    for item in report.rejected[:5]:
         shared.talk.say(f"rejected {item.source}:{item.line}: {item.reason}")
     if report.quarantined:
         read = report.records + report.quarantined

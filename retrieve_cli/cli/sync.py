@@ -83,7 +83,7 @@ def _run(shared: Shared, settings: Settings, line: Line) -> None:
 def _finish(report: Report, shared: Shared, settings: Settings) -> None:
     """Name what was rejected and end with the code for that, if the caller was not told of it before."""
     if report.status != "failed" and not (report.rejected_new or settings.sync.report_rejected == "always"):
-        report = replace(report, quarantined=0, refused=())
+        report = replace(report, quarantined=0, rejected=())
     say_rest(report, shared)
     if report.quarantined:
         raise typer.Exit(Exit.PARTIAL)
@@ -214,7 +214,6 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
     """
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest import schedule
-    from retrieve_cli.ingest.counts import counted
 
     if not settings.syncs_each_time and not schedule.due(shared.store, settings.sync.every_hours):
         return
@@ -224,6 +223,8 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
         with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
             report = prepare(shared, settings, progress).run()
         if report.rejected_new and show_reason:
+            from retrieve_cli.ingest.counts import counted
+
             rejected = counted(report.rejected_new, "new item")
             shared.talk.say(
                 f"note: the sync before this query rejected {rejected}, listed in {shared.store.quarantine}"

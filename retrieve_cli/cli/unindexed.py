@@ -118,6 +118,6 @@ def _notices(built: Aside) -> Sequence[str]:
     report = built.report
     if not report.quarantined:
         return ()
-    first = report.refused[0]
+    first = report.rejected[0]
     read = report.records + report.quarantined
     return (f"{report.quarantined} of {read} documents cannot be read: {first.source}: {first.reason}",)

@@ -1,4 +1,4 @@
-"""A generation of a few documents for one query: built aside, with what the cache of vectors has, and kept nowhere."""
+"""A temporary generation of a few documents for one query, with cached vectors."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Aside(NamedTuple):
 
     report: Report
     skipped: Mapping[str, str]
-    """Why a retriever that an index would have is not there."""
+    """By retriever that an index would have and this one lacks, the reason."""
 
 
 def build_aside(
     sources: Sequence[Source], settings: Settings, store: Store, *, cache: Path, progress: Progress
 ) -> Aside:
-    """Write a generation into an empty store: words, and vectors if `cache` has one of every text. Nothing is encoded,
+    """Write a generation into an empty store: terms, and vectors if `cache` has one of every text. Nothing is encoded,
     and nothing is written into the cache.
 
     Raises:
-        UsageError: there is no record that can be read.
-        Unavailable: a retriever without which there is to be no answer is not there.
+        UsageError: no record can be read.
+        Unavailable: a required retriever is not available.
     """
     skipped = _without_terms(settings)
     settings = replace(settings, splade=replace(settings.splade, model=None))
@@ -62,7 +62,8 @@ def build_aside(
 
 
 def _without_terms(settings: Settings) -> dict[str, str]:
-    """Why there are no learned term weights, if they are configured. Raises: Unavailable if they are required."""
+    """Return the reason why there are no learned term weights, if they are configured. Raises: Unavailable if they are
+    required."""
     if settings.splade.model is None:
         return {}
     message, hint = "term weights are learned at build time, and there is no index", "retrieve build"
@@ -72,7 +73,7 @@ def _without_terms(settings: Settings) -> dict[str, str]:
 
 
 def _with_vectors(sources: Sequence[Source], settings: Settings, cache: Path) -> Parts:
-    """The parts of an index with vectors. Raises: Unavailable if the cache has none, or their encoder is not here."""
+    """Return the parts of an index with vectors. Raises: Unavailable if vectors or encoder are missing."""
     if not cache.is_dir():
         raise _lacking(cache)
     parts = parts_for(sources, settings)
@@ -90,14 +91,14 @@ def _applied(sources: Sequence[Source], parts: Parts, store: Store, cache: Path,
     before = Contents.nothing()
     report = apply(sources, parts, store, limits=_ALL, progress=progress, before=before, cache=cache)
     if not report.records:
-        first = report.refused[0]
+        first = report.rejected[0]
         message = f"none of the {report.quarantined} documents can be read; {first.source}: {first.reason}"
-        raise UsageError(message, hint="name a folder of markdown or text files in UTF-8")
+        raise UsageError(message, hint="name a folder of Markdown or text files in UTF-8")
     return report
 
 
 class _Remembered:
-    """An encoder that encodes no passage: what is not remembered is not to be had."""
+    """An encoder that encodes no passage: only cached vectors are used."""
 
     truncated = 0
 

@@ -1,9 +1,8 @@
-"""The way in: sources -> Item -> Record -> chunking -> Chunk -> vectors and indexes -> store. Reads top to bottom.
+"""Indexing: sources -> Item -> Record -> chunking -> Chunk -> vectors and indexes -> store. Reads top to bottom.
 
-`build` reads everything anew; `sync` (sync.py) hands in the live generation, whose rows are taken over where the item
-they were read from is the same. Both end in the same bytes. One record is in memory at a time; texts wait for the
-encoder in batches, vectors go to the cache as they come. Nothing is published before everything is written, and
-nothing at all where too much of a source was refused.
+`build` reads everything; `sync` (sync.py) passes the current generation, and rows of unchanged items are copied from
+it. Both give the same bytes. One record is in memory at a time; texts are encoded in batches, and vectors go to the
+cache as they come. Nothing is published before everything is written, and nothing if too many records are rejected.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
-    """Builds a generation from everything that the sources have and makes it live.
+    """Build a generation from everything in the sources and make it current.
 
     Raises:
-        UsageError: the sources have no record at all.
+        UsageError: the sources have no records.
         SourceFailed, Locked, Unavailable, RetrieveError: from the sources, the store and the encoder.
     """
     with store.writer(wait=limits.wait, say=progress.say):
@@ -49,7 +48,7 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limi
 
 
 def contents_before(store: Store) -> Contents:
-    """Ids and contents of every live record; nothing where there is no index that can be read."""
+    """Return ids and contents of every current record; none if there is no readable index."""
     try:
         with open_generation(store) as generation:
             return Contents.of(generation)
@@ -69,10 +68,10 @@ def apply(
     reuse: Reuse | None = None,
     cache: Path | None = None,
 ) -> Report:
-    """Writes a generation and makes it live; takes rows from `reuse` where they are still right.
+    """Write a generation and make it current; copy rows from `reuse` that are still right.
 
-    `before` has the content of each live record; sources are held to what they had in `last`. What was encoded before
-    is in `cache`, by default that of the store.
+    `before` has the content of each current record; a source that lost too much since `last` is an error. `cache` has
+    the vectors of earlier builds, by default that of the store.
     The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
@@ -83,11 +82,11 @@ def apply(
         intake.take_all(sources)
         if last:
             limits.check_loss(last, {entry.name: entry.records for entry in intake.entries})
-        records, refused, live = intake.records, intake.refused, store.live()
-        rejected_new = new_rejections(store, refused)
+        records, rejected, current = intake.records, intake.rejected, store.live()
+        rejected_new = new_rejections(store, rejected)
         changes, chunk_changes = intake.changes(), intake.chunk_changes()
         status: Status = "failed"
-        if limits.tolerates(len(refused), records):
+        if limits.tolerates(len(rejected), records):
             rows = intake.write()
             manifest = store.seal(
                 scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, linked=intake.linked
@@ -95,25 +94,25 @@ def apply(
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
             published = store.publish(scratch, manifest, built)
-            status = "partial" if refused else "unchanged" if published == live else "published"
-            live = published
-            store.write_quarantine(refused)  # not before: what is listed there counts as reported
+            status = "partial" if rejected else "unchanged" if published == current else "published"
+            current = published
+            store.write_quarantine(rejected)  # not before: what is listed there counts as reported
             tidy(store, limits.keep, progress)
         else:
-            store.write_quarantine(refused)
+            store.write_quarantine(rejected)
     return Report(
         status=status,
-        generation=live,
+        generation=current,
         records=records,
         chunks=intake.chunks,
         embedded=intake.embedded,
         changes=changes,
         chunk_changes=chunk_changes,
         kinds=kinds_of(sources),
-        quarantined=len(refused),
+        quarantined=len(rejected),
         rejected_new=rejected_new,
         max_fail=limits.max_fail,
-        refused=refused,
+        rejected=rejected,
         seconds=round(time.monotonic() - begun, 3),
         skipped=parts.skipped,
     )

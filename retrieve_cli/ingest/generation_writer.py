@@ -1,4 +1,4 @@
-"""Writes the tables of a generation: records and chunks by row, their offsets, and the columns to filter by."""
+"""Writer of the tables of a generation: records and chunks by row, their offsets, and the columns to filter by."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
 _LISTED = 65_536
-"""Records put into words at a time."""
+"""Records serialised at a time."""
 
 
 class GenerationWriter:
-    """Writes the tables of a generation as records and their chunks come, anew or from an older generation."""
+    """Writes the tables of a generation as records and their chunks come, new or from an older generation."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,7 +68,7 @@ class GenerationWriter:
         return self._lines[row]
 
     def digest(self, first: int = 0) -> str:
-        """SHA-1 of ids and contents of the records from row `first` on, whatever order they came in."""
+        """Return the SHA-1 of ids and contents of the records from row `first` on, in any order."""
         import orjson  # spells it as `manifest.canonical` does, at a fraction of the time
 
         names = self._ids[first:]
@@ -83,7 +83,7 @@ class GenerationWriter:
         return hashed.hexdigest()
 
     def append(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> tuple[list[bytes], bytes]:
-        """Writes a record, whose `origin` is the SHA-1 of what it was read from, and its chunks: at least one.
+        """Write a record, whose `origin` is the SHA-1 of the item it was read from, and its chunks: at least one.
 
         Returns the SHA-1 of each chunk's embedded text, and that of the record's content.
         """
@@ -105,7 +105,7 @@ class GenerationWriter:
         return texts, content
 
     def keep(self, old: Generation, rows: range, *, shift: int) -> None:
-        """Writes records of an older generation again that lie together there; each now stands `shift` lines on."""
+        """Copy adjacent records of an older generation; each moves down by `shift` lines of its source."""
         chunks = range(int(old.starts[rows.start]), int(old.starts[rows.stop]))
         copy_moved(old.records, rows, self._records, shift, RECORD_LINES)
         copy_moved(old.chunks, chunks, self._chunks, shift, CHUNK_LINES)
@@ -125,14 +125,14 @@ class GenerationWriter:
         self._starts.frombytes(moved.astype(np.int64).tobytes())
 
     def close(self) -> None:
-        """Closes the tables, finished or not."""
+        """Close the tables, finished or not."""
         try:
             self._records.close()
         finally:
             self._chunks.close()
 
     def finish(self) -> dict[str, int]:
-        """Closes the tables and writes their offsets; returns the rows of each table."""
+        """Close the tables and write their offsets; return the rows of each table."""
         self.close()
         offsets = {
             "records": np.array(self._records.offsets, np.int64),

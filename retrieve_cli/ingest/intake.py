@@ -1,4 +1,4 @@
-"""Takes items in and writes what is made of them: records, chunks, vectors and indexes, into a scratch folder."""
+"""Items into the files of a generation, in a scratch folder: records, chunks, vectors and indexes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
+from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.embedding import (
     TERM_LAYOUT,
     Embedding,
@@ -60,7 +61,7 @@ def _terms(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncodin
 
 
 class Intake:
-    """Takes items in, one at a time, and leaves the artifacts of a generation in the scratch folder."""
+    """Receives items, one at a time, and writes the artifacts of a generation into the scratch folder."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Intake:
         before: Contents,
         reuse: Reuse | None = None,
     ) -> None:
-        """`before` has what was live before, the rows of `reuse` if there is one."""
+        """`before` has the records that were current before, the rows of `reuse` if there is one."""
         self._scratch = scratch
         self._parts = parts
         self._reuse = reuse
@@ -87,13 +88,13 @@ class Intake:
         self._begun: list[tuple[int, Source]] = []
         """Each source with the row of its first record."""
         self._embedding = Embedding(encodings)
-        self.refused: list[Refused] = []
+        self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
         self.recipe = parts.recipe
-        """The recipe of what is written, whole as soon as it is."""
+        """The recipe of the generation; complete after `write`."""
         self.linked: dict[str, tuple[FileEntry, Sums]] = {}
-        """Files that are those of the older generation."""
+        """Files that are links to those of the older generation."""
         if reuse:
             reuse.begin(parts.writers, encodings)
 
@@ -119,20 +120,22 @@ class Intake:
         return self._inventory.chunk_changes(self._tables.starts, self._tables.texts.array)
 
     def take_all(self, sources: Sequence[Source]) -> None:
-        """Reads all sources to their end; every text is then encoded.
+        """Read all sources to their end and encode every text.
 
         Raises:
-            UsageError: there is nothing in them.
+            UsageError: they have no records.
         """
         for source in sources:
             self._take(source)
         self._embedding.flush()
-        if not self.records and not self.refused:
+        if not self.records and not self.rejected:
             names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
-            raise UsageError(f"{names} has no records", hint="nothing was built; name a source that has some")
+            items = noun(source.kind for source in sources)
+            message = f"no {items if items.endswith('s') else items + 's'} in {names}"
+            raise UsageError(message, hint="nothing was built; name a source that has some")
 
     def _take(self, source: Source) -> None:
-        first, refused = self.records, len(self.refused)
+        first, rejected = self.records, len(self.rejected)
         self._begun.append((first, source))
         stamp, folders = source.stamp(), folders_of(source)
         read = hashlib.sha1(usedforsecurity=False)
@@ -146,7 +149,7 @@ class Intake:
                 else:
                     self._item(source, batch.item(places.start))
                 self._progress.step(self.records, self.embedded)
-        counts = (self.records - first, len(self.refused) - refused)
+        counts = (self.records - first, len(self.rejected) - rejected)
         self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
         self.origins.append(origin_of(source, read.hexdigest(), stamp, folders))
 
@@ -178,7 +181,7 @@ class Intake:
         return rows
 
     def _link(self, reuse: Reuse, texts: Keys) -> None:
-        """Take over the files of the older generation that come out as they are."""
+        """Link the files of the older generation that would come out the same."""
         older = reuse.generation
         known = sums.read(older.folder) or {}
         for files in reuse.same(texts, self._parts.writers):
@@ -188,24 +191,24 @@ class Intake:
                 for file in files:
                     (self._scratch / file).hardlink_to(older.folder / file)
             except OSError:  # not every file system has links
-                for file in files:  # what is written next must not be written into a file of the older generation
+                for file in files:  # the next write must not go into a file of the older generation
                     (self._scratch / file).unlink(missing_ok=True)
                 continue
             self.linked |= {file: (older.manifest.files[file], known[file]) for file in files}
 
     def _warn(self) -> None:
-        """Say what the encoders lost, and what was damaged."""
+        """Report texts that were cut off, and a summary of the term weights."""
         if self._vectors is not None and (truncated := self._vectors.encoder.truncated):
-            self._progress.say(f"{truncated} chunks were longer than the encoder reads and lost their end")
+            self._progress.say(f"{counted(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
         if self._terms is not None:
             self._progress.say(self._terms.summary(KeyRows(as_keys(self._tables.texts)).distinct()))
 
     def close(self) -> None:
-        """Closes the files, finished or not."""
+        """Close the files, finished or not."""
         self._tables.close()
 
     def _keep(self, batch: Batch, places: range, rows: Rows) -> None:
-        """Write the records that some items were read as again, those that lie together at once."""
+        """Copy the records of unchanged items, adjacent ones at once."""
         if self._reuse is None:
             return
         generation, kept = self._reuse.generation, rows[places.start : places.stop]
@@ -222,23 +225,23 @@ class Intake:
             if isinstance(item, Item) and isinstance(piece, Record):
                 self._record(source, item, piece)
             elif isinstance(piece, Refused):
-                self.refused.append(piece)
+                self.rejected.append(piece)
             elif isinstance(piece, Notice):
                 self._progress.say(f"{piece.source}: {piece.message}")
 
     def _record(self, source: Source, item: Item, record: Record) -> None:
         if (first := self._inventory.row(record.id)) is not None:
-            self._refuse(record, self._duplicate(record, source, first))
+            self._reject(record, self._duplicate(record, source, first))
             return
         try:
             record, chunks = self._parts.chunkers.cut(source, record)
         except (RetrieveError, MemoryError):
             raise
-        except Exception as error:  # noqa: BLE001  whatever a chunker or a tokenizer meets in a text from outside
-            self._refuse(record, unforeseen(error))
+        except Exception as error:  # noqa: BLE001  a chunker or tokenizer may fail on any text from outside
+            self._reject(record, unforeseen(error))
             return
         if not chunks:
-            self._refuse(record, "it has no text to chunk")
+            self._reject(record, "it has no text to chunk")
             return
         keys, content = self._tables.append(record, chunks, item.digest)
         self._inventory.add(record.id, content)
@@ -257,5 +260,5 @@ class Intake:
         both = f"{reason} of source {quoted(other.name)}; this one is of source {quoted(source.name)}"
         return f"{both}, and an `id_prefix` in config.yaml would tell them apart"
 
-    def _refuse(self, record: Record, reason: str) -> None:
-        self.refused.append(Refused(record.source, record.line, reason, record.text[:200]))
+    def _reject(self, record: Record, reason: str) -> None:
+        self.rejected.append(Refused(record.source, record.line, reason, record.text[:200]))

@@ -1,4 +1,4 @@
-"""Which records there are: rows of the live generation that stay as they are, and others by id and content."""
+"""The records of a build or sync: rows of the current generation that stay, and others by id and content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """Ids of records, and the SHA-1 of what each of them says."""
+    """Ids of records, the SHA-1 of the content of each, and the texts of their chunks."""
 
     ids: Vocabulary
     digests: NDArray[np.uint8]
@@ -46,7 +46,7 @@ class Contents:
 
 
 class Inventory:
-    """The records of a build or a sync as they come, held to what was live before."""
+    """The records of a build or a sync as they come, compared with those that were current before."""
 
     def __init__(self, before: Contents) -> None:
         self._before = before
@@ -54,7 +54,7 @@ class Inventory:
         self._kept = np.full(len(before.ids), -1, np.int32)
         """By row before, the row of the record that was kept; -1: none."""
         self._replaced = np.zeros(len(before.ids), np.bool_)
-        """Whether a record that came has the id of a row."""
+        """By row before, True if a record that was read now has its id."""
         self._new = TextNumbers()
         self._new_rows = array("i")
         self._digests = Digests()
@@ -65,7 +65,7 @@ class Inventory:
         return self._length
 
     def free(self, rows: Rows) -> int:
-        """Return how many rows, from the first on, can be kept: nobody has their ids yet, and none stands twice."""
+        """Return how many rows, from the first on, can be kept: their ids are free, and no row is repeated."""
         taken = (self._kept[rows] >= 0) | self._replaced[rows]
         end = int(taken.argmax()) if taken.any() else len(rows)
         if (rows[1:end] > rows[: max(end - 1, 0)]).all():
@@ -75,12 +75,12 @@ class Inventory:
         return int(np.append(repeated, True).argmax())
 
     def keep(self, rows: Rows) -> None:
-        """Take in rows that stay as they are."""
+        """Add rows that stay as they are."""
         self._kept[rows] = np.arange(self._length, self._length + len(rows))
         self._length += len(rows)
 
     def add(self, name: str, digest: bytes) -> None:
-        """Take in a record whose id nobody has."""
+        """Add a record whose id is free."""
         text = name.encode()
         self._new.add(text)
         self._new_rows.append(self._length)
@@ -98,7 +98,7 @@ class Inventory:
         return int(self._kept[before]) if before >= 0 and self._kept[before] >= 0 else None
 
     def changes(self) -> Changes:
-        """Return what came, changed and went."""
+        """Return the records that were added, changed and removed."""
         names = self._before.ids
         added, changed, same = [], [], int((self._kept >= 0).sum())
         for number, digest in enumerate(self._digests):
@@ -146,8 +146,8 @@ def changes_between(before: Contents, after: Contents) -> tuple[Changes, ChunkCh
 
 
 def walk(rows: Rows, inventory: Inventory) -> Iterator[tuple[range, bool]]:
-    """Yield the places of items, of which `rows` has the row before or -1, in order: of those that are kept, as many
-    as possible at a time, and they are taken in; of others one at a time."""
+    """Yield the places of items in order, and True for those that are kept, as many as possible at a time; these are
+    added to the inventory. Others come one at a time. `rows` has the row before of each item, or -1."""
     unknown = np.append(np.flatnonzero(rows < 0), len(rows)).tolist()
     at = 0
     for stop in unknown:

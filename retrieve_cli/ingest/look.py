@@ -1,6 +1,6 @@
-"""A look over all items of the sources: which records there are now, held to those of the live generation.
+"""A comparison of all items of the sources with the records of the current generation.
 
-An item that the live generation has is not read: what it holds is known, if its source's fields are the same.
+An item that the current generation has is not read again if the fields of its source are the same.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 
 class Look:
-    """What one look over the sources found."""
+    """The result of comparing the sources with the current generation."""
 
-    def __init__(self, before: Contents, live: Generation | None, recipe: Recipe, *, keep: Collection[str]) -> None:
-        """`before` has what is live; `live` is it if it is sound. `recipe` is that of the generation to write; items of
-        sources of the kinds in `keep` are remembered."""
+    def __init__(self, before: Contents, current: Generation | None, recipe: Recipe, *, keep: Collection[str]) -> None:
+        """`before` has the current records; `current` is their generation if it is sound. `recipe` is that of the
+        generation to write; items of sources of the kinds in `keep` are remembered."""
         self._inventory = Inventory(before)
-        self._cards = live.manifest.recipe.sources if live else {}
-        self._known = KeyRows(as_keys(live.origins if live else []))
+        self._cards = current.manifest.recipe.sources if current else {}
+        self._known = KeyRows(as_keys(current.origins if current else []))
         self._recipe = recipe
         self._keep = keep
         self.records: dict[str, int] = {}
         """Number of records of each source."""
         self.digests: list[str] = []
-        """Of each source."""
+        """Digest of each source."""
         self.scanned: list[Source] = []
-        """The sources as they were seen, those whose items are remembered."""
-        self.refused = 0
+        """The sources as they were read, with their items if these are remembered."""
+        self.rejected = 0
 
     def at(self, source: Source) -> None:
-        """Look over all items of a source.
+        """Compare all items of a source.
 
         Raises:
             SourceFailed, UsageError: it cannot be read.
@@ -69,20 +69,20 @@ class Look:
         self.scanned.append(scanned or source)
 
     def changes(self) -> Changes:
-        """Return what came, changed and went."""
+        """Return the records that were added, changed and removed."""
         return self._inventory.changes()
 
     def _take(self, pieces: Sequence[Piece]) -> None:
-        """Take in the records among pieces; those whose id is taken are refused."""
+        """Add the records among pieces; duplicate ids are rejected."""
         for piece in pieces:
             if isinstance(piece, Record) and self._inventory.row(piece.id) is None:
                 self._inventory.add(piece.id, content_digest(piece))
             elif isinstance(piece, Record | Refused):
-                self.refused += 1
+                self.rejected += 1
 
 
 def digest_of(source: Source) -> str:
-    """SHA-1 of the digests of all items in order."""
+    """Return the SHA-1 of the digests of all items in order."""
     read = hashlib.sha1(usedforsecurity=False)
     for batch in batches(source):
         read.update(batch.traces)
@@ -90,7 +90,7 @@ def digest_of(source: Source) -> str:
 
 
 def digests_of(manifest: Manifest) -> list[str]:
-    """The same of each source of a generation, as it was when it was read; empty where the manifest does not say."""
+    """Return the digest of each source of a generation when it was read; none if the manifest does not say."""
     try:
         return [str(source["digest"]) for source in manifest.built["sources"]]
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Rows of an older generation written again, though their records now stand in other lines of their source."""
+"""Rows of an older generation copied, with new line numbers if their records moved within their source."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CHUNK_LINES = (
     ("start_line", "end_line"),
     re.compile(rb'"start_line":(\d{1,15})(,"end_line":)(\d{1,15})(,"tokens":\d{1,15}\}\n)'),
 )
-"""Keys of a row that hold a line of the source, and the end of a row as it is written, where they stand: a line feed is
-nowhere else in it, and within a text a quotation mark follows a backslash."""
+"""Keys of a row that hold a line of the source, and the end of a row, where they are: a line feed is nowhere else in
+it, and within a text a quotation mark follows a backslash."""
 
 
 def copy_moved(
     old: Table, rows: range, new: TableWriter, shift: int, lines: tuple[tuple[str, ...], re.Pattern[bytes]]
 ) -> None:
-    """Append rows that lie together in a table, the lines that they name moved by `shift`."""
+    """Append adjacent rows of a table, their line numbers moved by `shift`."""
     keys, pattern = lines
     for block, offsets in old.raw_rows(rows):
         if not shift:
@@ -38,7 +38,7 @@ def copy_moved(
 
 
 def _moved(shift: int, found: re.Match[bytes]) -> bytes:
-    """The end of a row with other lines: every other group is one."""
+    """Return the end of a row with other line numbers: every other group is one."""
     parts = [found[number] for number in range(1, found.re.groups + 1)]
     name = found[0][: found.start(1) - found.start()]
     return name + b"".join(part if number % 2 else b"%d" % (int(part) + shift) for number, part in enumerate(parts))

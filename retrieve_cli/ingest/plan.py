@@ -16,34 +16,34 @@ class Plan:
     """The changes that a sync would make."""
 
     generation: str | None
-    """The live one, against which all of this is meant."""
+    """The current one, with which the sources are compared."""
     changes: Changes
     recipe: Mapping[str, tuple[Json, Json]]
     """Keys of the recipe that differ: their value before and after."""
     records: Mapping[str, int]
     """Number of records of each source now."""
-    refused: int
+    rejected: int
     needed: bool
-    """True if there is anything to write: an item or the recipe differs, or the live index is damaged."""
+    """True if there is anything to write: an item or the recipe differs, or the current index is damaged."""
 
     @property
     def redo(self) -> list[str]:
-        """Sentences on what the changed recipe causes to be done again."""
+        """Sentences on the work that the changed recipe causes."""
         changed = {key.partition(".")[0] for key in self.recipe}
         sentences = {
-            "encoder": "every text is cut and embedded again: the encoder is another one",
-            "sources": "records are read again: sources or fields are others",
-            "chunking": "records are cut again; a text that comes out the same keeps its vector",
+            "encoder": "every text is cut and embedded again: the encoder has changed",
+            "sources": "records are read again: sources or fields have changed",
+            "chunking": "records are cut again; unchanged texts keep their vectors",
         }
         known = [sentence for part, sentence in sentences.items() if part in changed]
-        return known + [f"the {name} index is written again" for name in ordered(changed - NAMED)]
+        return known + [f"the {name} index is rewritten" for name in ordered(changed - NAMED)]
 
     def to_json(self) -> dict[str, Json]:
         return {
             "status": "planned" if self.needed else "unchanged",
             "generation": self.generation,
             **self.changes.counts,
-            "quarantined": self.refused,
+            "quarantined": self.rejected,
             "records": {name: list(getattr(self.changes, name)) for name in ("added", "changed", "removed")},
             "recipe": {key: list(values) for key, values in self.recipe.items()},
             "redo": self.redo,
@@ -51,9 +51,9 @@ class Plan:
 
     def sentences(self) -> list[str]:
         """The same for people."""
-        against = f"against generation {self.generation}" if self.generation else "there is no index yet"
-        refused = f", {self.refused} refused" if self.refused else ""
-        lines = [f"plan: {self.changes}{refused} ({against})"]
+        against = f"compared with generation {self.generation}" if self.generation else "there is no index yet"
+        rejected = f", {self.rejected} rejected" if self.rejected else ""
+        lines = [f"plan: {self.changes}{rejected} ({against})"]
         lines += [f"recipe: {key}: {_short(old)} -> {_short(new)}" for key, (old, new) in self.recipe.items()]
         return lines + ([f"so {sentence}" for sentence in self.redo] if self.generation else [])
 

@@ -40,7 +40,7 @@ class Report:
     quarantined: int = 0
     rejected_new: int = 0
     """Rejected items that the previous run did not have."""
-    refused: Sequence[Refused] = ()
+    rejected: Sequence[Refused] = ()
     """Rejected items of this run; a sync with nothing to do has read nothing."""
     max_fail: float = 0.0
     """The limit of rejected items that held."""
@@ -98,13 +98,13 @@ def kinds_of(sources: Iterable[Source]) -> frozenset[str]:
 
 
 class Progress(Protocol):
-    """Receives how far a build is."""
+    """Receives the progress of a build."""
 
     def step(self, records: int, chunks: int) -> None:
-        """So many records were read and so many chunks encoded."""
+        """Report how many records were read and how many chunks encoded."""
 
     def say(self, sentence: str) -> None:
-        """Something the user should know."""
+        """Tell the user a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,13 @@ class Limits:
     wait: float = 0.0
     """Seconds."""
 
-    def check_loss(self, live: Manifest, records: Mapping[str, int]) -> None:
+    def check_loss(self, current: Manifest, records: Mapping[str, int]) -> None:
         """Compare the number of records of each source with what it was.
 
         Raises:
             SourceFailed: one has suddenly lost too many.
         """
-        for source in live.sources:
+        for source in current.sources:
             count = records.get(source.name, source.records)
             if count < (1.0 - self.max_shrink) * source.records - _ROUNDING:
                 items = noun([source.kind])
@@ -138,6 +138,6 @@ class Limits:
                     hint="nothing was published; if this is intended: retrieve sync --max-shrink 1",
                 )
 
-    def tolerates(self, refused: int, records: int) -> bool:
+    def tolerates(self, rejected: int, records: int) -> bool:
         """Return True if so many rejected items are few enough to publish the records."""
-        return refused <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + refused)) + _ROUNDING
+        return rejected <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + rejected)) + _ROUNDING

@@ -35,7 +35,7 @@ class Reuse:
 
     @cached_property
     def origins(self) -> KeyRows:
-        """The row of each record by the SHA-1 of what it was read from."""
+        """The row of each record by the SHA-1 of its item."""
         return KeyRows(as_keys(self.generation.origins))
 
     @cached_property
@@ -44,7 +44,7 @@ class Reuse:
         return KeyRows(as_keys(self.generation.texts))
 
     def begin(self, writers: Writers, encodings: Sequence[Encoding]) -> None:
-        """Let the writers, by retriever, take rows from here, and the encodings what is known of the texts."""
+        """Let the writers, by retriever, copy rows from here, and the encodings copy vectors and weights."""
         if not self.kinds:
             return
         before = self.generation.manifest.recipe.retrievers
@@ -55,11 +55,11 @@ class Reuse:
         self._lacking = np.unique(np.concatenate([self._lacking, *lacking]))
 
     def rows(self, source: Source, batch: Batch) -> Rows:
-        """The rows of the records that were read from items like these, -1 for those that must be read."""
+        """Return the rows of the records of items like these, -1 for those that must be read."""
         return batch.rows(self.origins) if source.kind in self.kinds else np.full(len(batch), -1, np.int64)
 
     def keep(self, rows: range, writers: Writers, embed: Callable[[bytes, str], None]) -> None:
-        """Keep the rows of records in every artifact; chunks are encoded if what was made of them is lost."""
+        """Copy the rows of records in every artifact; chunks are encoded if their vectors or weights are lost."""
         keep(writers, rows)
         first, end = np.searchsorted(self._lacking, self.generation.starts[[rows.start, rows.stop]]).tolist()
         for chunk in self._lacking[first:end].tolist():
@@ -67,8 +67,8 @@ class Reuse:
             embed(self.generation.texts[chunk].tobytes(), f"{stored['header']}{stored['text']}")
 
     def same(self, texts: Keys, writers: Writers) -> list[list[str]]:
-        """The artifacts that come out as they are if these are the texts of all chunks, each with the files that belong
-        together: what follows from texts."""
+        """Return the artifacts that depend on texts alone and come out the same if these are the texts of all chunks;
+        each as the list of its files."""
         if not np.array_equal(texts, self.texts.keys):
             return []
         before, after = self.generation.manifest, self._recipe

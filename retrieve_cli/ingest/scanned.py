@@ -1,6 +1,6 @@
-"""A source that was looked at once: of items that stayed their digests, the others as they were read.
+"""A source that was read once: the digests of unchanged items, and the others as they were parsed.
 
-A sync plans and applies from the same look: what it publishes is what it planned, and a changed item is parsed once.
+A sync plans and applies from the same reading: it publishes what it planned, and a changed item is parsed once.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _EXCERPT = 200
 _MOST_TEXT = 64 << 20
 """Characters of parsed records that are kept; a sync with more to read parses them again."""
 _NOTHING = Item(bytes(KEY), "", 0, tuple)
-"""In place of what is no item."""
+"""Placeholder for what is not an item."""
 _BATCH, _LARGE = 4096, 65_536
-"""Items looked up at a time: those that are read meanwhile, and those that are remembered."""
+"""Items compared at a time: while a source is read, and from memory."""
 
 Piece = Record | Refused | Notice
 
 
 def pieces_of(item: Item) -> list[Piece]:
-    """Return what an item is read as. An error that nobody foresaw rejects the item and not the run: one document must
-    not keep all others from being published.
+    """Return the pieces of an item. An unexpected error rejects the item, not the run: one document must not keep all
+    others from being published.
 
     Raises:
         RetrieveError: the source itself cannot be read.
@@ -47,19 +47,19 @@ def pieces_of(item: Item) -> list[Piece]:
         return [_owned(piece) for piece in item.read()]
     except (RetrieveError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001  whatever a parser meets in a text from outside
+    except Exception as error:  # noqa: BLE001  a parser may fail on any text from outside
         return [Refused(item.source, item.line, unforeseen(error))]
 
 
 def _owned(piece: Piece) -> Piece:
-    """The piece, rejected if it is a record whose tenant is not clear."""
+    """Return the piece, rejected if it is a record with contradicting tenants."""
     if isinstance(piece, Record) and (reason := conflict_in(piece.metadata)):
         return Refused(piece.source, piece.line, reason, piece.text[:_EXCERPT])
     return piece
 
 
 def unforeseen(error: Exception) -> str:
-    """The reason why an item is rejected on which a part of the program failed."""
+    """Return the reason to reject an item on which a part of the program failed."""
     return f"it cannot be processed ({type(error).__name__}: {shortened(str(error))}); please report it"
 
 
@@ -68,15 +68,15 @@ class Batch:
     """Items of a source in order."""
 
     keys: Keys
-    """(n,) their digests; zeros in place of what is no item."""
+    """(n,) their digests; zeros for what is not an item."""
     lines: Rows
     """(n,)"""
     item: Callable[[int], Item | Refused | Notice]
-    """Each by its place."""
+    """Returns the item in a place."""
     sources: Sequence[str]
-    """(n,) the file that each stands in."""
+    """(n,) the file of each."""
     others: bool
-    """Whether some are no items."""
+    """True if some are not items."""
 
     @classmethod
     def of(cls, items: Sequence[Item | Refused | Notice]) -> Batch:
@@ -90,7 +90,7 @@ class Batch:
         return len(self.keys)
 
     def rows(self, known: KeyRows) -> Rows:
-        """Return the row of what was read from each item, -1 if there is none."""
+        """Return the row of the record of each item, -1 if there is none."""
         rows = known.find(self.keys)
         if self.others:
             rows[[place for place in range(len(self)) if not isinstance(self.item(place), Item)]] = -1
@@ -98,7 +98,7 @@ class Batch:
 
     @property
     def traces(self) -> bytes:
-        """What these items add to the digest of their source."""
+        """Bytes that these items add to the digest of their source."""
         if self.others:
             return b"".join(trace(self.item(place)) for place in range(len(self)))
         traces = np.empty((len(self), KEY + 8), np.uint8)
@@ -123,13 +123,13 @@ def folders_of(source: Source) -> Mapping[str, Json]:
 
 
 def origin_of(source: Source, digest: str, stamp: list[int] | None, folders: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what the manifest notes of a source: where it is, its digest, and the marks that it had."""
+    """Return the manifest's note on a source: its place, its digest, and its marks."""
     noted = {"origin": dict(source.origin), "digest": digest, "stamp": stamp}
     return {**noted, "folders": folders} if folders else noted
 
 
 class Scanned:
-    """A source as one look found it; it can be gone through again without touching the files."""
+    """A source as it was read once; it can be read again without touching the files."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -150,7 +150,7 @@ class Scanned:
         return self._text <= _MOST_TEXT
 
     def keep(self, batch: Batch, read: Mapping[int, Sequence[Piece]]) -> None:
-        """Remember items; `read` has by place what was read, of those that were."""
+        """Remember items; `read` has by place the pieces of those that were parsed."""
         if not self.whole:
             return
         first = len(self._lines)
@@ -176,25 +176,25 @@ class Scanned:
         return self._source.origin
 
     def fetch(self) -> None:
-        """It was fetched before it was looked at."""
+        """Do nothing: it was fetched before it was read."""
 
     def stamp(self) -> list[int] | None:
-        """Return the marks of the file as they were before the look."""
+        """Return the marks of the file before it was read."""
         return self._stamp
 
     def folders(self) -> Mapping[str, Json]:
-        """Return the marks of the folders as they were before the look."""
+        """Return the marks of the folders before they were read."""
         return self._folders
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
-        """Yield every item in order, as it was found."""
+        """Yield every item in order, as it was read."""
         if not self.whole:
             yield from self._source.scan()
             return
         yield from (self._item(place) for place in range(len(self._lines)))
 
     def batches(self) -> Iterator[Batch]:
-        """Yield every item in order, as it was found."""
+        """Yield every item in order, as it was read."""
         keys, lines = as_keys(self._digests), np.array(self._lines, np.int64)
         for start in range(0, len(lines), _LARGE):
             end = min(start + _LARGE, len(lines))

@@ -1,4 +1,4 @@
-"""When the index was last synced, and whether it is time again (`sync.every_hours`)."""
+"""The time of the last sync, and the check if it is due again (`sync.every_hours`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted.files import regular_descriptor
 
 SYNCED = "synced"
-"""An empty file of the artifacts folder whose time is that of the last sync that was tried."""
+"""An empty file of the artifacts folder; its time is that of the last attempted sync."""
 _HOUR = 3600.0
 
 
 def mark(store: Store) -> None:
-    """Note that a sync is tried now; a folder that cannot be written to is left as it is."""
+    """Note that a sync is attempted now; a folder that cannot be written to stays as it is."""
     with suppress(OSError):
         descriptor = regular_descriptor(store.path / SYNCED, os.O_WRONLY | os.O_CREAT)
         try:
@@ -25,9 +25,9 @@ def mark(store: Store) -> None:
 
 
 def due(store: Store, hours: float | None) -> bool:
-    """Return True if the last sync that was tried, and the last publication, are older than so many hours.
+    """Return True if the last attempted sync, and the last publication, are older than so many hours.
 
-    A time that lies ahead of the clock counts as old.
+    A time in the future counts as old.
     """
     if not hours:
         return False

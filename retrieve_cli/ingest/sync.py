@@ -1,8 +1,8 @@
-"""`sync`: plan, then apply. What has changed since the live generation was built, and a generation that has it.
+"""`sync`: plan, then apply. The plan has the changes since the current generation was built.
 
-A look over the digests of all items says whether there is anything to do at all; if so, the changed items are read and
-compared, and what comes of it is a `Plan`: a value that can be shown (`--dry-run`) or refused. Applying it is
-build.py's work, with the rows of the live generation at hand for all that stayed.
+The digests of all items decide if there is anything to do. If so, changed items are read and compared, and the result
+is a `Plan`: a value that can be shown (`--dry-run`) or discarded. build.py applies it and copies the rows of unchanged
+items from the current generation.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from retrieve_cli.storage.store import Store
 
 
 def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Sequence[SourceSetting]:
-    """The sources of the configuration, or those that the live generation was built from.
+    """Return the sources of the configuration, or those that the current generation was built from.
 
-    Where the live one cannot be read, the newest that can be is asked.
+    If the current one cannot be read, the newest readable one names them.
 
     Raises:
         IndexMissing, IndexCorrupt, UsageError: nothing names a source.
@@ -54,10 +54,10 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
             raise
         manifest = kept[-1].manifest
         say(f"{error.message}: reading the sources that generation {manifest.id} names")
-    found = entries_of(manifest)
-    for note in notes_on(found):
+    named = entries_of(manifest)
+    for note in notes_on(named):
         say(note)
-    return found
+    return named
 
 
 class Sync:
@@ -73,8 +73,7 @@ class Sync:
         progress: Progress,
         unread: Unread | None,
     ) -> None:
-        """`parts` gives a set of parts that nothing was put into yet, each time it is called; `unread` knows what need
-        not be read again, None if everything is to be."""
+        """`parts` returns a new set at each call; `unread` knows the files that need no reading, None to read all."""
         self._sources = sources
         self._new_parts = parts
         self._store = store
@@ -85,38 +84,38 @@ class Sync:
         self._stamps: list[list[int] | None] = []
         self._folders: list[Mapping[str, Json]] = []
         self._seen = False
-        """Whether the live generation was not read again."""
+        """True if the current generation was not read again."""
         self._scanned: list[Source] = []
-        """The sources as the plan saw them, those whose items can be kept without another look at them."""
+        """The sources as the plan read them; items of some can be copied without reading the source again."""
 
     def plan(self) -> Plan:
-        """Fetches and compares; changes nothing of the index.
+        """Fetch and compare, without changing the index.
 
         Raises:
             SourceFailed, UsageError: a source cannot be read.
         """
         for source in self._sources:
             source.fetch()
-        live = self._live
-        refused = sum(source.refused for source in live.manifest.sources) if live else 0
-        same = live is not None and self._same_recipe(live) and self._store.quarantined() == refused
+        current = self._current
+        rejected = sum(source.refused for source in current.manifest.sources) if current else 0
+        same = current is not None and self._same_recipe(current) and self._store.quarantined() == rejected
         self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
         self._folders = [folders_of(source) for source in self._sources]
-        untouched = live is not None and same and self._looks_untouched(live.manifest)
-        if live and untouched and self._digests_are(digests_of(live.manifest)):
-            return self._nothing_to_do(live, refused)
-        kept = reusable(live.manifest.recipe, self._parts.recipe) if live else frozenset()
-        look = Look(self._before, live, self._parts.recipe, keep=kept)
+        untouched = current is not None and same and self._looks_untouched(current.manifest)
+        if current and untouched and self._digests_are(digests_of(current.manifest)):
+            return self._nothing_to_do(current, rejected)
+        kept = reusable(current.manifest.recipe, self._parts.recipe) if current else frozenset()
+        look = Look(self._before, current, self._parts.recipe, keep=kept)
         for source in self._sources:
             look.at(source)
-        if live and same and look.digests == digests_of(live.manifest):
-            return self._nothing_to_do(live, refused)
+        if current and same and look.digests == digests_of(current.manifest):
+            return self._nothing_to_do(current, rejected)
         self._scanned = look.scanned
-        recipe = recipe_changes(live.manifest.recipe.to_json(), self._recipe(live).to_json()) if live else {}
-        return Plan(self._store.live(), look.changes(), recipe, look.records, look.refused, needed=True)
+        recipe = recipe_changes(current.manifest.recipe.to_json(), self._recipe(current).to_json()) if current else {}
+        return Plan(self._store.live(), look.changes(), recipe, look.records, look.rejected, needed=True)
 
     def run(self) -> Report:
-        """Plans and applies. The lock must be held.
+        """Plan and apply. The lock must be held.
 
         Raises:
             SourceFailed: a source cannot be read, or lost more than `max_shrink` of its records.
@@ -124,21 +123,21 @@ class Sync:
         """
         begun = time.monotonic()
         plan = self.plan()
-        if not plan.needed and self._live:
-            self._note(self._live.manifest)
-            self._keep_sums(self._live.manifest)
+        if not plan.needed and self._current:
+            self._note(self._current.manifest)
+            self._keep_sums(self._current.manifest)
             if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
                 tidy(self._store, self._limits.keep, self._progress)
             else:
                 note_lines(self._store, self._progress)
-            report = self._unchanged(self._live, plan)
+            report = self._unchanged(self._current, plan)
         else:
             for sentence in plan.sentences():
                 self._progress.say(sentence)
             last = self._last()
             if last:
                 self._limits.check_loss(last, plan.records)
-            reuse = Reuse(self._live, self._parts.recipe) if self._live else None
+            reuse = Reuse(self._current, self._parts.recipe) if self._current else None
             report = apply(
                 self._scanned or self._sources,
                 self._parts,
@@ -152,7 +151,7 @@ class Sync:
         return replace(report, seconds=round(time.monotonic() - begun, 3), skipped=self._parts.skipped)
 
     def verify(self) -> dict[str, str]:
-        """Builds all of it anew, without the cache, beside the live generation; what differs, by file name.
+        """Rebuild everything without the cache, beside the current generation; return the differences by file name.
 
         The lock must be held.
 
@@ -165,19 +164,19 @@ class Sync:
                 intake.take_all(self._sources)
                 rows = intake.write()
             fresh = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows)
-        live, found = store.verify()
+        current, found = store.verify()
         read = [origin["digest"] for origin in intake.origins]
-        if read != digests_of(live):
+        if read != digests_of(current):
             raise RetrieveError("a source has changed since the sync", hint="run it again: retrieve sync --verify")
-        if fresh.id == live.id:
+        if fresh.id == current.id:
             return found
-        names = sorted({*fresh.files, *live.files})
-        differing = {name: "differs" for name in names if fresh.files.get(name) != live.files.get(name)}
+        names = sorted({*fresh.files, *current.files})
+        differing = {name: "differs" for name in names if fresh.files.get(name) != current.files.get(name)}
         return {**differing, **found} or {"manifest.json": "differs"}
 
     @cached_property
-    def _live(self) -> Generation | None:
-        """The live generation, None where there is none that is sound to the last byte."""
+    def _current(self) -> Generation | None:
+        """The current generation, None if there is none or a byte of it is damaged."""
         try:
             seen = self._unread is not None and self._unread.generation()
             found = {} if seen else self._store.verify()[1]
@@ -191,39 +190,41 @@ class Sync:
             return None
         except IndexCorrupt as error:
             fault = error.message
-        self._progress.say(f"the live index is damaged and will be written anew: {fault}")
+        self._progress.say(f"the current index is damaged and will be rewritten: {fault}")
         return None
 
     @cached_property
     def _before(self) -> Contents:
-        """Ids and contents of every live record, though files beside the tables may be damaged."""
-        return Contents.of(self._live) if self._live else contents_before(self._store)
+        """Ids and contents of every current record, even if files beside the tables are damaged."""
+        return Contents.of(self._current) if self._current else contents_before(self._store)
 
     def _last(self) -> Manifest | None:
-        """The manifest of the live generation, though its files may be damaged; else the newest that can be read."""
+        """Return the manifest of the current generation, even if its files are damaged; else of the newest readable."""
         kept = self._store.kept()
-        return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
+        return next(
+            (generation.manifest for generation in kept if generation.live), kept[-1].manifest if kept else None
+        )
 
-    def _nothing_to_do(self, live: Generation, refused: int) -> Plan:
-        counts = {source.name: source.records for source in live.manifest.sources}
-        return Plan(live.manifest.id, Changes(kept=len(live.records)), {}, counts, refused, needed=False)
+    def _nothing_to_do(self, current: Generation, rejected: int) -> Plan:
+        counts = {source.name: source.records for source in current.manifest.sources}
+        return Plan(current.manifest.id, Changes(kept=len(current.records)), {}, counts, rejected, needed=False)
 
-    def _recipe(self, live: Generation) -> Recipe:
-        """The recipe that the records of a generation would be built with; less what depends on them if its columns
-        cannot be read."""
+    def _recipe(self, current: Generation) -> Recipe:
+        """Return the recipe with which the records of a generation would be built; without the parts that depend on
+        its columns if these cannot be read."""
         try:
-            return self._parts.recipe_of(columns_of(live))
+            return self._parts.recipe_of(columns_of(current))
         except (IndexCorrupt, UsageError):
             return self._parts.recipe
 
-    def _same_recipe(self, live: Generation) -> bool:
-        """Whether recipe and sources are called as those that the generation was built from."""
+    def _same_recipe(self, current: Generation) -> bool:
+        """Return True if the recipe, and the names and kinds of the sources, are those of the generation."""
         named = [(str(source.origin["kind"]), source.name) for source in self._sources]
-        same = sha1(live.manifest.recipe.to_json()) == sha1(self._recipe(live).to_json())
-        return same and named == [(source.kind, source.name) for source in live.manifest.sources]
+        same = sha1(current.manifest.recipe.to_json()) == sha1(self._recipe(current).to_json())
+        return same and named == [(source.kind, source.name) for source in current.manifest.sources]
 
     def _looks_untouched(self, manifest: Manifest) -> bool:
-        """Whether every source has the marks that were noted: its digest then tells, and no item is looked up."""
+        """Return True if every source has the marks that were noted, so that its digest suffices."""
         try:
             noted = [source["stamp"] for source in manifest.built["sources"]]
         except (KeyError, TypeError):
@@ -231,30 +232,30 @@ class Sync:
         return None not in noted and noted == self._stamps
 
     def _note(self, manifest: Manifest) -> None:
-        """Keeps where the sources are now and how they look, though nothing in them has changed."""
+        """Update the places and marks of the sources in the manifest, although their content is the same."""
         seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, strict=True)
         noted = [origin_of(*each) for each in seen]
         if noted != manifest.built["sources"]:
             try:
                 self._store.note(replace(manifest, built={**manifest.built, "sources": noted}))
             except OSError as error:
-                self._progress.say(f"where the sources are now could not be noted: {error}")
+                self._progress.say(f"the places of the sources could not be updated: {error}")
 
     def _keep_sums(self, manifest: Manifest) -> None:
-        """Adds what tells a query that a file was damaged, to a generation of an earlier version; notes then what need
-        not be read again."""
+        """Add checksums to a generation of an earlier version, by which queries notice damage; then note which files
+        need not be read again."""
         try:
             if not self._seen:
                 self._store.keep_sums(manifest)
         except OSError as error:
-            self._progress.say(f"the sums of its files could not be written: {error}")
+            self._progress.say(f"the checksums of the index could not be written: {error}")
             return
         with suppress(OSError):  # the next sync reads it again then
             if self._unread:
                 self._unread.save(manifest, list(zip(self._sources, digests_of(manifest), strict=True)))
 
     def _digests_are(self, noted: Sequence[str]) -> bool:
-        """Whether every source has the digest that was noted."""
+        """Return True if every source has the digest that was noted."""
         for source, digest, stamp in zip(self._sources, noted, self._stamps, strict=True):
             seen = self._unread is not None and self._unread.source(source, digest, stamp)
             if not seen and digest_of(source) != digest:
@@ -262,33 +263,33 @@ class Sync:
         return True
 
     @staticmethod
-    def _unchanged(live: Generation, plan: Plan) -> Report:
+    def _unchanged(current: Generation, plan: Plan) -> Report:
         return Report(
             status="unchanged",
-            generation=live.manifest.id,
-            records=len(live.records),
-            chunks=len(live.chunks),
+            generation=current.manifest.id,
+            records=len(current.records),
+            chunks=len(current.chunks),
             changes=plan.changes,
-            chunk_changes=ChunkChanges(kept=len(live.chunks)),
-            kinds=frozenset(source.kind for source in live.manifest.sources),
-            quarantined=plan.refused,
+            chunk_changes=ChunkChanges(kept=len(current.chunks)),
+            kinds=frozenset(source.kind for source in current.manifest.sources),
+            quarantined=plan.rejected,
         )
 
 
 def roll_back(store: Store, generation: str | None) -> Report:
-    """Makes an older generation live again, the one before by default. The lock must be held.
+    """Make an older generation current again, by default the one before. The lock must be held.
 
     Raises:
         UsageError: there is none.
         IndexCorrupt: it is damaged.
     """
     begun, before, was = time.monotonic(), contents_before(store), store.live()
-    live = store.roll_back(generation)
+    current = store.roll_back(generation)
     with open_generation(store) as opened:
         changes, chunk_changes = changes_between(before, Contents.of(opened))
         return Report(
-            status="unchanged" if live == was else "published",
-            generation=live,
+            status="unchanged" if current == was else "published",
+            generation=current,
             records=len(opened.records),
             chunks=len(opened.chunks),
             changes=changes,

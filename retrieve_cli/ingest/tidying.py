@@ -1,4 +1,4 @@
-"""After a publication: what is old is removed, and what makes queries cheap is noted. A failure is said, no more."""
+"""Clean-up after a publication: old generations and cache entries are removed, line starts noted."""
 
 from __future__ import annotations
 
@@ -23,44 +23,43 @@ if TYPE_CHECKING:
 
 
 def tidy(store: Store, keep: int, progress: Progress) -> None:
-    """Removes generations beyond the last `keep`, then what none of those left needs of the cache, and adds to it what
-    makes the live one's sources cheap to look at; a failure is said."""
+    """Remove generations beyond the last `keep` and cache entries that none of the others needs, and note where the
+    lines of the current sources start; a failure is only reported."""
     remove_old(store, keep, progress)
     note_lines(store, progress)
 
 
 def remove_old(store: Store, keep: int, progress: Progress) -> None:
-    """Removes generations beyond the last `keep`, then what none of those left needs of the cache; a failure is said.
-
-    No source is looked at, which need not be here.
+    """Remove generations beyond the last `keep` and cache entries that none of the others needs; a failure is only
+    reported. Sources are not read: they need not be on this machine.
     """
     try:
         removed = store.prune(keep)
-        for gone in removed:
-            progress.say(f"generation {gone} removed: the last {keep} are kept (store.keep)")
+        for old in removed:
+            progress.say(f"removed generation {old}: the last {keep} are kept (store.keep)")
         needed = []
         for kept in store.kept():
             with suppress(RetrieveError), open_generation(store, kept.manifest.id) as generation:
                 needed.append((kept.manifest.recipe, as_keys(generation.texts)))
         _prune_caches(store.cache, needed, progress)
     except OSError as error:
-        progress.say(f"what is old could not be removed: {error}")
+        progress.say(f"old generations could not be removed: {error}")
 
 
 def note_lines(store: Store, progress: Progress) -> None:
-    """Notes where the lines of the live generation's catalogs start; a failure is said."""
+    """Note where the lines of the current generation's catalogs start; a failure is only reported."""
     kept = store.kept()
     try:
-        for each in kept:
-            if each.live:
+        for generation in kept:
+            if generation.live:
                 manifests = [other.manifest for other in kept]
-                remember_lines(manifests, each.manifest, fetched=store.fetched, cache=store.cache)
+                remember_lines(manifests, generation.manifest, fetched=store.fetched, cache=store.cache)
     except OSError as error:
-        progress.say(f"where the lines of the catalogs start could not be noted: {error}")
+        progress.say(f"the line starts of the catalogs could not be noted: {error}")
 
 
 def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress: Progress) -> None:
-    """Remove what is cached for none of the generations; `needed` has the recipe and the texts of each."""
+    """Remove cache entries of no generation; `needed` has the recipe and the texts of each."""
     with_vectors = [(of_passages(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder is not None]
     content_cache.prune(folder, vector_cache.LAYOUT, with_vectors, say=progress.say)
     with_tokens = [

@@ -1,4 +1,4 @@
-"""What a sync need not read again: files that it read to their last byte and found right, by the marks they had.
+"""Files that a sync need not read again, by their marks: it read them to the last byte and they were sound.
 
 `cache/verified.json`, which may be lost. Only marks that were settled before the reading began are kept (a file may be
 written twice within one tick of a clock), and only if they are the same after it. What was verified is part of the key,
@@ -28,7 +28,7 @@ _SAME_MARKS = ("catalog",)
 
 
 class Unread:
-    """The marks under which the live generation and its sources were verified last, and their marks now."""
+    """The marks of the current generation and its sources when they were last verified, and their marks now."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class Unread:
         self._begun: dict[str, Marks] = {}
 
     def generation(self) -> bool:
-        """Return True if every file of the live generation is as it was when all of it was read."""
+        """Return True if every file of the current generation is as it was when all of it was read."""
         try:
             folder, manifest, _ = self._store.open()
         except (IndexCorrupt, IndexMissing):
@@ -49,7 +49,7 @@ class Unread:
         return self._same(_key_of(source, digest), _of_stamp(source, stamp))
 
     def save(self, manifest: Manifest, sources: Sequence[tuple[Source, str]]) -> None:
-        """Keep that the live generation and its sources, by their digests, are as they should be.
+        """Note that the current generation and its sources, by their digests, were verified.
 
         Raises:
             OSError: it cannot be written.
@@ -67,7 +67,7 @@ class Unread:
 
     @staticmethod
     def _marks(folder: Path, manifest: Manifest) -> Marks:
-        """Marks of a generation's files, of the sums of their blocks too."""
+        """Return the marks of a generation's files and of their checksums."""
         try:
             found = [(folder / name).stat() for name in (*sorted(manifest.files), sums.FILE)]
         except OSError:
@@ -93,7 +93,7 @@ def _key_of(source: Source, digest: str) -> str:
 
 
 def _read(path: Path) -> Mapping[str, Json]:
-    """What the file says; nothing if it is not one of these. Marks in it are only ever compared."""
+    """Return the content of the file; nothing if it is damaged. Marks in it are only compared."""
     try:
         value = json.loads(files.read_text(path, limit=files.CONFIG))
     except (OSError, ValueError, RecursionError):

@@ -101,7 +101,7 @@ def test_a_folder_without_documents_is_a_usage_error(
     (tmp_path / "docs").mkdir()
     for name, content in files.items():
         (tmp_path / "docs" / name).write_bytes(content)
-    assert "no records" in said(retrieve("build", "--docs-dir", tmp_path / "docs"), 2)
+    assert "no documents" in said(retrieve("build", "--docs-dir", tmp_path / "docs"), 2)
 
 
 @pytest.mark.parametrize("place", ["file.md", "missing", "/dev/null", "file.md/inside", "x" * 5000])

@@ -49,8 +49,8 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(artifacts: Path, source: P
 @pytest.mark.parametrize(
     ("key", "value", "redo"),
     [
-        ("BM25__K1", "2", "the bm25 index is written again"),
-        ("DENSE__INDEX", "hnsw", "the dense index is written again"),
+        ("BM25__K1", "2", "the bm25 index is rewritten"),
+        ("DENSE__INDEX", "hnsw", "the dense index is rewritten"),
         ("CHUNKING__SIZE", "30", "records are cut again"),
         ("ENCODER__DIM", "64", "embedded again"),
     ],
