@@ -1,4 +1,4 @@
-"""`retrieve snapshot`: a generation as one file, to keep and to carry to another machine."""
+"""`retrieve snapshot`: a generation as one file, to keep and to move to another machine."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from retrieve_cli.errors import UsageError, printable
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from retrieve_cli.snapshots.form import Header
+
 app = typer.Typer(help="Keep a generation as one file: create, list, verify, restore.", rich_markup_mode=None)
 
 
@@ -25,22 +27,23 @@ def snapshot(context: typer.Context) -> None:
 
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot, .tar.zst.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
 @app.command()
 @shared("text", "json")
 def create(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Where it goes.  [default: GENERATION.tar.zst here]")
+        Path | None, typer.Argument(metavar="[FILE]", help="Output file.  [default: GENERATION.tar.zst here]")
     ] = None,
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Put it there under its own name.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Folder for it, under its own name.")] = None,
     generation: Annotated[
-        str | None, typer.Option("--generation", metavar="ID", help="Another one than the current one.")
+        str | None,
+        typer.Option("--generation", metavar="ID", help="The generation to keep; by default the current one."),
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option("--keep", metavar="N", help="Then delete the oldest snapshots of this index there, but N."),
+        typer.Option("--keep", metavar="N", help="Then delete all but the last N snapshots of this index there."),
     ] = None,
     force: Force = False,
     *,
@@ -48,8 +51,8 @@ def create(
 ) -> None:
     """Write a generation with its manifest, calibration and configuration into one compressed file.
 
-    A snapshot that is there already and says the same is verified and left as it is, so that a timer may run this.
-    Keys and passwords are not in it; models are not either, and are named by their digests.
+    An equal snapshot that exists is verified and left as it is, so that a timer may run this. Keys and passwords are
+    not included; neither are models, which are named by their digests.
     """
     from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.output.formats import dump
@@ -57,7 +60,7 @@ def create(
 
     if file is not None and (to is not None or keep is not None):
         flag = "--to" if to is not None else "--keep"
-        raise UsageError(f"{flag} goes with a name that is chosen here, not with FILE", hint="leave FILE out")
+        raise UsageError(f"{flag} cannot be combined with FILE", hint="leave out FILE")
     if keep is not None and keep < 1:
         raise UsageError(f"--keep is {keep}; it takes a whole number from 1", hint="--keep 7")
     if to is not None and not to.is_dir():
@@ -69,10 +72,10 @@ def create(
     if keep is not None:
         created = creating.remove_old(created, keep)
     for path in created.removed:
-        shared.talk.say(f"{path} is deleted: the last {keep} are kept (--keep)")
+        shared.talk.say(f"deleted {path}: the last {keep} are kept (--keep)")
     size = f"generation {created.header.generation}, {created.bytes / 2**20:.1f} MiB"
-    there = " was there already" if created.status == "unchanged" else ""
-    print(dump(created.to_json()) if shared.format == "json" else printable(f"{created.path}{there}: {size}"))
+    existed = " exists already" if created.status == "unchanged" else ""
+    print(dump(created.to_json()) if shared.format == "json" else printable(f"{created.path}{existed}: {size}"))
 
 
 @app.command("list")
@@ -87,15 +90,15 @@ def list_(
     from retrieve_cli.snapshots.listing import listing
 
     shared.settings()
-    found = listing(shared.store, folder)
+    entries = listing(shared.store, folder)
     if shared.format == "json":
-        print(dump(found))
+        print(dump(entries))
         return
     console = shared.console()
-    console.print(_table("snapshot", [_cells(entry) for entry in found["snapshots"]]))
+    console.print(_table("snapshot", [_cells(entry) for entry in entries["snapshots"]]))
     rows = [
         (str(entry["generation"]), "current" if entry["current"] else "", str(entry["at"]), entry["bytes"])
-        for entry in found["generations"]
+        for entry in entries["generations"]
     ]
     console.print(_table("generation", rows))
 
@@ -103,15 +106,14 @@ def list_(
 @app.command()
 @shared("text", "json")
 def verify(file: File, *, shared: Shared) -> None:
-    """Read all of a snapshot and hold every member to its sums, without unpacking it; exit 5 if it is damaged."""
+    """Verify the checksums of every member of a snapshot, without unpacking it; exit 5 if it is damaged."""
     from retrieve_cli.output.formats import dump
     from retrieve_cli.snapshots import reading
     from retrieve_cli.snapshots.create import summary
 
-    found = reading.verify(file)
-    value = {"schema_version": 1, "ok": True, "file": str(file), **summary(found.header)}
-    header = found.header
-    text = f"{file} is sound: generation {header.generation}, {header.records} records, {header.chunks} chunks"
+    header = reading.verify(file).header
+    value = {"schema_version": 1, "ok": True, "file": str(file), **summary(header)}
+    text = f"{file} is sound: generation {header.generation}, {_size(header)}"
     print(dump(value) if shared.format == "json" else printable(text))
 
 
@@ -120,13 +122,14 @@ def verify(file: File, *, shared: Shared) -> None:
 def restore(
     file: File,
     write_config: Annotated[
-        Path | None, typer.Option("--write-config", metavar="FILE", help="Write its configuration file there.")
+        Path | None,
+        typer.Option("--write-config", metavar="FILE", help="Write the configuration file of the snapshot to FILE."),
     ] = None,
     force: Force = False,
     *,
     shared: Shared,
 ) -> None:
-    """Verify a snapshot while it is unpacked, and make its generation the current one; all of it or nothing."""
+    """Verify and unpack a snapshot, and make its generation the current one; all of it or nothing."""
     from retrieve_cli.cli.progress import Lines
     from retrieve_cli.output.formats import dump
     from retrieve_cli.snapshots import restore as restoring
@@ -136,19 +139,24 @@ def restore(
     restored = restoring.restore(file, shared.store, shared.settings(), Lines(shared.talk))
     if write_config is not None:
         restoring.write_config(restored, write_config, force=force)
-        shared.talk.say(f"the configuration of the snapshot is in {write_config}")
+        shared.talk.say(f"wrote the configuration of the snapshot to {write_config}")
     elif restored.differing:
         keys = ", ".join(restored.differing)
-        hint = "; --write-config FILE writes that of the snapshot" if restored.config is not None else ""
-        shared.talk.say(f"note: answers may differ, because the configuration does: {keys}{hint}")
+        hint = "; --write-config FILE writes the one of the snapshot" if restored.config is not None else ""
+        shared.talk.say(f"note: answers may differ, because these keys of the configuration do: {keys}{hint}")
     header = restored.header
-    what = "is live" if restored.status == "published" else "was there already, is sound, and is live"
-    text = f"generation {header.generation} {what}: {header.records} records, {header.chunks} chunks"
+    name = f"generation {header.generation}"
+    verb = f"restored {name}" if restored.status == "published" else f"{name} existed, was verified, and is current now"
+    text = f"{verb}: {_size(header)}"
     print(dump(restored.to_json()) if shared.format == "json" else text)
 
 
+def _size(header: Header) -> str:
+    return f"{header.records:,} records, {header.chunks:,} chunks"
+
+
 def _cells(entry: dict[str, Any]) -> tuple[str, str, str, int]:
-    name = os.path.basename(str(entry["file"]))  # noqa: PTH119  as it is written, whatever it holds
+    name = os.path.basename(str(entry["file"]))  # noqa: PTH119  any name
     created = str(entry.get("created", ""))[:19]
     return name, str(entry.get("generation", "not a snapshot")), created, entry["bytes"]
 

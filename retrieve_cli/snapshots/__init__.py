@@ -1,1 +1,1 @@
-"""A generation as one file, to keep and to carry: written, verified, listed, restored."""
+"""A generation as one file, to keep and to move: created, verified, listed, restored."""

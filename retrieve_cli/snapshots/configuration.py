@@ -1,4 +1,4 @@
-"""The configuration that goes into a snapshot, without what may be a secret: keys, users and queries of addresses."""
+"""The configuration that goes into a snapshot, without possible secrets: keys, users and queries of addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retrieve_cli.web.addresses import shown
 _ADDRESS = re.compile(r"(?<![\w+.-])[\w+.-]{1,20}://[^\s\"'<>]*")
 _SECRET = re.compile(r"(?:key|token|secret|passw|credential)", re.IGNORECASE)
 _NAMES = ("_env", "_tokens", "tokenizer", "tokens")
-"""Ends of keys that sound like secrets and are none: names of variables, and tokens of texts."""
+"""Ends of keys that look like secrets and are not: names of variables, and tokens of texts."""
 _HIDDEN = "…"
 
 
@@ -30,7 +30,7 @@ def decisive(settings: Settings) -> bytes:
 
 
 def config_text(path: Path) -> bytes:
-    """Return the text of a configuration file; without its comments, if a secret had to be taken out.
+    """Return the text of a configuration file; without its comments if a secret had to be removed.
 
     Raises:
         UsageError: it cannot be read.
@@ -48,7 +48,7 @@ def config_text(path: Path) -> bytes:
     harmless = not any(_SECRET.search(line) or _public(line) != line for line in comments)
     if public == value and harmless:
         return text.encode()
-    head = "# As it was when the snapshot was made, without comments and without what may be a secret.\n"
+    head = "# As it was when the snapshot was created, without comments and possible secrets.\n"
     return (head + str(yaml.safe_dump(public, allow_unicode=True, sort_keys=False))).encode()
 
 
@@ -69,13 +69,13 @@ def public_manifest(manifest: Manifest) -> Manifest:
 
 
 def differing(here: bytes, there: bytes) -> Iterator[str]:
-    """Yield the keys that have other values in one configuration than in another, both as `decisive` gives them.
+    """Yield the keys whose values differ between two configurations, both as `decisive` returns them.
 
     Raises:
         ValueError: one of them is not JSON.
     """
-    ours, found = json.loads(here), json.loads(there)
-    theirs = found if isinstance(found, dict) else {}
+    ours, value = json.loads(here), json.loads(there)
+    theirs = value if isinstance(value, dict) else {}
     for section in sorted(ours.keys() | theirs.keys()):
         left, right = ours.get(section), theirs.get(section)
         if isinstance(left, dict) and isinstance(right, dict):
@@ -91,5 +91,5 @@ def _public(text: str) -> str:
 
 
 def _shown(address: str) -> str:
-    """The address for people; as it stands if there is nothing to hide."""
+    """Return the address for people; unchanged if there is nothing to hide."""
     return address if not ("@" in address or "?" in address) else shown(address)

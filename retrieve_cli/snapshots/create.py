@@ -1,4 +1,4 @@
-"""A generation into one file, and the oldest of such files away."""
+"""Creation of a snapshot from a generation, and removal of the oldest snapshots."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _MARK = 6
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A snapshot that was written, or was there already."""
+    """A snapshot that was written, or existed already."""
 
     path: Path
     header: Header
     status: Literal["written", "unchanged"]
     bytes: int
-    """Of the file."""
+    """Size of the file."""
     removed: tuple[str, ...] = ()
     """Older snapshots that were deleted."""
 
@@ -66,7 +66,7 @@ class Created:
 
 
 def summary(header: Header) -> dict[str, Json]:
-    """Return what a snapshot says of itself, for people and programs."""
+    """Return the description of a snapshot, for people and programs."""
     return {
         "generation": header.generation,
         "created": header.created,
@@ -88,13 +88,13 @@ def create(
 ) -> Created:
     """Write a snapshot of a generation, by default the current one, to a file, or into a folder under its own name.
 
-    In a folder, one that is there already and says the same is read to its last byte and left as it is; where another
-    calibration or configuration of the same generation has taken the name, a mark is added to it. `config` is the
-    configuration file, if there is one.
+    In a folder, an equal one that exists is verified to the last byte and stays as it is; if a snapshot of the same
+    generation with another calibration or configuration has the name, a mark is added. `config` is the configuration
+    file, if there is one.
 
     Raises:
-        IndexMissing, IndexCorrupt: there is no such generation, or it is damaged; or so is the snapshot that is there.
-        UsageError: something else is there.
+        IndexMissing, IndexCorrupt: there is no such generation, or it is damaged, or the existing snapshot is.
+        UsageError: the place has something else.
         RetrieveError: it cannot be written.
     """
     folder, manifest, hold = store.open(generation)
@@ -123,7 +123,7 @@ def create(
 def remove_old(created: Created, keep: int) -> Created:
     """Delete the oldest snapshots of the same store in the folder beyond the last `keep`, never the one given.
 
-    Only files that have a name and a header as `create` gives them are looked at.
+    Only files with a name and a header as `create` writes them count.
 
     Raises:
         RetrieveError: one cannot be deleted.
@@ -143,46 +143,46 @@ def remove_old(created: Created, keep: int) -> Created:
             path.unlink(missing_ok=True)
         except OSError as error:
             message = f"cannot delete {path}: {error.strerror}"
-            raise RetrieveError(message, hint="fix the rights of the folder, or delete it by hand") from error
+            raise RetrieveError(message, hint="fix the permissions of the folder, or delete it by hand") from error
     removed = tuple(str(path) for path in reversed(old))
     return Created(created.path, created.header, created.status, created.bytes, removed)
 
 
 def _named(folder: Path, header: Header, *, force: bool) -> Path:
-    """The file of a snapshot in a folder.
+    """Return the file of a snapshot in a folder.
 
     Raises:
-        UsageError: its name is taken by something that is not a snapshot of this generation.
+        UsageError: something else has its name.
         IndexCorrupt: the snapshot of that name is damaged.
     """
     path = folder / f"{header.generation}{SUFFIX}"
     if force or not os.path.lexists(path):
         return path
     check_target(path, force=True)
-    there = read_header(path)
-    if there.generation != header.generation:
-        raise UsageError(f"{path} is a snapshot of generation {there.generation}", hint="--force replaces it")
-    if there.extras == header.extras and there.store == header.store:
+    existing = read_header(path)
+    if existing.generation != header.generation:
+        raise UsageError(f"{path} is a snapshot of generation {existing.generation}", hint="--force replaces it")
+    if existing.extras == header.extras and existing.store == header.store:
         return path
     return folder / f"{header.generation}-{sha1([dict(header.extras), header.store])[:_MARK]}{SUFFIX}"
 
 
 def _extras(store: Store, settings: Settings, config: Path | None) -> dict[str, bytes]:
-    """The small members beside the generation."""
-    found = {CONFIGURATION: configuration.decisive(settings)}
+    """Return the small members beside the generation."""
+    extras = {CONFIGURATION: configuration.decisive(settings)}
     if config is not None:
-        found[CONFIG_FILE] = configuration.config_text(config)
+        extras[CONFIG_FILE] = configuration.config_text(config)
     try:
-        found[CALIBRATION] = read_bytes(store.calibration, limit=LARGE)
+        extras[CALIBRATION] = read_bytes(store.calibration, limit=LARGE)
     except FileNotFoundError:
         pass
     except OSError as error:
         hint = "calibrate again: retrieve eval --gold FILE --calibrate; or remove it"
         raise UsageError(f"cannot read {store.calibration}: {error.strerror}", hint=hint) from error
-    for name, content in found.items():
+    for name, content in extras.items():
         if len(content) > EXTRAS[name]:
             raise UsageError(f"{name} has {len(content)} bytes, too many for a snapshot", hint="make it smaller")
-    return {name: found[name] for name in EXTRAS if name in found}
+    return {name: extras[name] for name in EXTRAS if name in extras}
 
 
 def _header(store: Store, manifest: Manifest, extras: Mapping[str, bytes]) -> Header:

@@ -1,15 +1,15 @@
 """The form of a snapshot: a tar archive in one zstd frame, its members in a fixed order.
 
-    snapshot.json               what it is of, and the SHA-256 of the small members
-    generation/manifest.json    as beside the files, addresses without what may be a secret
+    snapshot.json               its description, and the SHA-256 of the small members
+    generation/manifest.json    as beside the files, addresses without possible secrets
     generation/<file>           the files of the generation, in the order of their names
     calibration.json            if scores were calibrated
     configuration.json          every key that decides answers
     config.yaml                 the configuration file, if there was one
     SHA256SUMS                  of all members before it, as `sha256sum -c` reads it
 
-`tar --zstd -xf FILE` unpacks it anywhere. A reader here believes nothing of it: members are plain files of the names
-and lengths that the manifest gives, in this order, and whatever else an archive may hold is an error.
+`tar --zstd -xf FILE` unpacks it anywhere. A reader here trusts nothing in it: members are plain files with the names
+and lengths of the manifest, in this order, and anything else in the archive is an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE
 
 SUFFIX = ".tar.zst"
 NAME = re.compile(r"([0-9a-f]{12})(?:-[0-9a-f]{6})?\.tar\.zst")
-"""Names that `create` chooses: the generation's id, and a mark if there is another snapshot of it."""
+"""Names that `create` chooses: the generation's id, and a mark if another snapshot of it exists."""
 HEADER, SUMS, FOLDER = "snapshot.json", "SHA256SUMS", "generation/"
 MANIFEST = FOLDER + "manifest.json"
 CALIBRATION, CONFIGURATION, CONFIG_FILE = "calibration.json", "configuration.json", "config.yaml"
@@ -66,13 +66,13 @@ class Header:
     created: str
     """UTC, ISO 8601."""
     version: str
-    """Of the program that wrote it."""
+    """Version of the program that wrote it."""
     store: str
-    """A digest of machine and folder that it was made of."""
+    """A digest of the machine and folder that it was created from."""
     records: int
     chunks: int
     index_bytes: int
-    """Of the files of the generation."""
+    """Size of the files of the generation."""
     extras: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the small members, by name."""
 
@@ -81,7 +81,7 @@ class Header:
 
     @classmethod
     def of(cls, text: bytes) -> Header:
-        """Return what the first member says. Raises: BadSnapshot."""
+        """Return the header from the first member. Raises: BadSnapshot."""
         try:
             value = shapes.mapping(json.loads(text), HEADER)
             version = value.get("schema_version")
@@ -98,7 +98,7 @@ class Header:
                 extras={name: str(digest) for name, digest in shapes.mapping(value["extras"], "extras").items()},
             )
         except (ValueError, KeyError, RecursionError) as error:
-            raise BadSnapshot(f"{HEADER} is not as it was written ({shortened(str(error))})") from error
+            raise BadSnapshot(f"{HEADER} is damaged ({shortened(str(error))})") from error
         if not header.extras.keys() <= EXTRAS.keys() or not all(map(_SHA256.fullmatch, header.extras.values())):
             raise BadSnapshot(f"{HEADER} names a member that snapshots do not have")
         return header
@@ -108,7 +108,7 @@ def tar_header(name: str, size: int, mtime: int) -> bytes:
     """Return the block before a member.
 
     Raises:
-        ValueError: such a name or size fits into no block.
+        ValueError: the name or size does not fit into a block.
     """
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = size, mtime, 0o644
@@ -119,7 +119,7 @@ def tar_header(name: str, size: int, mtime: int) -> bytes:
 
 
 def read_tar_header(block: bytes) -> tuple[str, int]:
-    """Return the name and the size of a plain file from the block before it, which is as `tar_header` makes it.
+    """Return the name and the size of a plain file from the block before it, as `tar_header` writes it.
 
     Raises:
         BadSnapshot: it is anything else.
@@ -135,8 +135,8 @@ def read_tar_header(block: bytes) -> tuple[str, int]:
 
 
 def damaged(path: Path, why: str) -> IndexCorrupt:
-    """Return the error for a snapshot that cannot be believed."""
-    hint = "nothing of it was used; make another one: retrieve snapshot create"
+    """Return the error for a damaged snapshot."""
+    hint = "nothing of it was used; create another one: retrieve snapshot create"
     return IndexCorrupt(f"{path} is not a sound snapshot: {why}", hint=hint)
 
 

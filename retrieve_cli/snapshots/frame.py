@@ -1,7 +1,7 @@
-"""One zstd frame of a file, by its outline (RFC 8878, section 3.1.1): where it ends, and that it ends there.
+"""The end of a zstd frame in a file, from its block headers (RFC 8878, section 3.1.1).
 
-A decoder takes a frame that is cut short for one that goes on later, and does not say where the next byte stands. The
-outline does: each block says how long it is, and which is the last.
+A decoder treats a truncated frame as one that continues later, and does not tell the position of the next byte. The
+block headers do: each has the length of its block, and marks the last one.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from retrieve_cli.snapshots.form import BadSnapshot
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _DESCRIPTOR = 0b100
-"""The content has a checksum; its length is not known before, and there is no dictionary."""
+"""The content has a checksum, an unknown length, and no dictionary."""
 _HEADER = len(_MAGIC) + 2
 """Bytes before the first block: the descriptor and the size of the window follow the magic number."""
 _BLOCK_HEADER, _CHECKSUM = 3, 4
 _RUN, _RESERVED = 1, 3
-"""Kinds of blocks: one byte repeated, and none that there is yet."""
+"""Kinds of blocks: one byte repeated, and a reserved one."""
 
 
 class Frame:
-    """The bytes of the frame that a file is, to be read by a decoder."""
+    """The bytes of a file that is one frame, for a decoder."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises: BadSnapshot: the file does not begin with a frame, or with one of another kind."""
@@ -30,7 +30,7 @@ class Frame:
         if not head.startswith(_MAGIC):
             raise BadSnapshot("it is not compressed by zstd")
         if len(head) < _HEADER or head[len(_MAGIC)] != _DESCRIPTOR:
-            raise BadSnapshot("its frame is not as snapshots have frames")
+            raise BadSnapshot("its zstd frame is not one of a snapshot")
         self._left = _HEADER
         """Bytes until the next block header, or until the end."""
         self._last = False
@@ -64,14 +64,14 @@ class Frame:
         return header
 
     def check_end(self) -> None:
-        """Raises: BadSnapshot: the file goes on behind the frame, or the frame was not read to its end."""
+        """Raises: BadSnapshot: the file continues after the frame, or the frame was not read to its end."""
         if not self._ended or self._left:
             raise BadSnapshot("it is cut short, or its blocks are damaged")
         if self._bytes(1):
-            raise BadSnapshot("something stands behind its end")
+            raise BadSnapshot("there is data after its end")
 
     def _bytes(self, size: int) -> bytes:
-        """Return bytes of the file, fewer at its end. Raises: BadSnapshot: the disk does not give them."""
+        """Return bytes of the file, fewer at its end. Raises: BadSnapshot: they cannot be read."""
         try:
             return self._file.read(size)
         except OSError as error:

@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 
 def listing(store: Store, folder: Path) -> dict[str, Json]:
-    """Return what a folder has of snapshots and a store of generations, the latest first.
+    """Return the snapshots of a folder and the generations of a store, the latest first.
 
     Raises:
         UsageError: there is no such folder.
@@ -28,12 +28,12 @@ def listing(store: Store, folder: Path) -> dict[str, Json]:
         paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file())
     except OSError as error:
         raise UsageError(f"cannot read the folder {folder}: {error.strerror}", hint="check the path") from error
-    found = sorted((_of(path) for path in paths), key=lambda entry: str(entry.get("created", "")), reverse=True)
-    return {"schema_version": SCHEMA_VERSION, "snapshots": found, "generations": list(_generations(store))}
+    snapshots = sorted((_of(path) for path in paths), key=lambda entry: str(entry.get("created", "")), reverse=True)
+    return {"schema_version": SCHEMA_VERSION, "snapshots": snapshots, "generations": list(_generations(store))}
 
 
 def _of(path: Path) -> dict[str, Json]:
-    """Description of a snapshot; of a file that is none, the reason."""
+    """Return the description of a snapshot; for another file, the fault."""
     entry: dict[str, Json] = {"file": str(path), "bytes": path.stat().st_size}
     try:
         return {**entry, **summary(read_header(path))}

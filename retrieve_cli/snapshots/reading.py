@@ -1,4 +1,4 @@
-"""Reads a snapshot as a stream that is believed in nothing: every member is held to its name, length and sums."""
+"""Reading of a snapshot as an untrusted stream: every member is checked against its name, length and checksums."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.mapped import Sums
 
 _PIECE = 8 * SUMMED
-"""Bytes that are in memory at a time: whole blocks of those whose sums are kept."""
+"""Bytes in memory at a time: whole blocks of those whose checksums are kept."""
 _RESERVED = ("manifest.json", sums.FILE)
-"""Names within a generation that no file of it may have."""
+"""Names that no file of a generation may have."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Contents of a snapshot, all of it read and right."""
+    """Contents of a snapshot, completely verified."""
 
     header: Header
     manifest: Manifest
@@ -53,7 +53,7 @@ class Snapshot:
 
 
 def read_header(path: Path) -> Header:
-    """Return what a snapshot says of itself, without a look at the rest.
+    """Return the header of a snapshot without reading the rest.
 
     Raises:
         UsageError: there is no such file.
@@ -63,7 +63,7 @@ def read_header(path: Path) -> Header:
 
 
 def verify(path: Path) -> Snapshot:
-    """Read all of a snapshot and hold it to its sums; nothing is written.
+    """Read all of a snapshot and compare it with its checksums; nothing is written.
 
     Raises:
         UsageError: there is no such file.
@@ -73,12 +73,12 @@ def verify(path: Path) -> Snapshot:
 
 
 def unpack(path: Path, folder: Path) -> Snapshot:
-    """Do as `verify` does, and write the files of the generation into an empty folder, with the sums of their blocks.
+    """Verify, and write the files of the generation into an empty folder, with the checksums of their blocks.
 
     Raises:
         UsageError: there is no such file.
         IndexCorrupt: it is damaged, cut short, or holds something else.
-        RetrieveError: the disk has no room for it.
+        RetrieveError: there is too little disk space.
         OSError: the folder cannot be written.
     """
     return _read(path, lambda members: members.all(folder))
@@ -88,7 +88,7 @@ def _read(path: Path, read: Callable[[_Members], T]) -> T:
     try:
         opened = open_regular(path)
     except OSError as error:
-        hint = "check the path; a snapshot is what this wrote: retrieve snapshot create"
+        hint = "check the path; snapshots are written by: retrieve snapshot create"
         raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
     with opened as file:
         try:
@@ -119,14 +119,14 @@ class _Members:
         manifest = self._manifest(header)
         if folder is not None:
             _check_room(folder, manifest)
-        found = {name: self._file(name, entry, folder) for name, entry in sorted(manifest.files.items())}
+        block_sums_by_file = {name: self._file(name, entry, folder) for name, entry in sorted(manifest.files.items())}
         extras = {name: self._extra(name, header) for name in EXTRAS if name in header.extras}
         listed = "".join(self._sums).encode()
         if self._small(SUMS, LARGE) != listed:
             raise BadSnapshot(f"{SUMS} does not list the members as they are")
         self._end()
         if folder is not None:
-            sums.keep(folder, found)
+            sums.keep(folder, block_sums_by_file)
         return Snapshot(header, manifest, extras)
 
     def _manifest(self, header: Header) -> Manifest:
@@ -141,13 +141,13 @@ class _Members:
             raise BadSnapshot(f"it is of generation {manifest.id}, not {quoted(header.generation)}")
         counts = (manifest.rows(RECORDS), manifest.rows(CHUNKS), sum(entry.bytes for entry in manifest.files.values()))
         if counts != (header.records, header.chunks, header.index_bytes):
-            raise BadSnapshot(f"{HEADER} counts otherwise than {MANIFEST}")
+            raise BadSnapshot(f"the counts of {HEADER} and {MANIFEST} differ")
         if reserved := sorted(set(_RESERVED) & manifest.files.keys()):
             raise BadSnapshot(f"its manifest lists {reserved[0]} as a file of the index")
         return manifest
 
     def _file(self, name: str, entry: FileEntry, folder: Path | None) -> Sums:
-        """Read a file of the generation, write it if there is a folder, and return the sums of its blocks."""
+        """Read a file of the generation, write it if there is a folder, and return the checksums of its blocks."""
         self._begin(FOLDER + name, exactly=entry.bytes)
         sha1 = hashlib.sha1(usedforsecurity=False)
         parts = [np.empty(0, np.uint64)]
@@ -181,10 +181,10 @@ class _Members:
         block = self._bytes(BLOCK)
         if not any(block):
             raise BadSnapshot(f"{name} is missing")
-        found, size = read_tar_header(block)
-        if found != name:
-            where = "twice" if found in self._seen else f"in the place of {name}"
-            raise BadSnapshot(f"member {quoted(found)} is there {where}")
+        member, size = read_tar_header(block)
+        if member != name:
+            where = "twice" if member in self._seen else f"in the place of {name}"
+            raise BadSnapshot(f"member {quoted(member)} is there {where}")
         if exactly not in (None, size):
             raise BadSnapshot(f"{name} has {size} bytes; the manifest says {exactly}")
         self._seen.append(name)
@@ -198,7 +198,7 @@ class _Members:
             sha256.update(piece)
             yield piece
         if any(self._bytes(-size % BLOCK)):
-            raise BadSnapshot(f"something stands behind {name}")
+            raise BadSnapshot(f"there is data after {name}")
         if name != SUMS:
             self._sums.append(f"{sha256.hexdigest()}  {name}\n")
 
@@ -214,7 +214,7 @@ class _Members:
 
     def _end(self) -> None:
         if any(self._bytes(2 * BLOCK)) or self._stream.read(1):
-            raise BadSnapshot("something stands behind its last member")
+            raise BadSnapshot("there is data after its last member")
         self._frame.check_end()
 
 
@@ -227,12 +227,12 @@ def _check_room(folder: Path, manifest: Manifest) -> None:
         message = (
             f"the snapshot holds {needed / 2**20:,.1f} MiB, and {free / 2**20:,.1f} MiB are free at {folder.parent}"
         )
-        raise RetrieveError(message, hint="make room there, or name another folder: --artifacts DIR")
+        raise RetrieveError(message, hint="free disk space there, or name another folder: --artifacts DIR")
 
 
 @contextmanager
 def _opened(folder: Path | None, name: str) -> Iterator[BinaryIO | None]:
-    """A new file of a folder, if there is one."""
+    """Open a new file in a folder, if there is a folder."""
     if folder is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""A snapshot back into a store: verified while it is unpacked, then published like any other generation."""
+"""Restoring of a snapshot into a store: verified while it is unpacked, then published like any other generation."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Restored:
 
     header: Header
     status: Literal["published", "current"]
-    """Published from the snapshot, or there already, sound, and made current."""
+    """Published from the snapshot; or it existed already, is sound, and was made current."""
     calibrations: int
     differing: tuple[str, ...]
-    """Keys that decide answers and have another value here than where the snapshot was made."""
+    """Keys that decide answers and have another value here than at the creation of the snapshot."""
     config: bytes | None
-    """The text of the configuration file there, if there was one."""
+    """The text of the configuration file of the snapshot, if there was one."""
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -61,7 +61,7 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
         UsageError: there is no such file.
         IndexCorrupt: it is damaged, or holds something else; the store is as it was.
         Locked: another process writes in the store.
-        RetrieveError: the disk has no room for it, or the store cannot be written; it is as it was.
+        RetrieveError: there is too little disk space, or the store cannot be written; it is as it was.
     """
     read_header(path)
     with _writing(store, settings, progress):
@@ -89,7 +89,7 @@ def write_config(restored: Restored, path: Path, *, force: bool) -> None:
     """Write the configuration file of a snapshot.
 
     Raises:
-        UsageError: there was none; or there is one here.
+        UsageError: the snapshot has none; or `path` exists.
         OSError: it cannot be written.
     """
     if restored.config is None:
@@ -112,11 +112,11 @@ def _publish(path: Path, store: Store, settings: Settings) -> tuple[Snapshot, li
 
 
 def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settings) -> None:
-    """Raises: IndexCorrupt if what was unpacked is not an index, though it is what its manifest says."""
+    """Raises: IndexCorrupt if the unpacked files are not an index, although they match their manifest."""
     try:
         dict(open_indexes(unpublished(folder, manifest), settings))
     except Unavailable:
-        pass  # a package for one of its indexes is not here
+        pass  # a package for one of its indexes is not installed
     except RetrieveError as error:
         raise damaged(path, error.message.replace(f"{folder}/", "")) from error
     except (OSError, MemoryError):
@@ -126,7 +126,7 @@ def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settin
 
 
 def _calibrations(path: Path, snapshot: Snapshot) -> list[Calibration]:
-    """The calibrations of a snapshot. Raises: IndexCorrupt: they are not as they were written."""
+    """Return the calibrations of a snapshot. Raises: IndexCorrupt: they are damaged."""
     content = snapshot.extras.get(CALIBRATION)
     try:
         return [] if content is None else calibration.of_bytes(content)
@@ -150,7 +150,7 @@ def _is_sound(store: Store, generation: str) -> bool:
 
 @contextmanager
 def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[None]:
-    """The store for one writer; one that was not there is not there after an error either."""
+    """Hold the store for one writer; a new one is removed after an error."""
     fresh = not store.generations.exists()
     new = [folder for folder in (store.path, *store.path.parents) if not folder.exists()]
     try:
@@ -169,7 +169,7 @@ def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[N
 
 
 def _remove_traces(store: Store) -> None:
-    """Remove what a writer makes in an empty store. Its lock is held: whoever waits for it makes another one."""
+    """Remove the files of a writer in an empty store. Its lock is held: a waiting process makes another one."""
     with suppress(OSError):
         store.generations.rmdir()
         if [path.name for path in store.path.iterdir()] == [store.lock.name]:

@@ -1,4 +1,4 @@
-"""Writes a snapshot member by member: into a file beside its place, which it takes when all of it is on the disk."""
+"""Writing of a snapshot, member by member, into a temporary file that is renamed when all of it is on the disk."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from retrieve_cli.untrusted.files import open_regular, regular_descriptor
 
 _LEVEL = 3
 _PIECE = 1 << 20
-"""Bytes of a file that are in memory at a time."""
+"""Bytes of a file in memory at a time."""
 _NEW = ".new"
-_DAMAGED = "see what else is damaged: retrieve inspect verify; then build again: retrieve build"
+_DAMAGED = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 
 
 class SnapshotWriter:
@@ -42,7 +42,7 @@ class SnapshotWriter:
         """Append a file of the generation.
 
         Raises:
-            IndexCorrupt: it is not what the manifest says.
+            IndexCorrupt: it does not match the manifest.
         """
         sha1, sha256, left = hashlib.sha1(usedforsecurity=False), hashlib.sha256(), entry.bytes
         self._begin(name, entry.bytes)
@@ -54,11 +54,11 @@ class SnapshotWriter:
             sha1.update(piece)
             sha256.update(piece)
         if left or sha1.hexdigest() != entry.sha1:
-            raise IndexCorrupt(f"{path} is not what the manifest says", hint=_DAMAGED)
+            raise IndexCorrupt(f"{path} does not match the manifest", hint=_DAMAGED)
         self._end(name, entry.bytes, sha256.hexdigest())
 
     def finish(self) -> None:
-        """Append the sums and the end of the archive."""
+        """Append the checksums and the end of the archive."""
         self.add(SUMS, "".join(self._sums).encode())
         self._out.write(bytes(2 * BLOCK))
         self._out.close()
@@ -83,11 +83,11 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def in_place_of(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` at the end of this context, on the disk by then; after an error nothing of
-    it is left. An existing file is replaced only by `force`.
+    """Open a file that is synced and renamed to `path` at the end of this context; after an error it is removed. An
+    existing file is replaced only with `force`.
 
     Raises:
-        UsageError: something is there already, or there is no such folder.
+        UsageError: the path exists already, or there is no such folder.
         Locked: another process writes the same snapshot.
         RetrieveError: it cannot be written.
     """
@@ -107,12 +107,12 @@ def in_place_of(path: Path, *, force: bool) -> Iterator[BinaryIO]:
                 raise
         durable.sync(path.parent)
     except OSError as error:
-        hint = "make room there, fix the rights, or name another place: --to DIR"
+        hint = "free disk space, fix the permissions, or name another folder: --to DIR"
         raise RetrieveError(f"cannot write {path}: {error.strerror}", hint=hint) from error
 
 
 def check_target(path: Path, *, force: bool) -> None:
-    """Raises: UsageError if a snapshot cannot be put there, or only by force."""
+    """Raises: UsageError if a snapshot cannot be put there, or only with `force`."""
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}", hint=f"make it: mkdir -p {path.parent}")
     if path.is_dir() or (os.path.lexists(path) and not path.is_file()):
@@ -122,7 +122,7 @@ def check_target(path: Path, *, force: bool) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what snapshots that were killed left in a folder; those that are still written are held."""
+    """Remove temporary files of killed processes from a folder; those that are being written are locked."""
     for path in folder.glob(f".*{_NEW}"):
         if NAME.fullmatch(path.name[1 : -len(_NEW)]):
             with suppress(OSError, Locked), _alone(path):
@@ -131,7 +131,7 @@ def sweep(folder: Path) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[BinaryIO]:
-    """An empty file that nobody else writes meanwhile. Raises: Locked, OSError."""
+    """Open an empty file that no other process writes meanwhile. Raises: Locked, OSError."""
     with os.fdopen(regular_descriptor(path, os.O_RDWR | os.O_CREAT), "wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

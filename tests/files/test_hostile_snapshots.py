@@ -139,7 +139,7 @@ def test_what_stands_behind_the_end_is_refused(
     snapshot: Path, index: Path, retrieve: Program, more: bytes | str
 ) -> None:
     behind = zstandard.compress(b"more") if isinstance(more, str) else more
-    assert "behind its end" in refused(snapshot.read_bytes() + behind, retrieve, index)
+    assert "after its end" in refused(snapshot.read_bytes() + behind, retrieve, index)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x28", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"x" * 1000])
