@@ -69,15 +69,19 @@ def build(
     from retrieve_cli.ingest.report import Limits
 
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
-    read = sources_of(
-        _entries(shared, settings, sources or (), catalog or (), docs_dir or ()), settings, fetched=shared.store.fetched
-    )
+    entries = _entries(shared, settings, sources or (), catalog or (), docs_dir or ())
+    read = sources_of(entries, settings, fetched=shared.store.fetched)
     parts = parts_for(read, settings)
     limits = Limits(max_fail=settings.build.max_fail, keep=settings.store.keep, wait=settings.sync.wait)
     with progress_for(shared.talk, sys.stderr) as progress:
         if parts.encoder is not None:
             progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")
         report = run(read, parts, shared.store, limits=limits, progress=progress)
+    _finish(report, shared)
+
+
+def _finish(report: Report, shared: Shared) -> None:
+    """Print the outcome and the next step. Raises: typer.Exit with 8 if records were rejected."""
     Line(shared).report(report)
     say_rest(report, shared)
     if report.replaced is not None:

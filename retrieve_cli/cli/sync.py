@@ -143,10 +143,10 @@ class _NotEqual(RetrieveError):
 
     @classmethod
     def of(cls, generation: str | None, differing: Mapping[str, str]) -> _NotEqual:
-        """The difference in a sentence."""
-        what = ", ".join(f"{name} {how}" for name, how in differing.items())
-        hint = "write it anew: retrieve build; and report this, it should not happen"
-        return cls(f"generation {generation} is not what a fresh build gives: {what}", hint=hint)
+        """Return the error that names the differences."""
+        files = ", ".join(f"{name} {how}" for name, how in differing.items())
+        hint = "rebuild it: retrieve build; and please report this, it should not happen"
+        return cls(f"generation {generation} is not what a fresh build gives: {files}", hint=hint)
 
 
 def _show_plan(shared: Shared, settings: Settings, line: Line) -> None:
@@ -217,7 +217,7 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
 
     if not settings.syncs_each_time and not schedule.due(shared.store, settings.sync.every_hours):
         return
-    schedule.mark(shared.store)  # also if it fails: a source that does not answer is not asked again by every query
+    schedule.mark(shared.store)  # even if it fails: not every query should wait for a source that does not answer
     try:
         _check_before_writing(shared, settings)
         with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
@@ -236,5 +236,5 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
 
 
 def _quiet_by_default(talk: Talk) -> Talk:
-    """Off a terminal a sync says nothing on its way, unless asked to: cron would mail it."""
+    """Return a quiet talk if stderr is not a terminal, unless verbose: cron would mail each line."""
     return talk if sys.stderr.isatty() or talk.verbose else replace(talk, quiet=True)
