@@ -35,7 +35,10 @@ _VARIABLE = [
     (re.compile(r"\b\d{8}T\d{6}Z?-[0-9a-f]+\b"), "RUN"),
     (re.compile(r"\b[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\b[0-9a-f]{40}\b"), "SHA1"),
-    (re.compile(r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e-?\d+)? ?(ms|s|m|min|h|B|kB|KB|KiB|MB|MiB|GB|GiB|%|/s)(?!\w)"), "AMOUNT"),
+    (
+        re.compile(r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e-?\d+)? ?(ms|s|m|min|h|B|kB|KB|KiB|MB|MiB|GB|GiB|%|/s)(?!\w)"),
+        "AMOUNT",
+    ),
     (re.compile(r"(?<![\w.])[-−+]?\d+\.\d+(e-?\d+)?"), "FRACTION"),
     (re.compile(r"\.md:\d+(-\d+)?"), ".md:LINES"),
     (re.compile(r"[-─━]{4,}"), "----"),

@@ -86,6 +86,7 @@ def apply(
         rejected_new = new_rejections(store, rejected)
         changes, chunk_changes = intake.changes(), intake.chunk_changes()
         status: Status = "failed"
+        same = False
         if limits.tolerates(len(rejected), records):
             rows = intake.write()
             manifest = store.seal(
@@ -94,7 +95,8 @@ def apply(
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
             published = store.publish(scratch, manifest, built)
-            status = "partial" if rejected else "unchanged" if published == current else "published"
+            same = published == current
+            status = "partial" if rejected else "unchanged" if same else "published"
             current = published
             store.write_quarantine(rejected)  # not before: what is listed there counts as reported
             tidy(store, limits.keep, progress)
@@ -115,4 +117,5 @@ def apply(
         rejected=rejected,
         seconds=round(time.monotonic() - begun, 3),
         skipped=parts.skipped,
+        same=same,
     )

@@ -47,6 +47,8 @@ class Report:
     seconds: float = 0.0
     skipped: Sequence[str] = ()
     """Sentences on what is configured and could not be built here."""
+    same: bool = False
+    """True if the generation was current already, though some items were rejected."""
     replaced: Replaced | None = None
     """The generation of other sources that a build replaced."""
 
@@ -80,7 +82,7 @@ class Report:
             read = counted(self.records + self.quarantined, items)
             limit = f"limit: --max-fail {self.max_fail:g}"
             return f"nothing published: {self.quarantined:,} of {read} rejected ({limit}); {still}"
-        same = self.status == "unchanged"
+        same = self.same or self.status == "unchanged"
         first = not (self.changes.kept or self.changes.changed or self.changes.removed)
         parts = [
             counted(self.records, items) + ("" if same or first else f" ({self.changes.signs})"),
