@@ -171,7 +171,7 @@ def tail(
 
         similar = similar_names(generation)
         tests = {"grade": search.grade, "max_distance": search.max_distance}
-        stages.append(Threshold(min_score, **tests, similar=similar, min_results=min(search.min_results, k)))
+        stages.append(Threshold(min_score, **tests, similar=similar, min_results=min(search.min_results, k), k=k))
     if (diversity.per_source, diversity.per_group) != (None, None):
         keep = k if diversity.mmr is None else search.depth
         stages.append(_limit(generation, settings, keep=keep, visible=visible))

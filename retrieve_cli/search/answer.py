@@ -78,6 +78,19 @@ class Bundle:
     """Ids of records that need one another."""
 
 
+class Skipped(NamedTuple):
+    """A hit for which a budget had no room."""
+
+    id: str
+    """Its chunk id."""
+    rank: int
+    """Its rank before the budget, from 1."""
+    size: int
+    """Tokens of the hit alone; 1, its chunk, where tokens are not limited."""
+    outranks: bool
+    """True if a hit of a lower rank is shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What a budget was spent on, and what it had no room for."""
@@ -92,13 +105,16 @@ class Spent:
     """What counted the tokens."""
     cut: tuple[tuple[str, str], ...] = ()
     """Chunk ids of hits that are left out, or shown without what stands around them, and why; in rank order."""
+    skipped: tuple[Skipped, ...] = field(default=(), compare=False)
+    """Those of `cut` that are not shown at all."""
     count: Callable[[str], int] | None = field(default=None, compare=False)
     """Counts the tokens of a text; None where tokens are not limited."""
 
     def as_json(self) -> dict[str, Json]:
         """The budget as the output tells it."""
         kept = {name: getattr(self, name) for name in ("max_chunks", "chunks", "max_tokens", "tokens", "tokenizer")}
-        return {**kept, "cut": [{"id": name, "why": why} for name, why in self.cut]}
+        skipped = {each.id: {"rank": each.rank, "size": each.size} for each in self.skipped}
+        return {**kept, "cut": [{"id": name, "why": why, **skipped.get(name, {})} for name, why in self.cut]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +131,8 @@ class Result:
     """Where it was asked for and the index has edges."""
     context: Span | None = None
     """The hit with its neighbours, where they were asked for; its score and place are the hit's own."""
+    file: str = ""
+    """Absolute path of the document on this machine; empty for a record of a catalog."""
 
     @property
     def header(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from retrieve_cli.search.answer import Result, Span, Spent
+from retrieve_cli.search.answer import Result, Skipped, Span, Spent
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.tokenizers import Counter
@@ -49,7 +49,19 @@ def spend(
         else:
             cut.append((name, why))
     kept = [_with_bundle(result, room, cut) for result in shown.kept]
-    return tuple(kept), room.spent(tuple(cut))
+    return tuple(kept), room.spent(tuple(cut), _skipped(found, kept, cut, room))
+
+
+def _skipped(
+    found: Sequence[Result], kept: Sequence[Result], cut: Sequence[tuple[str, str]], room: _Room
+) -> tuple[Skipped, ...]:
+    """Those of the hits that are cut of which nothing is shown."""
+    ranks = {result.hit.id: rank for rank, result in enumerate(found, 1)}
+    last = max((ranks[result.hit.id] for result in kept), default=0)
+    shown = {name for result in kept for name in (result.hit.id, *(result.context.merged if result.context else ()))}
+    names = dict.fromkeys(name for name, _ in cut if name not in shown)
+    sizes = {name: room.size(Span.of(found[ranks[name] - 1].chunk)) for name in names}
+    return tuple(Skipped(name, ranks[name], sizes[name], ranks[name] < last) for name in names)
 
 
 class _Shown:
@@ -162,6 +174,10 @@ class _Room:
         """The same of several texts, a chunk each: all or none."""
         return self._take(len(texts), texts)
 
+    def size(self, span: Span) -> int:
+        """Return the tokens of a text, or its chunks where tokens are not limited."""
+        return len(span) if self._counter is None else self._counter.tokenizer.count(span.shown)
+
     def lacks(self, span: Span) -> str | None:
         """The same as `take` says, and takes nothing."""
         chunks, tokens = self._chunks, self._tokens
@@ -179,7 +195,7 @@ class _Room:
         self._tokens += tokens
         return None
 
-    def spent(self, cut: tuple[tuple[str, str], ...]) -> Spent:
+    def spent(self, cut: tuple[tuple[str, str], ...], skipped: tuple[Skipped, ...]) -> Spent:
         """What is gone of the budget."""
         counter = self._counter
         return Spent(
@@ -189,6 +205,7 @@ class _Room:
             max_tokens=self._max_tokens,
             tokenizer=None if counter is None else counter.name,
             cut=cut,
+            skipped=skipped,
             count=None if counter is None else counter.tokenizer.count,
         )
 

@@ -53,13 +53,13 @@ def capped(hits: Iterable[Hit], caps: Sequence[Cap], *, keep: int) -> tuple[list
     counts: Counter[tuple[int, Hashable]] = Counter()
     kept: list[Hit] = []
     cut: list[dict[str, Json]] = []
-    for hit in hits:
+    for rank, hit in enumerate(hits, 1):
         if len(kept) == keep:
             break
         kinds = [(at, kind) for at, cap in enumerate(caps) if (kind := cap.kind_of(hit)) is not None]
         full = next((caps[at] for at, kind in kinds if counts[at, kind] >= caps[at].most), None)
         if full is not None:
-            cut.append({"id": hit.id, "why": str(full)})
+            cut.append({"id": hit.id, "why": str(full), "rank": rank})
             continue
         counts.update(kinds)
         kept.append(hit)

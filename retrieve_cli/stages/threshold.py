@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from retrieve_cli.contracts import Hit, Kind, Ranking
+from retrieve_cli.contracts import Hit, Json, Kind, Ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class Threshold:
     max_distance: float | None = None
     similar: tuple[str, ...] = ()
     min_results: int = 0
+    k: int = field(default=10, compare=False)
+    """Hits that are shown: of those cut, the trace lists the ones that would be among them, or above the last."""
     kind: ClassVar[Kind] = "cut"
     rescores: ClassVar[bool] = False
 
@@ -43,8 +45,19 @@ class Threshold:
             if why is None or at in back
         )
         cut = Counter(self._test(why) for at, why in enumerate(failed) if why is not None and at not in back)
-        told = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {})}
+        listed = self._listed(ranking.hits, [None if at in back else why for at, why in enumerate(failed)])
+        told = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {}), "hits": listed}
         return Ranking(ranking.query, kept, {**ranking.trace, "threshold": told})
+
+    def _listed(self, hits: Sequence[Hit], failed: Sequence[str | None]) -> list[dict[str, Json]]:
+        """The hits that are cut above the last one that is shown, or among the first `k`."""
+        shown = [at for at, why in enumerate(failed) if why is None][: self.k]
+        end = shown[-1] + 1 if len(shown) == self.k else max(self.k, shown[-1] + 1 if shown else 0)
+        return [
+            {"id": hit.id, "rank": rank, "score": hit.score, "why": self._test(why)}
+            for rank, (hit, why) in enumerate(zip(hits[:end], failed[:end], strict=True), 1)
+            if why is not None
+        ]
 
     def _test(self, name: str) -> str:
         return f"{name} {getattr(self, name):g}"

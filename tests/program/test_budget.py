@@ -324,7 +324,7 @@ def test_a_budget_is_told_as_plain_values(spent_on: Spend) -> None:
         "max_tokens": 1,
         "tokens": 0,
         "tokenizer": "words",
-        "cut": [{"id": "d0#0", "why": "left out: it takes 2 tokens where 1 of 1 are left"}],
+        "cut": [{"id": "d0#0", "why": "left out: it takes 2 tokens where 1 of 1 are left", "rank": 1, "size": 2}],
     }
 
 

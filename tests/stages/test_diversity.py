@@ -67,8 +67,8 @@ def test_the_trace_says_what_was_cut_and_why_after_what_was_said_before() -> Non
         "diversity": {
             "cut": [
                 {"id": "x", "why": "per_query 1"},
-                {"id": "02", "why": "per_group 2"},
-                {"id": "05", "why": "per_source 2"},
+                {"id": "02", "why": "per_group 2", "rank": 3},
+                {"id": "05", "why": "per_source 2", "rank": 6},
             ]
         },
     }
