@@ -218,6 +218,14 @@ class Watched(Protocol):
         """
 
 
+@runtime_checkable
+class Filed(Protocol):
+    """A source of which each record is a file on this machine."""
+
+    def file_of(self, record: Mapping[str, Json]) -> str:
+        """Return the absolute path of the record's file."""
+
+
 class Tokenizer(Protocol):
     """The encoder's own tokenizer, for counting and for finding places to cut."""
 

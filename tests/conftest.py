@@ -30,7 +30,8 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs in an empty folder, without the user's configuration; the hashed encoder unless it says else."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name in ("NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.output.page import Page
     from retrieve_cli.storage.store import Store
 
 
+_PAGE, _NARROWEST, _WIDEST = 100, 40, 120
+"""Columns of text that goes into a file or a pipe, and the fewest and the most that text is laid out for."""
 _WIDTH = 120
 """Columns of a table that goes into a file or a pipe."""
 MODES = "|".join(modes())
@@ -156,6 +159,18 @@ class Shared:
         forced = self.color is Color.always or not {"FORCE_COLOR", "TTY_COMPATIBLE"}.isdisjoint(os.environ)
         return None if forced or sys.stdout.isatty() else _WIDTH
 
+    @property
+    def page(self) -> Page:
+        """Surface of lines on stdout: as wide as the terminal, styled unless that is unwanted, linked on a terminal."""
+        from retrieve_cli.output.page import Page
+
+        terminal = sys.stdout.isatty()
+        forced = {"FORCE_COLOR", "TTY_COMPATIBLE"}.intersection(os.environ)
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
+        wanted = not plain and (terminal or bool(forced))
+        styled = {Color.always: True, Color.never: False, Color.auto: wanted}[self.color]
+        return Page(_columns(terminal=terminal), styled=styled, linked=styled and terminal)
+
     def console(self) -> Console:
         """A rich console on stdout; as wide as the terminal, 120 columns where there is none."""
         from rich.console import Console
@@ -169,6 +184,19 @@ class Shared:
         terminal = {Color.always: True, Color.never: False, Color.auto: None}[self.color]
         width = None if sys.stdout.isatty() else _WIDTH
         return Pipe(force_terminal=terminal, no_color=self.color is Color.never or None, width=width, highlight=False)
+
+
+def _columns(*, terminal: bool) -> int:
+    """Columns of a line on stdout: COLUMNS, else those of the terminal, else 100; within bounds that can be read."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        width = int(given)
+    else:
+        try:
+            width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else _PAGE
+        except (OSError, ValueError):
+            width = _PAGE
+    return min(max(width or _PAGE, _NARROWEST), _WIDEST)
 
 
 def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,14 +1,58 @@
-"""Formats of `query` that say something on stderr too: prompts what did not fit, runs which ids are encoded."""
+"""Answers in the format that was asked for, on stdout, and on stderr what the format and the limits skipped."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from retrieve_cli.cli.options import Shape, Shared
 from retrieve_cli.errors import unwritable
 from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
+
+
+def print_answers(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+    """Print answers, and the notes on them.
+
+    Raises:
+        RetrieveError: a file that is asked for cannot be written.
+    """
+    prompt = shared.format.startswith("prompt")
+    if not shared.talk.json and not shared.talk.quiet:
+        _say_cuts(answers, shared, batch=shape.batch, prompt=prompt and not shape.ids)
+    if shape.ids:
+        sys.stdout.write(formats.as_ids(answers))
+    elif shared.format in _PRINT:
+        _PRINT[shared.format](answers, shared, shape)
+    else:
+        written = formats.BATCH_FORMATS if shape.batch else formats.FORMATS
+        sys.stdout.write(written[shared.format](answers))
+
+
+def _say_cuts(answers: Sequence[Answer], shared: Shared, *, batch: bool, prompt: bool) -> None:
+    """Say which better hits, or hits that were good enough otherwise, limits have cut; a prompt speaks of its budget
+    itself."""
+    if not any(answer.spent or answer.trace or answer.confidence for answer in answers):
+        return
+    from retrieve_cli.output.cuts import cut_notes
+
+    for answer in answers:
+        where = f"query {answer.query.id}: " if batch else ""
+        for note in cut_notes(answer, budget=not prompt):
+            shared.talk.say(f"note: {where}{note}")
+
+
+def _text(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+    from retrieve_cli.output import text
+
+    table = None
+    if shared.format == "table":
+        from retrieve_cli.output.answer_table import print_table
+
+        table = partial(print_table, console=shared.console, plain=shared.plain_width)
+    shown = {"explain": shape.explain, "timing": shape.timing, "batch": shape.batch}
+    text.print_answers(answers, shared.page, table=table, **shown)
 
 
 def _prompt(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
@@ -45,4 +89,4 @@ def _write(text: str, notes: Sequence[str], shared: Shared) -> None:
         shared.talk.say(f"note: {note}")
 
 
-PRINT = {"prompt": _prompt, "prompt-table": _prompt_table, "trec": _trec}
+_PRINT = {"text": _text, "table": _text, "prompt": _prompt, "prompt-table": _prompt_table, "trec": _trec}

@@ -40,7 +40,7 @@ WITHOUT_VALUE = {"--save-run": "brief"}
 """Flags whose value may be left out, and the value that they have then."""
 
 
-@shared("text", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table")
+@shared("text", "table", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table")
 def query(
     text: Annotated[
         list[str] | None, typer.Argument(metavar="[TEXT...|-]", help="The question; - reads one a line from stdin.")
@@ -155,7 +155,7 @@ def query(
     # piece of its stack 700 times.
     import numpy  # noqa: F401, ICN001
 
-    from retrieve_cli.cli import requests
+    from retrieve_cli.cli import printing, requests
     from retrieve_cli.contracts import Request
     from retrieve_cli.search.searcher import Searcher
 
@@ -204,9 +204,9 @@ def query(
         answers = _kept(answers, shared, searcher, searcher.options(**answering), texts)
     for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
         shared.talk.say(f"note: {notice}")
-    _print(answers, shared, shape)
+    printing.print_answers(answers, shared, shape)
     if explain_empty:
-        _explain_empty(searcher, answers, sys.stdout if shared.format == "text" and not ids else sys.stderr)
+        _explain_empty(searcher, answers, sys.stdout if shared.format in ("text", "table") and not ids else sys.stderr)
     if (shared.talk.verbose or log_json) and not shared.talk.quiet:
         from retrieve_cli.cli import logs
 
@@ -272,22 +272,3 @@ def _explain_empty(searcher: Searcher, answers: Sequence[Answer], file: TextIO) 
         if not answer.results:
             lines = [f"query {answer.query.id} found nothing:", *(f"  {each}" for each in why_empty(searcher, answer))]
             print(*map(printable, lines), sep="\n", file=file)
-
-
-def _print(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
-    from retrieve_cli.output import formats
-
-    if shape.ids:
-        sys.stdout.write(formats.as_ids(answers))
-    elif shared.format == "text":
-        from retrieve_cli.output import terminal
-
-        shown = {"explain": shape.explain, "timing": shape.timing, "batch": shape.batch}
-        terminal.print_answers(answers, shared.console, plain=shared.plain_width, **shown)
-    elif shared.format in ("prompt", "prompt-table", "trec"):
-        from retrieve_cli.cli import printing
-
-        printing.PRINT[shared.format](answers, shared, shape)
-    else:
-        written = formats.BATCH_FORMATS if shape.batch else formats.FORMATS
-        sys.stdout.write(written[shared.format](answers))

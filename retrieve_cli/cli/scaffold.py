@@ -167,12 +167,11 @@ class _Dialogue:
 
     def show(self, answer: Answer) -> None:
         """The results, numbered: name, id, and a line of what was found."""
-        from retrieve_cli.output.formats import snippet
+        from retrieve_cli.output.snippet import ROOM, snippet
 
         for number, result in enumerate(answer.results, 1):
-            text = result.text
             self.say(f"{number:3}  {result.record['name']}  [{result.record['id']}]")
-            self.say(f"     {snippet(text, answer.matches(text))[0]}")
+            self.say(f"     {snippet(answer, result).cut(ROOM).text}")
         if not answer.results:
             self.say("nothing was found; an id may still be right")
 

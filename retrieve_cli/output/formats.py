@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ import orjson
 
 from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
+from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words, why
+from retrieve_cli.output.snippet import ROOM, snippet
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 from retrieve_cli.search.content_type import content_type
 
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 RUN_TAG = "retrieve"
-_SNIPPET = 160
-"""Characters of a snippet, of which so many may lead up to its first match."""
-_LEAD = 30
 
 
 def dump(value: Json) -> str:
@@ -166,43 +165,6 @@ def _rerank_json(moved: Reranked) -> dict[str, Json]:
     return {"scorer": moved.scorer, "rank_before": moved.before, "score": moved.score}
 
 
-def why(result: Result) -> str:
-    """The evidence in a few words, a line a leg: its rank and raw score; and where a reranker found it."""
-    lines = [
-        f"{evidence.source} {'#' + str(evidence.rank) if evidence.rank else 'asked'} ({evidence.score:.3g})"
-        for evidence in result.hit.evidence
-    ]
-    if (moved := result.hit.reranked) is not None:
-        lines.append(f"{moved.scorer} from #{moved.before} ({moved.score:.3g})")
-    return "\n".join(lines)
-
-
-def snippet(text: str, matches: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """The stretch of `text` with the most different matched words, as one line, and where matches lie in it.
-
-    The earliest such stretch, and the beginning of the text where it is as good as any: texts begin with what matters.
-    """
-    start = 0
-    if len(text) > _SNIPPET and matches:
-        richness = [_words(text, matches, begin) for begin in (0, *(match for match, _ in matches))]
-        at = richness.index(max(richness))
-        start = max(0, matches[at - 1][0] - _LEAD) if at else 0
-        start = text.find(" ", start, start + _LEAD) + 1 or start if start else 0
-    end = min(len(text), start + _SNIPPET)
-    if end < len(text) and (blank := text.rfind(" ", start + _SNIPPET // 2, end)) > 0:
-        end = blank
-    before, after = "… " if start else "", " …" if end < len(text) else ""
-    line = before + "".join(" " if char.isspace() else char for char in text[start:end]) + after
-    shift = len(before) - start
-    return line, [(begin + shift, stop + shift) for begin, stop in matches if start <= begin and stop <= end]
-
-
-def _words(text: str, matches: Sequence[tuple[int, int]], start: int) -> int:
-    """How many different matched words begin and end in a snippet that starts with the word at `start`."""
-    end = start + _SNIPPET - (_LEAD if start else 0)
-    return len({text[begin:stop].casefold() for begin, stop in matches if start <= begin and stop <= end})
-
-
 # ------------------------------------------------------------------------------------------------- formats
 
 
@@ -264,11 +226,22 @@ def as_markdown(answers: Sequence[Answer]) -> str:
         parts += [f"## {answer.query.text}", ""]
         for rank, result in enumerate(answer.results, 1):
             name, url = result.record["name"], result.record["url"]
-            text, _ = snippet(result.text, answer.matches(result.text))
             parts.append(f"{rank}. **{f'[{name}]({url})' if url else name}** `{result.hit.id}` {result.hit.score:.4f}")
-            parts += [f"   - {why(result).replace(chr(10), ', ')}", f"   > {text}"]
-        parts.append("")
+            parts.append(f"   - {why(result, rank=rank)}")
+            if text := snippet(answer, result).cut(ROOM).text:
+                parts.append(f"   > {text}")
+        parts += ["", *_also_needed(answer)] if answer.related else [""]
     return "".join(printable(part) + "\n" for part in parts)
+
+
+def _also_needed(answer: Answer) -> Iterator[str]:
+    """The lines of a list of the records that the results lead to."""
+    yield from (f"### {ALSO_NEEDED}", "")
+    for result in answer.related:
+        name, url = result.record["name"], result.record["url"]
+        words = path_in_words(result.hit.path or "")
+        yield f"- **{f'[{name}]({url})' if url else name}** `{result.record['id']}`{f': {words}' if words else ''}"
+    yield ""
 
 
 def as_trec(answers: Sequence[Answer]) -> str:

@@ -23,6 +23,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, quoted, unwritable
 from retrieve_cli.output import formats, run_account
 from retrieve_cli.output.numbers import numbers
+from retrieve_cli.output.reasons import why
 from retrieve_cli.output.run_account import INDEXED, Texts
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
@@ -162,7 +163,7 @@ def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
         lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
         lines += [f"   {leg} skipped: {why}" for leg, why in answer.strategies_skipped.items()]
         lines += [
-            f"   {rank}. {result.hit.id} {result.hit.score:.4f} {formats.why(result).replace(chr(10), ', ')}"
+            f"   {rank}. {result.hit.id} {result.hit.score:.4f} {why(result, rank=rank)}"
             for rank, result in enumerate(answer.results[:_SHOWN], 1)
         ]
         more = len(answer.results) - _SHOWN

@@ -18,12 +18,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import count
 from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
+from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 from retrieve_cli.search.answer import Answer, Result, Span
 from retrieve_cli.search.context import together
 
@@ -47,10 +47,10 @@ def as_prompt(answers: Sequence[Answer], *, group_by: GroupBy = "document", batc
     """A prompt a query: its passages under their documents, and these under their groups if that is asked for."""
     headed = _by_group if group_by == "group" else _by_document
 
-    def render(answer: Answer, results: Sequence[Result]) -> str:
+    def render(answer: Answer, results: Sequence[Result], related: Sequence[Result]) -> str:
         numbers = count(1)
         body = "\n".join(headed(_documents(results), numbers)) or "(no passages)\n"
-        return f"# {_title(answer, batch)}\n\n{body}"
+        return f"# {_title(answer, batch)}\n\n{body}{_also_needed(related)}"
 
     return _together(answers, render, batch=batch)
 
@@ -58,12 +58,13 @@ def as_prompt(answers: Sequence[Answer], *, group_by: GroupBy = "document", batc
 def as_table(answers: Sequence[Answer], *, batch: bool = False) -> Written:
     """A table a query, a record a row; in a batch under the query's text."""
 
-    def render(answer: Answer, results: Sequence[Result]) -> str:
+    def render(answer: Answer, results: Sequence[Result], related: Sequence[Result]) -> str:
         best = {result.hit.record: result for result in reversed(results)}
         rows = [_row(best[record]) for record in dict.fromkeys(result.hit.record for result in results)]
         lines = [_COLUMNS, ["---"] * len(_COLUMNS), *rows]
         table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-        return f"# {_title(answer, batch)}\n\n{table}" if batch else table
+        headed = f"# {_title(answer, batch)}\n\n{table}" if batch else table
+        return headed + _also_needed(related)
 
     return _together(answers, render, batch=batch)
 
@@ -72,30 +73,39 @@ _COLUMNS = "name description url keywords license modalities dimensions formats 
 """The last one is the reranker's score, on its own scale, of what it read; of all else the score of retrieval."""
 
 
-def _together(answers: Sequence[Answer], render: Callable[[Answer, Sequence[Result]], str], *, batch: bool) -> Written:
+Render = Callable[[Answer, Sequence[Result], Sequence[Result]], str]
+"""Makes a text of an answer from some of its results and of its related records."""
+
+
+def _together(answers: Sequence[Answer], render: Render, *, batch: bool) -> Written:
     """Texts that `render` makes of each answer, as far as its budget goes."""
     texts, notes = [], []
     for answer in answers:
-        kept = _fitting(answer, partial(render, answer))
-        texts.append(render(answer, kept))
+        text, kept = _written(answer, render)
+        texts.append(text)
         where = f"query {answer.query.id}: " if batch else ""
-        notes += [where + note for note in _left_out(answer, kept)]
+        notes += [where + note for note in _skipped(answer, kept)]
     return Written(_BETWEEN.join(texts), tuple(notes))
 
 
-def _fitting(answer: Answer, render: Callable[[Sequence[Result]], str]) -> Sequence[Result]:
-    """The first results whose text as it is printed, headings and all, is within the budget of tokens."""
+def _written(answer: Answer, render: Render) -> tuple[str, Sequence[Result]]:
+    """The text of an answer, its related records last as there is room for them; and the results that it has."""
+    kept = _fitting(answer, answer.results, lambda some: render(answer, some, ()))
+    related = _fitting(answer, answer.related, lambda some: render(answer, kept, some))
+    return render(answer, kept, related), kept
+
+
+def _fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequence[Result]], str]) -> Sequence[Result]:
+    """The first of some results with which the text as it is printed, headings and all, is within the budget."""
     spent = answer.spent
     if spent is None or spent.count is None or spent.max_tokens is None:
-        return answer.results
+        return results
     tokens, limit = spent.count, spent.max_tokens
-    first = bisect_left(
-        range(1, len(answer.results) + 1), x=True, key=lambda size: tokens(render(answer.results[:size])) > limit
-    )
-    return answer.results[:first]
+    first = bisect_left(range(1, len(results) + 1), x=True, key=lambda size: tokens(render(results[:size])) > limit)
+    return results[:first]
 
 
-def _left_out(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
+def _skipped(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
     """Sentences on what the budget had no room for."""
     spent = answer.spent
     if spent is None:
@@ -205,6 +215,17 @@ def _needs(result: Result) -> list[str]:
     if result.bundle is None or not result.bundle.needs:
         return []
     return [_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
+
+
+def _also_needed(related: Sequence[Result]) -> str:
+    """A list of the records that the results lead to, each with the reason; empty if there are none."""
+    if not related:
+        return ""
+    lines = []
+    for result in related:
+        words = path_in_words(result.hit.path or "")
+        lines.append("- " + _line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}"))
+    return "\n".join(["", f"## {ALSO_NEEDED}", "", *lines, ""])
 
 
 def _title(answer: Answer, batch: bool) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Analyzer, Encoder, Hit, Json, Query, Ranking
+from retrieve_cli.contracts import Analyzer, Encoder, Filed, Hit, Json, Query, Ranking
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.answer import Result, Spent
 from retrieve_cli.search.confidence import Confidence
@@ -179,5 +179,7 @@ class ResultReader:
         for end, source in self._watched:
             if row < end:
                 origin = self._generation.origin(row)
-                return replace(result, freshness=source.freshness(result.record, origin))
+                freshness = source.freshness(result.record, origin)
+                file = source.file_of(result.record) if isinstance(source, Filed) else ""
+                return replace(result, freshness=freshness, file=file)
         return result

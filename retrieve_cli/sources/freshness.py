@@ -118,6 +118,10 @@ class WatchedFolder:
                 return "changed"
         return "fresh" if now == digest else "changed"
 
+    def file_of(self, record: Mapping[str, Json]) -> str:
+        """Return the path of the record's file."""
+        return str(self.path / str(record["source"]))
+
     def remember(self) -> None:
         """Nothing: a look at a document is cheap."""
 

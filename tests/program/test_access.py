@@ -53,7 +53,7 @@ def why(text: str, name: str, *words: str, **keys: str) -> Way:
 
 
 TEXT = "open single cell matrices"
-FORMATS = ["text", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table"]
+FORMATS = ["text", "table", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table"]
 BATCH = json.dumps({"id": "x", "query": TEXT, "filters": ["license=MIT"]}) + f"\n{TEXT} [EXCLUDE:a1]\n"
 WAYS = [
     *(query(TEXT, "--format", name) for name in FORMATS),
@@ -482,7 +482,7 @@ def test_what_a_filter_leaves_out_is_still_needed_and_is_marked(
     assert set(hits) == {"cut", "end"}
     assert needs(hits["cut"]) == {"end": False, "mid": True, "free": True}
     told = retrieve("query", "cut lungs", "--bundle", "-k", "1", *narrow).out
-    assert "cut needs: mid (outside the filter), end, free (outside the filter)" in told
+    assert "    needs: mid (outside the filter), end, free (outside the filter)\n" in told
 
 
 def test_without_a_filter_nothing_is_marked(chain: Path, retrieve: Program) -> None:

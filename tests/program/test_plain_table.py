@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 from samples import Program, write_catalog
 
-from retrieve_cli.output import plain_table, terminal
+from retrieve_cli.output import answer_table, plain_table
 from retrieve_cli.output.plain_table import Column
 
 COLUMNS = (
@@ -32,7 +32,7 @@ WIDE = st.text(st.characters(), max_size=20)
 
 def by_rich(rows: Sequence[Sequence[str]], width: int) -> str:
     file = io.StringIO()
-    table = terminal.grid(COLUMNS)
+    table = answer_table.grid(COLUMNS)
     for row in rows:
         table.add_row(row[0], Text(row[1]), row[2], Text(row[3]), Text(row[4]))
     Console(file=file, width=width, highlight=False, color_system=None).print(table)
@@ -82,7 +82,7 @@ def test_an_answer_is_the_same_with_and_without_rich(
         for number in range(4)
     ]
     retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records))
-    asked = ("query", "lung segmentation", "--explain", "--mode", "bm25")
+    asked = ("query", "lung segmentation", "--explain", "--mode", "bm25", "--format", "table")
     plain = retrieve(*asked).out
     monkeypatch.setattr(plain_table, "table", lambda *_, **__: None)
     assert retrieve(*asked).out == plain
@@ -91,7 +91,8 @@ def test_an_answer_is_the_same_with_and_without_rich(
 
 def test_text_into_a_pipe_loads_no_rich(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)  # an import of it fails
-    assert "lungs" in retrieve("query", "lungs", "--explain", "--timing").out
+    for form in ("text", "table"):
+        assert "lungs" in retrieve("query", "lungs", "--explain", "--timing", "--format", form).out
 
 
 def test_a_word_between_colons_is_no_picture(

@@ -123,8 +123,8 @@ def test_by_default_a_hybrid_answer_is_read_again_and_every_hit_says_so(real: Pa
         assert result["rerank"]["rank_before"] == places[result["id"]]
         assert result["retrieval_score"] == pytest.approx(scores[result["id"]])
     assert not before["reranked"]
-    assert "maxsim from #1" in retrieve("query", "segment lungs in CT").out
-    assert "maxsim: rank 1 before" in retrieve("query", "segment lungs in CT", "--explain").out
+    assert "reranked #1\n" in retrieve("query", "segment lungs in CT").out
+    assert "maxsim  rank 1 with " in retrieve("query", "segment lungs in CT", "--explain").out
 
 
 def test_a_single_leg_is_read_again_only_where_that_is_asked_for(real: Path, retrieve: Program) -> None:

@@ -1,0 +1,75 @@
+"""Cells that a text takes on a terminal, and texts fitted into so many: wide, joining and zero-width characters count
+as terminals show them. A word of a name is never broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unicodedata import category, east_asian_width
+
+ELLIPSIS = "…"
+_JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
+_JAMO = range(0x1160, 0x1200)
+"""Vowels and final consonants of Hangul, drawn into the cell of the consonant before them."""
+
+
+def width(text: str) -> int:
+    """Return the cells that a printable text takes."""
+    return len(text) if text.isascii() else sum(cells for _, cells in _measured(text))
+
+
+def _measured(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each character with its cells: none for marks and for what is joined to the character before."""
+    before, cells = "", 0
+    for char in text:
+        if char == _EMOJI_STYLE and cells == 1:
+            cells = 1  # drawn as a picture, which is wide
+        elif before == _JOINER or category(char) in ("Mn", "Me", "Cf") or ord(char) in _JAMO:
+            cells = 0
+        else:
+            cells = 2 if east_asian_width(char) in "WF" else 1
+        yield char, cells
+        before = char
+
+
+def lines(text: str, most: int, *, breaks_words: bool = False) -> list[tuple[int, int]]:
+    """Return the places in `text`, start and end, of lines of at most `most` cells, broken at blanks.
+
+    A longer word has a line of its own. With `breaks_words` it goes on in the next line, and a line may end between
+    wide characters: their scripts have no blanks.
+    """
+    done: list[tuple[int, int]] = []
+    start = end = used = 0
+    for begin, stop, cells in _words(text, most if breaks_words else None):
+        gap = begin - end  # blanks, of one cell each
+        if start < end and used + gap + cells > most:
+            done.append((start, end))
+            start, used, gap = begin, 0, 0
+        elif start == end:
+            start, gap = begin, 0
+        used += gap + cells
+        end = stop
+    return [*done, (start, end)] if start < end else done
+
+
+def _words(text: str, most: int | None) -> Iterator[tuple[int, int, int]]:
+    """Yield start, end and cells of each word; with `most` a wide character is one, and none takes more cells."""
+    start = used = last = 0
+    for place, (char, cells) in enumerate(_measured(text)):
+        blank = char == " "
+        parts = most is not None and cells > 0 and (2 in (cells, last) or used + cells > most)
+        if start < place and (blank or parts):
+            yield start, place, used
+        if blank or (start < place and parts):
+            start, used = place + blank, 0
+        used, last = (0, 0) if blank else (used + cells, cells or last)
+    if start < len(text):
+        yield start, len(text), used
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text that takes at most `most` cells: cut behind a word if need be, with an ellipsis."""
+    if width(text) <= most:
+        return text
+    found = lines(text, max(most - 2, 1), breaks_words=True)
+    start, end = found[0]
+    return f"{text[start:end].rstrip(' ,;:·–-')} {ELLIPSIS}"

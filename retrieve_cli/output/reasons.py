@@ -1,0 +1,106 @@
+"""Reasons why a result stands where it stands, in a few words each: `bm25 #1`, `required by lungmask`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from retrieve_cli.contracts import Evidence
+from retrieve_cli.errors import printable
+from retrieve_cli.search.answer import Result
+
+SEPARATOR = " · "
+ALSO_NEEDED = "Also needed"
+"""The heading over records that the results lead to."""
+GRAPH = "graph"
+"""The source of the evidence of a linked record."""
+_ARROW = re.compile(r" (?:—([^—→←]{1,200}+)→|←([^—→←]{1,200}+)—) ")
+_SCORE = re.compile(r" \([\d.]{1,20}\)$")
+_FORWARD = {
+    "requires": "required by {}",
+    "part_of": "contains {}",
+    "is_a": "broader than {}",
+    "pagerank": "linked to {}",
+}
+"""By the kind of an edge, what the record at its end is to the one at its start."""
+_BACKWARD = {"requires": "requires {}", "part_of": "part of {}", "is_a": "a kind of {}"}
+_BOTH = {"compatible_with": "compatible with {}", "co_occurs": "used together with {}"}
+_VERBS = ("requires ", "contains ", "links ", "shares ")
+
+
+class Reason(NamedTuple):
+    """A few words, and the style in which a terminal shows them."""
+
+    text: str
+    style: str = "dim"
+
+
+def reasons(result: Result, *, rank: int) -> list[Reason]:
+    """Return the reasons for a result, of which `rank` is the place in the answer, from 1."""
+    hit = result.hit
+    found = [Reason(_of(evidence, result, rank)) for evidence in hit.evidence]
+    if hit.path is not None and all(evidence.source != GRAPH for evidence in hit.evidence):
+        found.append(Reason(path_in_words(hit.path)))
+    if hit.reranked is not None:
+        found.append(Reason(f"reranked {_move(hit.reranked.before, rank)}"))
+    return [*found, *_states(result)]
+
+
+def why(result: Result, *, rank: int) -> str:
+    """Return the reasons for a result as one line."""
+    return SEPARATOR.join(reason.text for reason in reasons(result, rank=rank))
+
+
+def _states(result: Result) -> Iterator[Reason]:
+    """What else one should know of a result."""
+    if result.hit.topped_up is not None:
+        yield Reason(f"topped up: {result.hit.topped_up}", "hint")
+    if result.freshness != "fresh":
+        yield Reason(f"{result.freshness} since the build", "alert")
+
+
+def _of(evidence: Evidence, result: Result, rank: int) -> str:
+    """Evidence in a few words."""
+    source, place = evidence.source, evidence.rank
+    if source == GRAPH:
+        return path_in_words(result.hit.path) if result.hit.path else "linked"
+    if source == "mmr":
+        return f"diversified {_move(place or rank, rank)}"
+    if source == "boost":
+        return f"boosted {_move(place or rank, rank)}"
+    if source.startswith("text "):
+        number = source.removeprefix("text ")
+        source = "query" if number == "1" else f"variant {int(number) - 1}"
+    return f"{source} {'–' if place is None else f'#{place}'}"
+
+
+def _move(before: int, after: int) -> str:
+    return f"#{after}" if before == after else f"{before}→{after}"
+
+
+def path_in_words(path: str) -> str:
+    """Return what the end of a path is to its start: `a —requires→ b` says of b that it is `required by a`."""
+    names = _ARROW.split(_SCORE.sub("", path))
+    nodes, steps = names[::3], list(zip(names[1::3], names[2::3], strict=True))
+    words: list[str] = []
+    while steps:
+        forward, backward = steps.pop()
+        nodes.pop()
+        if backward and steps and steps[-1][0] == backward:  # two records that have one thing in common
+            steps.pop()
+            words.append(f"shares {nodes.pop()} with {nodes[-1]}")
+        else:
+            words.append(_phrase(forward, backward).format(nodes[-1]))
+    first, *others = words or [path]
+    return printable(first + "".join(f", which {'' if each.startswith(_VERBS) else 'is '}{each}" for each in others))
+
+
+def _phrase(forward: str, backward: str) -> str:
+    """The words for a step, with room for the name that it starts from."""
+    kind = forward or backward
+    if kind in _BOTH:
+        return _BOTH[kind]
+    known = _FORWARD if forward else _BACKWARD
+    named = kind.replace("{", "").replace("}", "")
+    return known.get(kind, f"linked from {{}} ({named})" if forward else f"links to {{}} ({named})")

@@ -1,0 +1,246 @@
+"""The answer of `query` as blocks: what stands where, at every width, at a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from samples import ROOT, TOOLS, Program, write_catalog
+
+from retrieve_cli.output.page import Page, Span, address, file_address
+from retrieve_cli.output.reasons import path_in_words
+from retrieve_cli.output.significant import percent, significant
+
+WIDTHS = (40, 60, 80, 100, 120)
+NAMES = ("Whole-slide", "肺分割ツール", "Name of several words that is longer than a narrow line", "x" * 50)
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\")
+GUIDE = "# Reach\n\n## Deep section of a guide\n\nIt opens | pipes. A **password** is rotated by hand.\n"
+DEEP = "a-folder-with-a-long-name/another-folder-with-a-long-name/a-guide-to-passwords.md"
+
+
+def at_terminal(width: int, *words: str, **environment: str) -> str:
+    """What a command prints at a terminal of a width."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    env = {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environment}
+    with subprocess.Popen([sys.executable, "-m", "retrieve_cli", *words], stdout=terminal, env=env) as started:
+        os.close(terminal)
+        parts = []
+        while True:
+            try:
+                part = os.read(controller, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            parts.append(part)
+        os.close(controller)
+    assert started.returncode == 0
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def guides(tmp_path: Path, retrieve: Program) -> Path:
+    path = tmp_path / "docs" / DEEP
+    path.parent.mkdir(parents=True)
+    path.write_text(GUIDE)
+    assert retrieve("build", "--docs-dir", "docs").code == 0
+    return path
+
+
+@pytest.fixture
+def named(tmp_path: Path, retrieve: Program) -> list[dict[str, Any]]:
+    """An index of records with names that are hard to lay out."""
+    records = [
+        {
+            "id": f"r{at}",
+            "name": name,
+            "description": "A lung is segmented 肺の分割です。 " * 9,
+            "url": f"https://x.org/{at}",
+        }
+        for at, name in enumerate(NAMES)
+    ]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "named.jsonl", records)).code == 0
+    return records
+
+
+def test_a_record_is_a_block_of_name_address_score_sentence_and_reasons(index: Path, retrieve: Program) -> None:
+    lines = retrieve("query", "stitch tiles", "-k", "1", "--mode", "bm25").out.splitlines()
+    score = retrieve("query", "stitch tiles", "-k", "1", "--mode", "bm25", "--json").json["results"][0]["score"]
+    assert lines == [
+        f"{' 1  TileJoin  id stitch  example.org/tilejoin'.ljust(100 - len(significant(score)))}{significant(score)}",
+        "    Stitches microscope tiles into one large mosaic image.",
+        "    bm25 #1",
+    ]
+
+
+def test_a_document_is_named_by_its_path_and_lines_in_one_piece_and_its_section(
+    guides: Path, retrieve: Program
+) -> None:
+    head, section, sentence, reasons = retrieve("query", "password", "--mode", "bm25").out.splitlines()
+    assert head.startswith(f" 1  {DEEP}:1-5")
+    assert section.startswith("    › Reach › Deep section of a guide")
+    assert sentence == "    It opens | pipes. A password is rotated by hand."
+    assert reasons == "    bm25 #1"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_name_path_or_address_is_broken_at_any_width(
+    guides: Path, named: list[dict[str, Any]], retrieve: Program, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = retrieve("query", "lung").out
+    for word in [word for name in NAMES for word in name.split()] + [f"x.org/{at}" for at in range(len(NAMES))]:
+        assert word in out.split(), out
+    retrieve("build", "--docs-dir", "docs")
+    assert f"{DEEP}:1-5" in retrieve("query", "password").out.split()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_is_wider_than_the_terminal_but_for_a_longer_name(
+    named: list[dict[str, Any]], retrieve: Program, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = retrieve("query", "lung", "--explain").out.splitlines()
+    assert [line for line in lines if cell_len(line) > width and "x" * 50 not in line] == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_terminal_and_a_pipe_have_the_same_lines(
+    named: list[dict[str, Any]], retrieve: Program, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    styled = at_terminal(width, "query", "lung", "--explain")
+    assert "\x1b[" in styled
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert ESCAPE.sub("", styled) == retrieve("query", "lung", "--explain").out
+
+
+def test_a_terminal_links_to_the_file_and_to_the_address_and_a_pipe_does_not(
+    guides: Path, index: Path, retrieve: Program
+) -> None:
+    assert "\x1b]8;;https://example.org/tilejoin\x1b\\" in at_terminal(80, "query", "stitch tiles")
+    assert "\x1b" not in retrieve("query", "stitch tiles").out
+    coloured = retrieve("query", "stitch tiles", "--color", "always").out
+    assert "\x1b[" in coloured
+    assert "\x1b]8" not in coloured
+    retrieve("build", "--docs-dir", "docs")
+    assert f"\x1b]8;;file://{guides}\x1b\\" in at_terminal(80, "query", "password")
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"), [(["--color", "never"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})]
+)
+@pytest.mark.usefixtures("index")
+def test_a_terminal_that_wants_no_colour_gets_plain_text(words: list[str], environment: dict[str, str]) -> None:
+    assert "\x1b" not in at_terminal(80, "query", "stitch tiles", *words, **environment)
+
+
+def test_only_addresses_of_the_web_are_links(tmp_path: Path, retrieve: Program) -> None:
+    record = {"id": "a", "name": "Lung", "description": "A lung.", "url": "javascript:alert(1)"}
+    retrieve("build", "--catalog", write_catalog(tmp_path / "one.jsonl", [record]))
+    out = at_terminal(80, "query", "lung")
+    assert "javascript:alert(1)" in out
+    assert "\x1b]8" not in out
+
+
+def test_a_link_holds_nothing_that_ends_it() -> None:
+    assert address("https://x/\x1b\\ü ") == "https://x/%1B\\%C3%BC%20"
+    assert file_address("/a b/50%?#é.md") == "file:///a b/50%25%3F%23é.md"
+    page = Page(80, styled=True, linked=True)
+    assert page.render([[Span("a\x1b[2J", "name", "https://x/\x07")]]) == (
+        "\x1b]8;;https://x/%07\x1b\\\x1b[1ma\ufffd[2J\x1b[0m\x1b]8;;\x1b\\\n"
+    )
+
+
+def test_matched_words_are_marked_at_a_terminal(index: Path) -> None:
+    assert "\x1b[1;33mtiles\x1b[0m" in at_terminal(80, "query", "stitch tiles")
+
+
+def test_a_chunk_is_named_by_its_number(guides: Path, retrieve: Program) -> None:
+    assert retrieve("query", "password", "--chunks").out.split()[:3] == ["1", f"{DEEP}:1-5", "#0"]
+
+
+def test_a_batch_has_each_query_above_its_results(
+    index: Path, retrieve: Program, stdin: Callable[[str | bytes], None]
+) -> None:
+    stdin("lungs\nqqq zzz\n")
+    lines = retrieve("query", "-", "-k", "1", "--mode", "bm25").out.splitlines()
+    assert lines[0] == "1: lungs"
+    assert lines[-3:] == ["", "2: qqq zzz", "no results"]
+
+
+def test_the_table_is_still_there(index: Path, retrieve: Program) -> None:
+    out = retrieve("query", "stitch tiles", "--format", "table").out
+    assert re.match(r" ?#\s+name\s+score\s+why\s+snippet\s*\n─+\n", out)
+    assert "bm25 #1" in out
+
+
+def test_an_explanation_says_in_plain_words_what_adds_up_to_a_score(
+    index: Path, retrieve: Program, monkeypatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "1")
+    monkeypatch.setenv("RETRIEVE_SEARCH__K", "1")
+    out = retrieve("query", "stitch tiles", "-k", "5", "--explain", "--no-expand").out
+    assert re.search(r"^ {6}bm25 +rank 1, score [\d.]+; [\d.]+ × weight [\d.]+ = [\d.]+$", out, re.MULTILINE)
+    assert re.search(r"^pipeline +fuse\(", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("lungmask —requires→ simpleitk (0.70)", "required by lungmask"),
+        ("a ←requires— b (0.35)", "requires a"),
+        ("a —requires→ b —requires→ c (0.49)", "required by b, which is required by a"),
+        ("a ←requires— b —compatible_with→ c (0.2)", "compatible with b, which requires a"),
+        ("a —part_of→ b (0.5)", "contains a"),
+        ("a —domain→ domain:radiology ←domain— b (0.1)", "shares domain:radiology with a"),
+        ("a —cites→ b (1.00)", "linked from a (cites)"),
+        ("a {0} —cites→ b", "linked from a {0} (cites)"),
+        ("a —pagerank→ b (0.70)", "linked to a"),
+        ("no path", "no path"),
+    ],
+)
+def test_a_path_is_told_in_words(path: str, words: str) -> None:
+    assert path_in_words(path) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (4.684, "4.68"),
+        (7.4, "7.40"),
+        (0.016393, "0.0164"),
+        (123.4, "123"),
+        (1234.0, "1230"),
+        (0.0, "0"),
+        (-1.166, "-1.17"),
+        (9.999, "10.0"),
+        (1e-9, "1.00e-09"),
+        (2.5e12, "2.50e+12"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_number_has_three_significant_digits(value: float, text: str) -> None:
+    assert significant(value) == text
+
+
+def test_a_share_is_written_in_percent() -> None:
+    assert percent(0.866) == "87 %"
+
+
+def test_records_that_edges_lead_to_say_by_what(retrieve: Program, tmp_path: Path) -> None:
+    records = [{**TOOLS[0], "requires_tool": ["align"]}, *TOOLS[1:]]
+    retrieve("build", "--catalog", write_catalog(tmp_path / "linked.jsonl", records))
+    assert "required by lungs" in retrieve("query", "segment lungs").out
