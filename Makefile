@@ -17,7 +17,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test quick bits fuzz check fmt docs docs-record bench bench-scale clean
+.PHONY: help demo test quick bits fuzz check fmt docs docs-record screens bench bench-scale clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -65,6 +65,9 @@ bench: $(READY)  ## Quality on SciFact, and speed against a naive peer (needs ..
 bench-scale: $(READY)  ## Cost by size of catalog beside other engines (SIZES=10000,100000,1000000; FLAGS="--compare DIR")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
 	$(BIN)/python -m benchmarks.scale --sizes $(SIZES) $(FLAGS)
+
+screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints
+	$(BIN)/python docs/screens/make.py
 
 clean:  ## Remove what was built, the virtual environment and the index included
 	rm -rf $(VENV) artifacts build *.egg-info .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis
