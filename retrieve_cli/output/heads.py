@@ -66,9 +66,10 @@ def _of_record(result: Result, *, chunk: bool) -> Head:
     url = str(record["url"] or "")
     shown, link = short_address(url), url if url.startswith(("http://", "https://")) else ""
     parts = [Span(printable(name), "name", link)]
+    same = short_address(identifier) == shown
     if chunk or not shown or _plain(name) != _plain(identifier):
-        parts.append(Span(printable(f"id {one_line(identifier)}"), "dim"))
-    if shown:
+        parts.append(Span(printable(f"id {one_line(identifier)}"), "dim", link if same else ""))
+    if shown and not same:
         parts.append(Span(printable(shown), "place", link))
     return Head(parts)
 

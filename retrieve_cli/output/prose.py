@@ -14,7 +14,7 @@ _HIDDEN = (("<!--", "-->"), ("{{", "}}"), ("{%", "%}"))
 """Comments and template tags."""
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:={2,}+|-{2,}+)[ \t]*+$")
-_ITEM = re.compile(r"[ \t]*+(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++(?:\[[ xX]\][ \t]+)?)")
+_ITEM = re.compile(r"[ \t]*+(?:>[ \t]?)*+(?:(?:[-*+•]|\d{1,3}[.)])\s++(?:\[[ xX]\]\s+)?)")
 _QUOTE = re.compile(r"\A[ \t]*+(?:>[ \t]?)++")
 _FENCES = ("```", "~~~")
 _RULE = re.compile(r"[-*_=:|\s]*+$")

@@ -129,7 +129,7 @@ def _sentences(text: str, kind: str) -> Iterator[int]:
         word = text[max(found.start() - 12, 0) : found.start()].rpartition(" ")[2].lstrip("([\"'").casefold()
         initial = len(word) == 1 and word.isalpha()
         if text[found.start()] != "." or not (initial or word in _ABBREVIATIONS):
-            yield found.end()
+            yield found.end() + 2 * text.startswith(("- ", "* ", "• "), found.end())
 
 
 def _words(text: str, marks: Spans, start: int, end: int) -> int:

@@ -164,6 +164,12 @@ def test_a_link_holds_nothing_that_ends_it() -> None:
     )
 
 
+def test_an_id_that_is_the_address_is_shown_once(tmp_path: Path, retrieve: Program) -> None:
+    record = {"id": "https://x.org/lung", "name": "Lung", "description": "A lung.", "url": "https://x.org/lung"}
+    retrieve("build", "--catalog", write_catalog(tmp_path / "one.jsonl", [record]))
+    assert retrieve("query", "lung").out.splitlines()[0].split()[:4] == ["1", "Lung", "id", "https://x.org/lung"]
+
+
 def test_matched_words_are_marked_at_a_terminal(index: Path) -> None:
     assert "\x1b[1;33mtiles\x1b[0m" in at_terminal(80, "query", "stitch tiles")
 

@@ -116,6 +116,10 @@ def test_tokens_of_the_index_are_never_shown() -> None:
     assert "format:" not in shown("Opens files format:CT format:3D quickly.", "opens")
 
 
+def test_a_list_within_a_line_is_shown_without_its_marks() -> None:
+    assert shown("Counts spots. - Finds lungs in noise.", "lung", room=20) == "Finds lungs in noise."
+
+
 def test_sentences_of_chinese_end_without_a_blank() -> None:
     text = "这是第一句。肺部分割在这里。"
     assert best(pieces(text), lambda text: [(6, 8)], room=7).text.startswith("肺部分割")
