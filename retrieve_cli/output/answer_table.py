@@ -47,7 +47,7 @@ def _columns(answer: Answer) -> list[Column]:
 
 
 def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
-    """The lines that say what a result is, each with its style."""
+    """Name, id and section of a result, a line each, with its style."""
     yield printable(str(result.record["name"])), "bold"
     yield printable(result_id(answer, result)), "dim"
     if result.chunk["section"]:

@@ -1,4 +1,4 @@
-"""How the scores of an answer came about, in plain words: of each result, and of the answer as a whole."""
+"""Explanation of the scores of an answer, in plain words: of each result, and of the answer as a whole."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def of_answer(answer: Answer) -> list[Row]:
 
 
 def _reading(answer: Answer) -> Iterator[Row]:
-    """What the question was read as, and what its filters and the group routing let through."""
+    """The query as it was understood, and the candidates that pass its filters and the group routing."""
     question = answer.question
     if question.enhanced != question.request.text:
         yield "read as", repr(question.enhanced)
@@ -97,7 +97,7 @@ def _measured(answer: Answer) -> Iterator[Row]:
 
 
 def _limits(answer: Answer) -> Iterator[Row]:
-    """What a budget was spent on, and what a deadline left time for."""
+    """Use of a budget, and of the time before a deadline."""
     if answer.spent is not None:
         tokens = "" if answer.spent.tokens is None else f", {answer.spent.tokens} tokens by {answer.spent.tokenizer}"
         yield "budget", f"{answer.spent.chunks} chunks{tokens}"

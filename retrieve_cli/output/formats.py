@@ -25,12 +25,12 @@ RUN_TAG = "retrieve"
 
 
 def dump(value: Json) -> str:
-    """One line of JSON."""
+    """Return a value as one line of JSON."""
     return escaped_json(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode())
 
 
 def answer_json(answer: Answer) -> dict[str, Json]:
-    """The contract's JSON object for one answer.
+    """Return the JSON object of one answer.
 
     `total_results` are shown, `total_matches` is the number of records (with --chunks, of chunks) that any retriever
     matched: they share a term with the query, or are among the nearest by their vectors, as many as the retrieval depth
@@ -38,9 +38,9 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     `candidates_considered` are those on the retrievers' lists, from which the results were made.
 
     Of a result, `score` is what the ranking is ordered by; `retrieval_score` is the score before reranking, on the same
-    scale; `final_score` is the reranker's own score where it read the hit, on the reranker's scale, else the retrieval
-    score. `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else
-    null. `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
+    scale; `final_score` is the reranker's own score, on its scale, of a hit that was reranked, else the retrieval score.
+    `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else null.
+    `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -71,7 +71,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
 
 
 def _asked_for(answer: Answer) -> dict[str, Json]:
-    """The keys that an answer only has if there is something to say."""
+    """The keys that only some answers have."""
     return {
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
         **({"deadline": dict(answer.deadline)} if answer.deadline else {}),
@@ -84,11 +84,11 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
 
 
 def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
-    """Conditions by field; where a field has several, a list of them."""
+    """Conditions by field; a list of them if a field has several."""
     fields: dict[str, list[str]] = {}
     for field, condition in conditions:
         fields.setdefault(field, []).append(condition)
-    return {field: found[0] if len(found) == 1 else found for field, found in fields.items()}
+    return {field: values[0] if len(values) == 1 else values for field, values in fields.items()}
 
 
 def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
@@ -134,7 +134,7 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
 
 
 def _span_json(span: Span) -> dict[str, Json]:
-    """Where the content begins and ends, and which hits it took in."""
+    """Start and end of the content, and the hits that it includes."""
     places = {key: getattr(span, key) for key in ("start_line", "end_line", "start", "end")}
     return {"chunks": list(span.chunk_ids), "merged": list(span.merged), **places}
 
@@ -169,18 +169,18 @@ def _rerank_json(moved: Reranked) -> dict[str, Json]:
 
 
 def as_json(answers: Sequence[Answer]) -> str:
-    """An indented object for each answer."""
+    """Return an indented object for each answer."""
     objects = (orjson.dumps(answer_json(answer), option=orjson.OPT_INDENT_2).decode() for answer in answers)
     return "".join(escaped_json(text) + "\n" for text in objects)
 
 
 def as_json_lines(answers: Sequence[Answer]) -> str:
-    """An answer a line: what a batch gets for json and jsonl alike."""
+    """Return an answer a line: json and jsonl of a batch."""
     return lines(map(answer_json, answers))
 
 
 def as_jsonl(answers: Sequence[Answer]) -> str:
-    """A result a line, each with its query's id."""
+    """Return a result a line, with the id of its query."""
     return lines(
         {"query_id": answer.query.id, **_result_json(rank, result, answer)}
         for answer in answers
@@ -189,12 +189,12 @@ def as_jsonl(answers: Sequence[Answer]) -> str:
 
 
 def lines(values: Iterable[Json]) -> str:
-    """A value a line."""
+    """Return a value a line."""
     return "".join(dump(value) + "\n" for value in values)
 
 
 def as_csv(answers: Sequence[Answer]) -> str:
-    """A header and one result a row (RFC 4180)."""
+    """Return a header and one result a row (RFC 4180)."""
     columns = ["query_id", "rank", "id", "doc_id", "score", "name", "url", "section", "source", "start_line", "content"]
     if any(answer.confidence for answer in answers):
         columns.insert(columns.index("score") + 1, "confidence")
@@ -220,7 +220,7 @@ def _cell(value: Json) -> Json:
 
 
 def as_markdown(answers: Sequence[Answer]) -> str:
-    """A numbered list under each query."""
+    """Return a numbered list under each query."""
     parts = []
     for answer in answers:
         parts += [f"## {answer.query.text}", ""]
@@ -245,7 +245,7 @@ def _also_needed(answer: Answer) -> Iterator[str]:
 
 
 def as_trec(answers: Sequence[Answer]) -> str:
-    """A TREC run, `qid Q0 docid rank score tag`; ids with white space are percent-encoded."""
+    """Return a TREC run, `qid Q0 docid rank score tag`; ids with white space are percent-encoded."""
     ids, rows = trec_ids(answers), []
     for answer in answers:
         for rank, result in enumerate(answer.results, 1):
@@ -255,7 +255,7 @@ def as_trec(answers: Sequence[Answer]) -> str:
 
 
 def trec_ids(answers: Sequence[Answer]) -> TrecIds:
-    """Spelling of the ids of answers in a TREC run."""
+    """Return the spelling of the ids of answers in a TREC run."""
     from retrieve_cli.evaluation.trec import TrecIds
 
     documents = (result_id(answer, result) for answer in answers for result in answer.results)
@@ -263,12 +263,12 @@ def trec_ids(answers: Sequence[Answer]) -> TrecIds:
 
 
 def as_ids(answers: Sequence[Answer]) -> str:
-    """Ids alone, one a line."""
+    """Return the ids of results, one a line."""
     return "".join(printable(result_id(answer, result)) + "\n" for answer in answers for result in answer.results)
 
 
 def result_id(answer: Answer, result: Result) -> str:
-    """What a result is known by: its chunk's id, or its record's."""
+    """Return the id of a result: that of its chunk if chunks are ranked, else that of its record."""
     return result.hit.id if answer.unit == "chunk" else str(result.record["id"])
 
 
@@ -280,4 +280,4 @@ FORMATS: Mapping[str, Callable[[Sequence[Answer]], str]] = {
     "trec": as_trec,
 }
 BATCH_FORMATS = {**FORMATS, "json": as_json_lines, "jsonl": as_json_lines}
-"""The same for a batch, where an answer must be one line."""
+"""Formats of a batch, in which an answer is one line of JSON."""

@@ -1,12 +1,12 @@
-"""What is kept of answers: a run with all that made it, in a folder of its own; and a log of queries to learn from.
+"""Runs and the log of queries: answers kept in a folder with all that decided them, and a line for each query.
 
-    runs/<run_id>/retrieval.json    by query: what was asked, read, chosen, found, cut, and how long it took
-    runs/<run_id>/run.json          when, by which version, over which generation, under which configuration; and what
-                                    was asked, so that it can be asked again (`retrieve replay`)
+    runs/<run_id>/retrieval.json    by query: the request, the query as understood, results, cuts, and times
+    runs/<run_id>/run.json          time, version, generation, configuration; and the requests, so that they can be
+                                    answered again (`retrieve replay`)
     runs/<run_id>/run_summary.txt   the same for people
-    runs/queries.jsonl              a line a query, where log.queries says so
+    runs/queries.jsonl              a line a query, if log.queries is true
 
-Addresses are written without what may be a secret in them; keys are in the environment only.
+Addresses are written without secrets; keys are in the environment only.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def save(
     texts: Texts = "brief",
     mode: str = INDEXED,
 ) -> str:
-    """Writes a run of these answers and returns its id. `recipe` is what their index was built with; `texts`
-    says if the texts of the results are kept.
+    """Write a run of these answers and return its id. `recipe` is that of their index; `texts` says if the texts of the
+    results are kept.
 
     Raises:
         RetrieveError: the folder cannot be written to.
     """
-    at = datetime.now(UTC)
+    now = datetime.now(UTC)
     retrieval = run_account.retrieval(answers, settings, options, mode=mode, texts=texts)
-    run_id = f"{at:%Y%m%d-%H%M%S}-{sha1([at.isoformat(), os.getpid(), retrieval])[:6]}"
+    run_id = f"{now:%Y%m%d-%H%M%S}-{sha1([now.isoformat(), os.getpid(), retrieval])[:6]}"
     run = {
         "schema_version": formats.SCHEMA_VERSION,
         "run_id": run_id,
-        "at": at.isoformat(timespec="seconds"),
+        "at": now.isoformat(timespec="seconds"),
         "version": __version__,
         "generation": answers[0].generation if answers else None,
         "queries": len(answers),
@@ -87,7 +87,7 @@ def _write(folder: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json],
 
 
 def calibration_digest(store: Store) -> str | None:
-    """Return the SHA-1 of what scores are worth; None where nothing says so."""
+    """Return the SHA-1 of the calibration of scores; None if there is none."""
     try:
         return sha1_file(store.calibration)
     except OSError:
@@ -100,18 +100,18 @@ def folder_of(runs: Path, run_id: str) -> Path:
     Raises:
         UsageError: there is no such run.
     """
-    known = sorted(path.parent.name for path in runs.glob(f"*/{RUN}"))
-    if run_id not in known:
-        listed = ", ".join(known[-_SHOWN:][::-1]) or "none; retrieve query TEXT --save-run keeps one"
+    run_ids = sorted(path.parent.name for path in runs.glob(f"*/{RUN}"))
+    if run_id not in run_ids:
+        listed = ", ".join(run_ids[-_SHOWN:][::-1]) or "none; retrieve query TEXT --save-run keeps one"
         raise UsageError(f"there is no run {quoted(run_id)}", hint=f"the latest: {listed}")
     return runs / run_id
 
 
 def read(folder: Path) -> dict[str, Json]:
-    """A run that was saved, both its files as one object; its `answers` are a list.
+    """Return a run that was saved, both its files as one object; its `answers` are a list.
 
     Raises:
-        UsageError: it is damaged, or none.
+        UsageError: it is damaged, or not a run.
     """
     try:
         run = json.loads(read_text(folder / RUN, limit=MANIFEST))
@@ -124,18 +124,18 @@ def read(folder: Path) -> dict[str, Json]:
 
 
 def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
-    """Adds a line for each query to the log, in one piece each, whoever else writes to it.
+    """Add a line for each query to the log, in one piece each even if other processes write to it.
 
     Raises:
         RetrieveError: it cannot be written to.
     """
-    at = datetime.now(UTC).isoformat(timespec="seconds")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         runs.mkdir(parents=True, exist_ok=True)
         descriptor = regular_descriptor(runs / QUERIES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode=0o600)
         try:
             for answer in answers:
-                line = {"at": at, **_logged(answer, min_candidates)}
+                line = {"at": now, **_logged(answer, min_candidates)}
                 os.write(descriptor, formats.dump(line).encode() + b"\n")
         finally:
             os.close(descriptor)
@@ -161,7 +161,7 @@ def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
     lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
     for answer in answers:
         lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
-        lines += [f"   {leg} skipped: {why}" for leg, why in answer.strategies_skipped.items()]
+        lines += [f"   {name} skipped: {reason}" for name, reason in answer.strategies_skipped.items()]
         lines += [
             f"   {rank}. {result.hit.id} {result.hit.score:.4f} {why(result, rank=rank)}"
             for rank, result in enumerate(answer.results[:_SHOWN], 1)

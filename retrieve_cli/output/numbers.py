@@ -1,4 +1,4 @@
-"""Numbers of an answer: what log lines, the log of queries and its summaries say of it besides its hits."""
+"""Numbers of an answer, for log lines, the log of queries and its summaries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ _DIGITS = 6
 
 
 def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
-    """Figures on the way to an answer; `warning` says if it has fewer candidates than it should."""
+    """Return figures on the way to an answer; `warning` is set if it has too few candidates."""
     scores = [result.hit.score for result in answer.results]
-    similar = [each.score for result in answer.results for each in result.hit.evidence if each.source in answer.similar]
+    evidence = [one for result in answer.results for one in result.hit.evidence]
+    similar = [one.score for one in evidence if one.source in answer.similar]
     moved = sum(
         result.hit.reranked is not None and result.hit.reranked.before != rank
         for rank, result in enumerate(answer.results, 1)
@@ -32,7 +33,7 @@ def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
 
 
 def _warning(answer: Answer, min_candidates: int) -> str | None:
-    """A sentence if the candidates are few, and not because few were asked for."""
+    """A sentence if there are few candidates although more were requested."""
     least = min(min_candidates, answer.k)
     if answer.before_budget >= least:
         return None

@@ -1,7 +1,7 @@
 """A table for a file or a pipe, to the character as rich lays it out there, without loading rich for it.
 
-Only text whose every character is one cell wide is laid out here, which is what most catalogs hold; whatever may be
-wider or narrower is left to rich. tests/program/test_plain_table.py holds both to the same characters.
+Only text whose every character is one cell wide is laid out here, as in most catalogs; other text is left to rich.
+tests/program/test_plain_table.py holds both to the same characters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: in
     cells = [headers, *rows]
     if not all(_ONE_CELL.fullmatch(text) for row in cells for text in row):
         return None
-    texts = [_padding(at, len(columns)) for at in range(len(columns))]
+    texts = [_padding(place, len(columns)) for place in range(len(columns))]
     widths = _widths(columns, cells, width - (len(columns) - 1), texts)
     if widths is None:
         return None
@@ -45,9 +45,9 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: in
     return "".join(f"{line}\n" for line in lines)
 
 
-def _padding(at: int, count: int) -> int:
+def _padding(place: int, count: int) -> int:
     """Blanks beside a column: one on each side, none at the edges of the table."""
-    return int(at > 0) + int(at < count - 1)
+    return int(place > 0) + int(place < count - 1)
 
 
 def _widths(
@@ -55,18 +55,18 @@ def _widths(
 ) -> list[int] | None:
     """The width of each column without its padding; None if they do not fit."""
     widths = [
-        0 if column.ratio else max(len(line) for row in cells for line in row[at].split("\n"))
-        for at, column in enumerate(columns)
+        0 if column.ratio else max(len(line) for row in cells for line in row[place].split("\n"))
+        for place, column in enumerate(columns)
     ]
     left = room - sum(widths) - sum(padding)
     if left < _LEAST:
         return None
     left += sum(blanks for column, blanks in zip(columns, padding, strict=True) if column.ratio)
     shares = sum(column.ratio for column in columns)
-    for at, column in enumerate(columns):
+    for place, column in enumerate(columns):
         if column.ratio:
             share = ceil(column.ratio * left / shares)
-            widths[at] = share - padding[at]
+            widths[place] = share - padding[place]
             left, shares = left - share, shares - column.ratio
     return widths
 
@@ -74,8 +74,8 @@ def _widths(
 def _row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterator[str]:
     """The lines of a row."""
     blocks = [_lines(text, column, width) for text, column, width in zip(cells, columns, widths, strict=True)]
-    for at in range(max(map(len, blocks))):
-        parts = (block[at] if at < len(block) else "" for block in blocks)
+    for place in range(max(map(len, blocks))):
+        parts = (block[place] if place < len(block) else "" for block in blocks)
         # Between columns there are the blanks of both and one for the line that rich would draw.
         yield "   ".join(
             part.rjust(width) if column.right and part else part.ljust(width)
@@ -97,8 +97,8 @@ def _lines(text: str, column: Column, width: int) -> list[str]:
 def _broken(line: str, width: int, *, fold: bool) -> Iterator[str]:
     """A line broken between its words, blanks that do not fit dropped."""
     breaks, used = [0], 0
-    for found in _WORD.finditer(line):
-        start, word = found.start(), found.group()
+    for match in _WORD.finditer(line):
+        start, word = match.start(), match.group()
         length = len(word.rstrip())
         if length <= width - used:
             used += len(word)

@@ -1,4 +1,4 @@
-"""Answers as text for a language model: whole passages with numbered citations, or a table of what was found.
+"""Answers as text for a language model: whole passages with numbered citations, or a table of records.
 
     # the question
 
@@ -44,7 +44,7 @@ class Written(NamedTuple):
 
 
 def as_prompt(answers: Sequence[Answer], *, group_by: GroupBy = "document", batch: bool = False) -> Written:
-    """A prompt a query: its passages under their documents, and these under their groups if that is asked for."""
+    """Return a prompt a query: its passages under their documents, and these under their groups by `group`."""
     headed = _by_group if group_by == "group" else _by_document
 
     def render(answer: Answer, results: Sequence[Result], related: Sequence[Result]) -> str:
@@ -56,7 +56,7 @@ def as_prompt(answers: Sequence[Answer], *, group_by: GroupBy = "document", batc
 
 
 def as_table(answers: Sequence[Answer], *, batch: bool = False) -> Written:
-    """A table a query, a record a row; in a batch under the query's text."""
+    """Return a table a query, a record a row; in a batch under the query's text."""
 
     def render(answer: Answer, results: Sequence[Result], related: Sequence[Result]) -> str:
         best = {result.hit.record: result for result in reversed(results)}
@@ -70,7 +70,7 @@ def as_table(answers: Sequence[Answer], *, batch: bool = False) -> Written:
 
 
 _COLUMNS = "name description url keywords license modalities dimensions formats demo retrieval_score".split()
-"""The last one is the reranker's score, on its own scale, of what it read; of all else the score of retrieval."""
+"""The last one is the reranker's score, on its own scale, of what was reranked; of all else the retrieval score."""
 
 
 Render = Callable[[Answer, Sequence[Result], Sequence[Result]], str]
@@ -106,7 +106,7 @@ def _fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequen
 
 
 def _skipped(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
-    """Sentences on what the budget had no room for."""
+    """Sentences on hits for which the budget had no room."""
     spent = answer.spent
     if spent is None:
         return
@@ -135,7 +135,7 @@ class _Passage(NamedTuple):
 
 
 class _Document(NamedTuple):
-    """A record that was found, and its passages in the order in which they are read."""
+    """A record among the results, and its passages in the order in which they are read."""
 
     result: Result
     """Its best one."""
@@ -144,10 +144,10 @@ class _Document(NamedTuple):
 
 def _documents(results: Sequence[Result]) -> list[_Document]:
     """The documents of results, in the order of their best hits."""
-    found: dict[int, list[Result]] = {}
+    by_record: dict[int, list[Result]] = {}
     for result in results:
-        found.setdefault(result.hit.record, []).append(result)
-    return [_Document(own[0], _passages(own)) for own in found.values()]
+        by_record.setdefault(result.hit.record, []).append(result)
+    return [_Document(own[0], _passages(own)) for own in by_record.values()]
 
 
 def _passages(results: Sequence[Result]) -> list[_Passage]:
@@ -211,7 +211,7 @@ def _block(result: Result, passage: _Passage, number: int) -> str:
 
 
 def _needs(result: Result) -> list[str]:
-    """A line on what a result requires, if that was asked for."""
+    """A line on the dependencies of a result, if it has them."""
     if result.bundle is None or not result.bundle.needs:
         return []
     return [_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]

@@ -1,4 +1,4 @@
-"""A summary of the log of queries for people: the whole, a table of days, and the texts that were asked most."""
+"""A summary of the log of queries for people: the whole, a table of days, and the most frequent queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLUMNS = ("day", "queries", "p50 ms", "p95 ms", "empty", "relaxed", "reranked"
 
 
 def print_queries(report: Mapping[str, Json], console: Console) -> None:
-    """All of a report, as `inspect queries` has it."""
+    """Print a report, as `inspect queries` has it."""
     rows = [*report["by_day"], {**report, "day": "all"}] if report["queries"] else []
     if not rows:
         console.print("no queries")

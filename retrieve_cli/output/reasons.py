@@ -39,12 +39,12 @@ class Reason(NamedTuple):
 def reasons(result: Result, *, rank: int) -> list[Reason]:
     """Return the reasons for a result, of which `rank` is the place in the answer, from 1."""
     hit = result.hit
-    found = [Reason(_of(evidence, result, rank)) for evidence in hit.evidence]
+    listed = [Reason(_of(evidence, result, rank)) for evidence in hit.evidence]
     if hit.path is not None and all(evidence.source != GRAPH for evidence in hit.evidence):
-        found.append(Reason(path_in_words(hit.path)))
+        listed.append(Reason(path_in_words(hit.path)))
     if hit.reranked is not None:
-        found.append(Reason(f"reranked {_move(hit.reranked.before, rank)}"))
-    return [*found, *_states(result)]
+        listed.append(Reason(f"reranked {_move(hit.reranked.before, rank)}"))
+    return [*listed, *_states(result)]
 
 
 def why(result: Result, *, rank: int) -> str:
@@ -53,7 +53,7 @@ def why(result: Result, *, rank: int) -> str:
 
 
 def _states(result: Result) -> Iterator[Reason]:
-    """What else one should know of a result."""
+    """Notes on a result."""
     if result.hit.topped_up is not None:
         yield Reason(f"topped up: {result.hit.topped_up}", "hint")
     if result.freshness != "fresh":

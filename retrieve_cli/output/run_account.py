@@ -38,19 +38,19 @@ def configuration(settings: Settings) -> dict[str, Json]:
 
 
 def inputs(answers: Sequence[Answer], options: SearchOptions) -> dict[str, Json]:
-    """Return what was asked, and what each request could choose."""
+    """Return the requests, and the options that hold for all of them."""
     requests = [_request(answer.query, answer) for answer in answers]
     value: dict[str, Json] = json.loads(json.dumps({"options": asdict(options), "requests": requests}))
     return value
 
 
 def _request(request: Request, answer: Answer) -> dict[str, Json]:
-    """A request as a line of standard input has it, with what its files said."""
-    known = {file.path: file for file in answer.question.files}
+    """A request as a line of standard input has it, with the facts from its files."""
+    read = {file.path: file for file in answer.question.files}
     files = [
         {
             "path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-            **({"tokens": known[path].tokens, "warnings": known[path].warnings} if path in known else {}),
+            **({"tokens": read[path].tokens, "warnings": read[path].warnings} if path in read else {}),
             **digest(path),
         }
         for path in request.files
@@ -61,11 +61,11 @@ def _request(request: Request, answer: Answer) -> dict[str, Json]:
 
 
 def digest(path: str) -> dict[str, Json]:
-    """Return the size of a file and the SHA-1 of its first 64 MB; nothing of a folder, or where no file is."""
+    """Return the size of a file and the SHA-1 of its first 64 MB; nothing of a folder or if there is no file."""
     try:
         with open_regular(Path(path)) as file:
-            found = hashlib.sha1(file.read(_DIGESTED), usedforsecurity=False)
-            return {"bytes": file.seek(0, 2), "sha1": found.hexdigest()}
+            digest = hashlib.sha1(file.read(_DIGESTED), usedforsecurity=False)
+            return {"bytes": file.seek(0, 2), "sha1": digest.hexdigest()}
     except (OSError, ValueError):
         return {}
 
@@ -73,8 +73,8 @@ def digest(path: str) -> dict[str, Json]:
 def retrieval(
     answers: Sequence[Answer], settings: Settings, options: SearchOptions, *, mode: str, texts: Texts
 ) -> dict[str, Json]:
-    """Return how the answers came about: first what holds for all of them, under the names that programs which read a
-    `retrieval.json` know, then each answer."""
+    """Return the account of answers: first what holds for all of them, under the names that readers of `retrieval.json`
+    know, then each answer."""
     entries = [entry(answer, texts) for answer in answers]
     gating, rerank = asdict(settings.gating), asdict(settings.rerank)
     caps = {"max_results": options.k, "max_chunks": options.max_chunks, "max_tokens": options.max_tokens}
@@ -106,20 +106,20 @@ def retrieval(
 
 
 def _total(entries: Sequence[Mapping[str, Json]], name: str) -> int | None:
-    """The sum of what the answers took of a budget; None where it was not counted."""
+    """The sum of what the answers took of a budget; None if it was not counted."""
     counts = [each["budgets"]["applied"][name] for each in entries]
     return None if None in counts else sum(counts)
 
 
 def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
-    """Return one answer as a run keeps it: what `--json` prints, and how it came about. Without texts, a result has its
-    places and its scores, and no field of its record but the name."""
-    told = formats.answer_json(answer)
+    """Return one answer as a run keeps it: the object of `--json`, and the course of its candidates. Without texts, a
+    result has its places and its scores, and no field of its record but the name."""
+    answered = formats.answer_json(answer)
     if texts == "brief":
-        told["results"] = [_without_texts(result) for result in told["results"]]
+        answered["results"] = [_without_texts(result) for result in answered["results"]]
     ranks = [
         {"id": result["id"], "before": result["rerank"]["rank_before"], "after": result["rank"]}
-        for result in told["results"]
+        for result in answered["results"]
         if "rerank" in result
     ]
     gates = list(_gates(answer.trace))
@@ -132,7 +132,7 @@ def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
         "cut": 0 if spent is None else len(spent.cut),
     }
     return {
-        **told,
+        **answered,
         "unit": answer.unit,
         "applied": {
             "results": len(answer.results),
@@ -148,7 +148,7 @@ def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
 
 
 def _texts_of(answer: Answer) -> list[str]:
-    """The texts that the retrievers were asked: the query, its variants, and itself in fewer words."""
+    """The texts that were searched for: the query, its variants, and the query with fewer terms."""
     query = answer.question.query
     texts = [query.text, *(each.text for each in query.also), *(attempt.text for attempt in answer.attempts)]
     return list(dict.fromkeys(texts))

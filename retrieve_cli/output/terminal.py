@@ -28,7 +28,7 @@ def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
 
 
 def print_history(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
-    """A table of generations: which is live, when each was published, what it has and what it changed."""
+    """A table of generations: which is current, when each was published, its size and its changes."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -37,7 +37,7 @@ def print_history(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
     for column in ("generation", "", "published", "records", "chunks", "changes", "MiB"):
         table.add_column(column, justify="right" if column in ("records", "chunks", "MiB") else "left")
     for row in rows:
-        state = ", ".join(word for word, holds in (("live", row["live"]), ("in use", row["in_use"])) if holds)
+        state = ", ".join(word for word, holds in (("current", row["live"]), ("in use", row["in_use"])) if holds)
         changes = ", ".join(f"{count} {what}" for what, count in row["changes"].items() if count and what != "kept")
         size = f"{row['bytes'] / 2**20:.1f}"
         cells = (row["generation"], state, row["at"], row["records"], row["chunks"], changes, size)

@@ -57,7 +57,7 @@ def _blocks(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
 
 
 def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
-    """What a table has no room for: what each result requires, and how its score came about."""
+    """Lines for which a table has no room: the dependencies of each result, and the explanation of its score."""
     from retrieve_cli.output import explanation
 
     for rank, result in enumerate(answer.results, 1):
