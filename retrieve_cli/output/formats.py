@@ -12,8 +12,6 @@ import orjson
 
 from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
-from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words, why
-from retrieve_cli.output.snippet import ROOM, snippet
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 from retrieve_cli.search.content_type import content_type
 
@@ -37,8 +35,8 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     says. Filters, tenants and exclusions hold; records that edges alone lead to are not counted.
     `candidates_considered` are those on the retrievers' lists, from which the results were made.
 
-    Of a result, `score` is what the ranking is ordered by; `retrieval_score` is the score before reranking, on the same
-    scale; `final_score` is the reranker's own score, on its scale, of a hit that was reranked, else the retrieval score.
+    Of a result, `score` is that of the ranking; `retrieval_score` is the score before reranking, on the same scale;
+    `final_score` is the reranker's own score, on its scale, of a hit that was reranked, else the retrieval score.
     `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else null.
     `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
     """
@@ -221,6 +219,9 @@ def _cell(value: Json) -> Json:
 
 def as_markdown(answers: Sequence[Answer]) -> str:
     """Return a numbered list under each query."""
+    from retrieve_cli.output.reasons import why  # with patterns that JSON has no use for
+    from retrieve_cli.output.snippet import ROOM, snippet
+
     parts = []
     for answer in answers:
         parts += [f"## {answer.query.text}", ""]
@@ -236,6 +237,8 @@ def as_markdown(answers: Sequence[Answer]) -> str:
 
 def _also_needed(answer: Answer) -> Iterator[str]:
     """The lines of a list of the records that the results lead to."""
+    from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
+
     yield from (f"### {ALSO_NEEDED}", "")
     for result in answer.related:
         name, url = result.record["name"], result.record["url"]

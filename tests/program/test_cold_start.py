@@ -44,6 +44,14 @@ def test_help_loads_the_command_line_alone() -> None:
     assert loaded(f"{EVERYWHERE} {NO_NUMBERS} {NO_VECTORS} rich yaml", "--help") == []
 
 
+def test_json_loads_nothing_that_lays_out_text(index: Path) -> None:
+    names = "block cells cuts explanation heads page prose reasons snippet text plain_table"
+    modules = " ".join(f"retrieve_cli.output.{name}" for name in names.split())
+    assert loaded(modules, "query", "lungs", "--json") == []
+    assert "retrieve_cli.output.plain_table" not in loaded(modules, "query", "lungs")
+    assert "retrieve_cli.output.explanation" not in loaded(modules, "query", "lungs")
+
+
 @pytest.mark.parametrize("form", ["json", "text", "trec"])
 @pytest.mark.usefixtures("transformer")
 def test_a_hybrid_query_loads_no_more_than_it_uses(form: str) -> None:
