@@ -116,7 +116,7 @@ def main() -> int:
             for width in screen.widths:
                 text = at_terminal(screen.words, work, width=width)
                 for theme in THEMES:
-                    name = f"{screen.name}-{width}-{theme}"
+                    name = f"{screen.name}-{theme}-{width}"
                     (out / f"{name}.svg").write_text(picture(screen.words, text, width=width, name=name), "utf-8")
     return 0
 
@@ -166,7 +166,7 @@ def picture(words: tuple[str, ...], text: str, *, width: int, name: str) -> str:
     line = Text.assemble(("$ ", "dim"), f"retrieve {' '.join(map(shown, words))}")
     console.print(line, soft_wrap=True)
     console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
-    theme = THEMES[name.rpartition("-")[2]]
+    theme = THEMES[name.split("-")[-2]]
     svg = console.export_svg(title="", theme=theme, unique_id=f"retrieve-{name}", code_format=FORMAT)
     svg = svg.replace("rgba(255,255,255,0.35)", "rgba(128,128,128,0.5)")  # a frame that is seen on white as well
     return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip()) + "\n"

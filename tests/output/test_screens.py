@@ -13,7 +13,7 @@ assert SPEC.loader is not None
 make = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(make)
 NAMES = [
-    f"{screen.name}-{width}-{theme}.svg" for screen in make.SCREENS for width in screen.widths for theme in make.THEMES
+    f"{screen.name}-{theme}-{width}.svg" for screen in make.SCREENS for width in screen.widths for theme in make.THEMES
 ]
 
 
@@ -32,6 +32,6 @@ def test_a_picture_is_small_and_loads_nothing(name: str) -> None:
 
 
 def test_a_command_and_its_output_make_the_same_picture_each_time() -> None:
-    shown = make.picture(("query", "two words"), "\x1b[1mlungs\x1b[0m\n", width=40, name="query-40-dark")
-    assert shown == make.picture(("query", "two words"), "\x1b[1mlungs\x1b[0m\n", width=40, name="query-40-dark")
+    shown = make.picture(("query", "two words"), "\x1b[1mlungs\x1b[0m\n", width=40, name="query-dark-40")
+    assert shown == make.picture(("query", "two words"), "\x1b[1mlungs\x1b[0m\n", width=40, name="query-dark-40")
     assert "lungs" in shown
