@@ -23,12 +23,6 @@ _MOST = 110
 """Cells of a line of a snippet: longer ones are hard to read."""
 
 
-def blocks(answer: Answer, width: int) -> Iterator[Line]:
-    """Yield the lines of the results of an answer."""
-    for rank, result in enumerate(answer.results, 1):
-        yield from block(answer, result, rank=rank, width=width)
-
-
 def block(answer: Answer, result: Result, *, rank: int, width: int) -> Iterator[Line]:
     """Yield the lines of a result."""
     number = _number(rank, answer)

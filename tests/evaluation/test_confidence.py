@@ -56,7 +56,9 @@ def test_a_calibrated_index_says_how_sure_each_hit_is_and_where_that_comes_from(
     assert sure[0] > sure[-1]
     (calibration,) = read(Path("artifacts/calibration.json"))
     assert sure == calibration.confidence([result["score"] for result in found["results"]]).tolist()
-    assert "sure" in retrieve("query", "count the cells", "--explain").out
+    shown = retrieve("query", "count the cells", "--explain").out
+    assert shown.splitlines()[0].endswith(f"{100 * sure[0]:.0f} %")
+    assert "\nconfidence  " in shown
     assert retrieve("query", "cells", "--format", "csv").out.splitlines()[0].split(",")[5] == "confidence"
 
 

@@ -164,6 +164,31 @@ def test_a_link_holds_nothing_that_ends_it() -> None:
     )
 
 
+def test_a_record_without_a_description_shows_a_field_from_its_start(tmp_path: Path, retrieve: Program) -> None:
+    fields = {"keywords": ["organ", "lung", "CT"], "featureList": ["Reading", "Writing"]}
+    records = [{"id": "a", "name": "One", **fields}, {"id": "b", "name": "A lung alone"}]
+    retrieve("build", "--catalog", write_catalog(tmp_path / "bare.jsonl", records))
+    lines = retrieve("query", "lung", "--mode", "bm25").out.splitlines()
+    assert "    Keywords: organ, lung, CT" in lines
+    assert len(lines) == 5, "a name alone has no sentence"
+
+
+def test_a_long_description_shows_a_sentence_of_the_chunk_that_was_found(tmp_path: Path, retrieve: Program) -> None:
+    filler = "It reads files of many kinds and writes them again. " * 60
+    record = {"id": "a", "name": "Long", "description": f"{filler}Mitochondria are counted here. {filler}"}
+    retrieve("build", "--catalog", write_catalog(tmp_path / "long.jsonl", [record]))
+    assert "Mitochondria are counted here." in retrieve("query", "mitochondria", "--mode", "bm25").out
+
+
+def test_no_token_of_the_index_and_no_list_of_fields_is_shown_of_a_described_record(
+    index: Path, retrieve: Program
+) -> None:
+    out = retrieve("query", "lung CT dcm 3D").out
+    assert "Segments lungs and lobes in chest CT volumes." in out
+    assert "format:" not in out
+    assert "Keywords:" not in out
+
+
 def test_an_id_that_is_the_address_is_shown_once(tmp_path: Path, retrieve: Program) -> None:
     record = {"id": "https://x.org/lung", "name": "Lung", "description": "A lung.", "url": "https://x.org/lung"}
     retrieve("build", "--catalog", write_catalog(tmp_path / "one.jsonl", [record]))
