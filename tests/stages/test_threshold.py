@@ -25,7 +25,29 @@ def test_each_test_is_named_with_what_it_cut() -> None:
     before = ranking([(0.9, 0.8), (0.7, 0.3), (0.5, None), (0.1, 0.9)])
     (after,) = Threshold(min_score=0.4, grade=0.5, similar=("dense",))([before])
     assert [hit.id for hit in after.hits] == ["r0#0"]
-    assert after.trace["threshold"] == {"kept": 1, "cut": {"grade 0.5": 2, "min_score 0.4": 1}}
+    told = after.trace["threshold"]
+    assert (told["kept"], told["cut"]) == (1, {"grade 0.5": 2, "min_score 0.4": 1})
+    assert [(hit["id"], hit["rank"], hit["why"]) for hit in told["hits"]] == [
+        ("r1#0", 2, "grade 0.5"),
+        ("r2#0", 3, "grade 0.5"),
+        ("r3#0", 4, "min_score 0.4"),
+    ]
+
+
+def test_hits_that_are_cut_are_listed_as_far_as_they_would_be_shown() -> None:
+    before = ranking([(0.9, 0.8), (0.8, 0.3), (0.7, 0.9), (0.6, 0.3), (0.5, 0.3)])
+
+    def listed(k: int) -> list[str]:
+        (after,) = Threshold(grade=0.5, similar=("dense",), k=k)([before])
+        return [hit["id"] for hit in after.trace["threshold"]["hits"]]
+
+    assert [listed(k) for k in (1, 2, 3, 4, 9)] == [
+        [],
+        ["r1#0"],
+        ["r1#0"],
+        ["r1#0", "r3#0"],
+        ["r1#0", "r3#0", "r4#0"],
+    ]
 
 
 def test_a_distance_is_one_less_the_similarity() -> None:
