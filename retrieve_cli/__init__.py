@@ -24,6 +24,7 @@ list and holds every import to it.
     terms           names that catalogs, files and people use for the same thing: tenants, modalities, licences
     contracts       what flows and what is promised
     numerics        arithmetic with the same bits whatever stands beside a row
+    progress        long work as named tasks: how much is done, of how much, how fast
     frozen          dataclasses that are quick to define
     errors          every failure a user can act on
 """

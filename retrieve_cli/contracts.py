@@ -198,6 +198,18 @@ class Foldered(Protocol):
         """Marks of its folders, from which a query sees later that a file came or went; taken before a scan."""
 
 
+@runtime_checkable
+class Countable(Protocol):
+    """A source that can say at little cost how many items it has."""
+
+    def count(self) -> int | None:
+        """Return their number, or an estimate; None if there is none.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+
+
 class Watched(Protocol):
     """A source as it was when it was built, compared with what it is now."""
 
@@ -325,6 +337,24 @@ class TokenEncoder(Protocol):
         """What `encode_passages` gives; `take` is handed the tokens of each text by its place, from any thread."""
 
 
+@runtime_checkable
+class GradualEncoder(Protocol):
+    """An encoder that passes results on while a long call is under way, so that they can be counted and kept."""
+
+    def encode_passages_gradually(
+        self,
+        texts: Sequence[str],
+        done: Callable[[Sequence[int], Sequence[Vectors]], None],
+        take: Callable[[int, TokenVectors], None] | None = None,
+    ) -> Vectors:
+        """Return what `encode_passages` does, (n, dim) float32.
+
+        `done` gets places of texts and their final vectors, (dim,) each, in any order and from any thread; `take` gets
+        the tokens of each text before that, if the model has tokens. A later call with the texts that were not done
+        gives them the vectors that they would have had in this one.
+        """
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TermWeights:
     """A text as a sparse vector over a model's vocabulary."""
@@ -333,6 +363,17 @@ class TermWeights:
     """(m,) int32 ids of vocabulary entries, ascending."""
     weights: Vectors
     """(m,) float32, all above 0."""
+
+
+@runtime_checkable
+class GradualSparseEncoder(Protocol):
+    """A sparse encoder that passes results on while a long call is under way."""
+
+    def encode_passages_gradually(
+        self, texts: Sequence[str], done: Callable[[Sequence[int], Sequence[TermWeights]], None]
+    ) -> list[TermWeights]:
+        """Return what `encode_passages` does; `done` gets places of texts and their weights as they come, if these
+        would be the same in another batch."""
 
 
 class SparseEncoder(Protocol):

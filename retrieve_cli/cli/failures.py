@@ -29,9 +29,9 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(int(error.code), error.kind, error.message, error.hint)
     same = "the current index is as it was"
     if isinstance(error, KeyboardInterrupt):
-        return Failure(int(Exit.INTERRUPTED), "interrupted", "interrupted", same)
+        return Failure(int(Exit.INTERRUPTED), "interrupted", _interrupted("interrupted", error), same)
     if isinstance(error, Terminated):
-        return Failure(int(Exit.TERMINATED), "terminated", "terminated", same)
+        return Failure(int(Exit.TERMINATED), "terminated", _interrupted("terminated", error), same)
     if isinstance(error, MemoryError):
         return Failure(int(Exit.ERROR), "memory", "out of memory", f"{same}; try a smaller catalog")
     if isinstance(error, OSError):
@@ -43,6 +43,12 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(int(Exit.USAGE), "usage", cut(str(message)), nearest(error))
     hint = "this is a bug in retrieve; -v shows where it happened"
     return Failure(int(Exit.ERROR), "internal", f"{type(error).__name__}: {error}", hint)
+
+
+def _interrupted(what: str, error: BaseException) -> str:
+    """Return the sentence on an interruption, with the notes of the work that it ended: how much of it is kept."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    return ": ".join([what, *(["; ".join(notes)] if notes else [])])
 
 
 def from_parser(error: BaseException) -> bool:

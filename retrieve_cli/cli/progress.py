@@ -1,65 +1,147 @@
-"""How far a build is: a bar on a terminal, one line a milestone elsewhere, nothing when quiet."""
+"""Progress of a command on stderr: a bar on a terminal, a line every ten seconds elsewhere, nothing if quiet."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TextIO
 
 from retrieve_cli.cli.options import Talk
 from retrieve_cli.errors import printable
+from retrieve_cli.progress.tasks import showing
 
 if TYPE_CHECKING:
-    from retrieve_cli.ingest.report import Progress
+    from rich.progress import TaskID
 
-_MILESTONE = 10.0
+    from retrieve_cli.ingest.report import Progress
+    from retrieve_cli.progress.tasks import Task
+
+INTERVAL = 10.0
 """Seconds between two lines."""
+_REDRAWN = 0.1
+"""Seconds between two states of a bar."""
 
 
 class Lines:
-    """One line of progress every few seconds."""
+    """A line about the task under way every few seconds, and one at the end of a task that was shown before."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: Talk, *, interval: float = INTERVAL) -> None:
         self._talk = talk
-        self._said = time.monotonic()
-
-    def step(self, records: int, chunks: int) -> None:
-        if time.monotonic() - self._said >= _MILESTONE:
-            self._said = time.monotonic()
-            self._talk.say(f"{records} records read, {chunks} chunks encoded")
+        self._interval = interval
+        self._printed = time.monotonic()
+        self._shown: set[int] = set()
+        self._lock = Lock()
 
     def say(self, sentence: str) -> None:
+        """Print a message."""
         self._talk.say(sentence)
 
+    def began(self, task: Task) -> None:
+        """Begin a task: nothing is printed yet."""
 
-class Bar:
-    """A rich status line that moves."""
+    def changed(self, task: Task) -> None:
+        """Print the state of a task if the last line is old enough."""
+        if time.monotonic() - self._printed < self._interval:
+            return
+        with self._lock:
+            if time.monotonic() - self._printed >= self._interval:
+                self._shown.add(id(task))
+                self._print(task)
 
-    def __init__(self, bar: object, task: object) -> None:
-        self._bar = bar
-        self._task = task
+    def ended(self, task: Task) -> None:
+        """Print the last state of a task that was shown."""
+        if id(task) in self._shown:
+            self._shown.remove(id(task))
+            self._print(task)
 
-    def step(self, records: int, chunks: int) -> None:
-        self._bar.update(self._task, records=records, completed=chunks)  # type: ignore[attr-defined]
+    def _print(self, task: Task) -> None:
+        from retrieve_cli.progress.words import sentence
+
+        self._talk.say(sentence(task))
+        self._printed = time.monotonic()
+
+
+class Bars:
+    """A bar for each task under way, in rich's live display; between tasks there is none."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._live: Any = None
+        self._bars: dict[int, TaskID] = {}
+        self._drawn = 0.0
 
     def say(self, sentence: str) -> None:
-        self._bar.console.print(printable(sentence), markup=False, highlight=False)  # type: ignore[attr-defined]
+        """Print a message, above the bars if there are any."""
+        if self._live is None:
+            print(printable(sentence), file=self._stream)
+        else:
+            self._live.console.print(printable(sentence), markup=False, highlight=False, soft_wrap=True)
+
+    def began(self, task: Task) -> None:
+        """Add a bar."""
+        if self._live is None:
+            self._live = _live(self._stream)
+            self._live.start()
+        self._bars[id(task)] = self._live.add_task(printable(task.name), total=task.total, **_texts(task))
+
+    def changed(self, task: Task) -> None:
+        """Move a bar, not more often than the eye follows."""
+        now = time.monotonic()
+        if now - self._drawn >= _REDRAWN:
+            self._drawn = now
+            self._move(task)
+
+    def ended(self, task: Task) -> None:
+        """Remove a bar after its last state was drawn."""
+        self._move(task)
+        self._live.refresh()
+        self._live.remove_task(self._bars.pop(id(task)))
+        if not self._bars:
+            self._live.stop()
+            self._live = None
+
+    def _move(self, task: Task) -> None:
+        if (bar := self._bars.get(id(task))) is not None:
+            name = printable(task.name)
+            self._live.update(bar, description=name, completed=task.done, total=task.total, **_texts(task))
+
+
+def _texts(task: Task) -> dict[str, str]:
+    from retrieve_cli.progress.words import amount, rate, time_left
+
+    return {"amount": amount(task), "rate": rate(task), "left": time_left(task)}
 
 
 @contextmanager
-def progress_for(talk: Talk, stream: TextIO) -> Iterator[Progress]:
-    """The kind of progress that suits the stream."""
-    if talk.quiet or not stream.isatty():
-        yield Lines(talk)
+def progress_for(talk: Talk, stream: TextIO, *, interval: float = INTERVAL) -> Iterator[Progress]:
+    """Show the tasks of this context as suits the stream; yields what prints messages meanwhile."""
+    if talk.quiet or talk.json:
+        with showing(None):
+            yield Lines(talk)
         return
-    from rich.console import Console
-    from rich.progress import Progress as RichProgress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    terminal = stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    display = Bars(stream) if terminal else Lines(talk, interval=interval)
+    with showing(display):
+        yield display
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.fields[records]} records read, {task.completed} chunks encoded"),
-        TimeElapsedColumn(),
+
+def _live(stream: TextIO) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress as RichProgress, TextColumn
+    from rich.table import Column
+
+    return RichProgress(
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"), markup=False),
+        BarColumn(bar_width=20),
+        *(
+            TextColumn(f"{{task.fields[{name}]}}", table_column=Column(no_wrap=True), markup=False)
+            for name in ("amount", "rate", "left")
+        ),
+        console=Console(file=stream),
+        transient=True,
+        refresh_per_second=4,
+        redirect_stdout=False,  # stdout is data
     )
-    with RichProgress(*columns, console=Console(file=stream), transient=True) as bar:
-        yield Bar(bar, bar.add_task("build", total=None, records=0))

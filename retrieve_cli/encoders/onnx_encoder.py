@@ -126,12 +126,24 @@ class OnnxEncoder(Truncating):
 
     def encode_passages_into(self, texts: Sequence[str], take: Callable[[int, TokenVectors], None]) -> Vectors:
         """Return what `encode_passages` does; `take` gets the tokens of each text by its place, from any thread."""
+        return self.encode_passages_gradually(texts, lambda *_: None, take)
+
+    def encode_passages_gradually(
+        self,
+        texts: Sequence[str],
+        done: Callable[[Sequence[int], Sequence[Vectors]], None],
+        take: Callable[[int, TokenVectors], None] | None = None,
+    ) -> Vectors:
+        """Return what `encode_passages` does; `done` gets the place and the vector of each text that has a token, and
+        `take` its tokens before that, from any thread."""
         ids = self._ids(self.card.passage_prefix, texts)
         vectors, into = self._pooled(len(texts))
 
         def keep(place: int, hidden: Vectors) -> None:
             into(place, hidden)
-            take(place, self._content(ids[place], hidden))
+            if take is not None:
+                take(place, self._content(ids[place], hidden))
+            done((place,), (vectors[place],))
 
         self._runner.run(ids, keep)
         return vectors

@@ -86,6 +86,16 @@ class TorchEncoder(Truncating):
         """Return what `encode_passages` does; `take` gets the tokens of each text by its place."""
         return self._encode(texts, prefix=self.card.passage_prefix, take=take)
 
+    def encode_passages_gradually(
+        self,
+        texts: Sequence[str],
+        done: Callable[[Sequence[int], Sequence[Vectors]], None],
+        take: Callable[[int, TokenVectors], None] | None = None,
+    ) -> Vectors:
+        """Return what `encode_passages` does; `done` gets places and vectors of each batch, `take` the tokens of each
+        text before that. If batches that are done are left out, the others are the same."""
+        return self._encode(texts, prefix=self.card.passage_prefix, take=take, done=done)
+
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
         """The tokens of queries, each cut to the model's limit."""
         found: dict[int, TokenVectors] = {}
@@ -93,7 +103,12 @@ class TorchEncoder(Truncating):
         return [found[place] for place in range(len(texts))]
 
     def _encode(
-        self, texts: Sequence[str], *, prefix: str, take: Callable[[int, TokenVectors], None] | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        prefix: str,
+        take: Callable[[int, TokenVectors], None] | None = None,
+        done: Callable[[Sequence[int], Sequence[Vectors]], None] = lambda *_: None,
     ) -> Vectors:
         vectors = np.zeros((len(texts), self._folder.dim), dtype=np.float32)
         if not texts:
@@ -110,8 +125,12 @@ class TorchEncoder(Truncating):
             options: dict[str, Any] = {"prompt": prefix, "batch_size": len(batch), "show_progress_bar": False}
             if take is None:
                 vectors[places] = np.asarray(model.encode(batch, **options), dtype=np.float32)
-                return
-            for place, found in zip(places, model.encode(batch, output_value=None, **options), strict=True):
+            else:
+                keep(places, model.encode(batch, output_value=None, **options), take)
+            done(places.tolist(), list(self._finished(vectors[places])))
+
+        def keep(places: Rows, outputs: Any, take: Callable[[int, TokenVectors], None]) -> None:
+            for place, found in zip(places, outputs, strict=True):
                 vectors[place] = found["sentence_embedding"].float().cpu().numpy()
                 real = found["attention_mask"].cpu().numpy() > 0
                 ids = found["input_ids"].cpu().numpy()[real].astype(np.int32)
@@ -123,7 +142,7 @@ class TorchEncoder(Truncating):
         size = self._batch_size or _BATCH[self._choice.device]
         for places in self._alike(lengths):
             self._runner.run(places, run, size=size)
-        return self._to_unit(vectors) if self._folder.normalize else vectors
+        return self._finished(vectors)
 
     def _alike(self, lengths: Rows) -> list[Rows]:
         """Return the places of the texts that may share a batch, the longest first."""
@@ -132,8 +151,11 @@ class TorchEncoder(Truncating):
             return [order]
         return np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
 
-    def _to_unit(self, vectors: Vectors) -> Vectors:
-        """Half-precision norms are off by 1e-3, which would tilt a ranking by inner product."""
+    def _finished(self, vectors: Vectors) -> Vectors:
+        """The vectors at unit length, if the model normalises: half-precision norms are off by 1e-3, which would tilt a
+        ranking by inner product."""
+        if not self._folder.normalize:
+            return vectors
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         scaled: Vectors = vectors / np.maximum(norms, np.float32(1e-12))
         return scaled

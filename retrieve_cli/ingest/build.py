@@ -24,6 +24,7 @@ from retrieve_cli.ingest.rejected import new_rejections
 from retrieve_cli.ingest.replaced import current_manifest, replaced_by
 from retrieve_cli.ingest.report import Limits, Progress, Report, Status, kinds_of
 from retrieve_cli.ingest.tidying import tidy
+from retrieve_cli.progress.tasks import noting_interruption
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
@@ -78,6 +79,7 @@ def apply(
     with (
         store.scratch() as scratch,
         closing(Intake(scratch, parts, cache or store.cache, progress, before=before, reuse=reuse)) as intake,
+        noting_interruption(intake.embedding.kept),
     ):
         intake.take_all(sources)
         if last:

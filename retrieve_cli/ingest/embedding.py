@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from retrieve_cli.assemble import pipelines
-from retrieve_cli.contracts import Card, Encoder, SparseEncoder, TermWeights, TokenEncoder, TokenVectors
+from retrieve_cli.contracts import (
+    Card,
+    Encoder,
+    GradualEncoder,
+    GradualSparseEncoder,
+    SparseEncoder,
+    TermWeights,
+    TokenEncoder,
+)
+from retrieve_cli.ingest.under_way import UnderWay
+from retrieve_cli.ingest.vector_batch import VectorBatch
+from retrieve_cli.progress.tasks import Task
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.cache_parts import Layout
 from retrieve_cli.storage.content_cache import ContentCache
@@ -17,13 +29,14 @@ from retrieve_cli.storage.generation import TOKENS, Generation
 from retrieve_cli.storage.key_rows import KeyRows, as_digests, as_keys
 from retrieve_cli.storage.manifest import faults
 from retrieve_cli.storage.token_cache import TokenCache
-from retrieve_cli.storage.token_table import CARD, LATER, PackedTokens, Stretch, TokenTable, pack, width_of
-from retrieve_cli.storage.vector_cache import BATCH, VectorCache
+from retrieve_cli.storage.token_table import CARD, LATER, Stretch, TokenTable
+from retrieve_cli.storage.vector_cache import VectorCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.storage.cache_parts import Entry
     from retrieve_cli.storage.key_rows import Keys
 
 TERM_LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
@@ -49,8 +62,16 @@ class Texts:
 class Encoding(Protocol):
     """Something that is made of every text and kept under its SHA-1."""
 
-    def encode(self, keys: Sequence[bytes], texts: Sequence[str]) -> None:
-        """Encode texts, none of which is known."""
+    @property
+    def title(self) -> str:
+        """Name of this work for people."""
+
+    @property
+    def done(self) -> int:
+        """Texts that were encoded and kept."""
+
+    def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
+        """Encode texts, none of which is known, and count them as they are done."""
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
         """Take as known what an older generation with the same recipe has of its texts; return the rows of those of
@@ -63,6 +84,8 @@ class Encoding(Protocol):
 class VectorEncoding:
     """Vectors, and the packed tokens beside them if a reranker compares words."""
 
+    title = "encoding"
+
     def __init__(self, encoder: Encoder, cache: VectorCache, tokens: TokenCache | None) -> None:
         self.encoder = encoder
         self.cache = cache
@@ -73,27 +96,27 @@ class VectorEncoding:
         self._texts = KeyRows(as_keys([]))
         """Texts whose vectors the older generation lends."""
 
-    def encode(self, keys: Sequence[bytes], texts: Sequence[str]) -> None:
-        if self.tokens is None or not isinstance(self.encoder, TokenEncoder):
-            vectors = self.encoder.encode_passages(texts)
-        else:
-            packed: dict[int, PackedTokens] = {}
-
-            def take(place: int, tokens: TokenVectors) -> None:
-                packed[place] = pack(tokens)
-
-            vectors = self.encoder.encode_passages_into(texts, take)
-            self._keep(self.tokens, keys, packed)
-        fresh = self.cache.lacks(as_keys(keys))
-        if len(fresh):
-            self.cache.append([keys[place] for place in fresh.tolist()], vectors[fresh])
+    def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
+        batch = VectorBatch(keys, self.cache, self.tokens, dim=self.encoder.card.dim)
+        under_way: UnderWay[Vectors] = UnderWay(task, batch.put_aside)
+        try:
+            with under_way.keeping():
+                vectors = self._encoded(texts, batch, under_way)
+                batch.keep(vectors, instead_of=under_way.files)
+                under_way.complete(len(keys))
+        except BaseException:
+            self.done += under_way.kept
+            raise
         self.done += len(keys)
 
-    def _keep(self, cache: TokenCache, keys: Sequence[bytes], packed: Mapping[int, PackedTokens]) -> None:
-        """Keep the tokens; of a text without a token nothing was taken, and it has none."""
-        nothing = PackedTokens(np.empty(0, np.int32), np.empty((0, width_of(self.encoder.card.dim)), np.uint8))
-        places = cache.lacks(as_keys(keys)).tolist()
-        cache.append([keys[place] for place in places], [packed.get(place, nothing) for place in places])
+    def _encoded(self, texts: Sequence[str], batch: VectorBatch, under_way: UnderWay[Vectors]) -> Vectors:
+        """The vectors of texts; their tokens, if these are kept, are taken into the batch."""
+        take = None if batch.tokens is None or not isinstance(self.encoder, TokenEncoder) else batch.take
+        if isinstance(self.encoder, GradualEncoder):
+            return self.encoder.encode_passages_gradually(texts, under_way.add, take)
+        if take is None or not isinstance(self.encoder, TokenEncoder):
+            return self.encoder.encode_passages(texts)
+        return self.encoder.encode_passages_into(texts, take)
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
         file = pipelines.vectors_file(older)
@@ -163,6 +186,7 @@ class TermEncoding:
 
     def __init__(self, encoder: SparseEncoder, name: str, card: Card, cache: ContentCache) -> None:
         """`name` and `card` are those of the retriever that they are for."""
+        self.title = f"encoding ({name})"
         self._encoder = encoder
         self._name = name
         self._card = card
@@ -170,13 +194,32 @@ class TermEncoding:
         self._lent = KeyRows(as_keys([]))
         self.done = 0
 
-    def encode(self, keys: Sequence[bytes], texts: Sequence[str]) -> None:
+    def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
         # Texts are encoded in their order: a build that goes on after it was killed makes the same batches as one that
         # was not, and on some devices a weight differs in its last bits with the texts it shares a batch with.
         for start in range(0, len(keys), TERM_BATCH):
-            found = self._encoder.encode_passages(texts[start : start + TERM_BATCH])
-            self._cache.append(keys[start : start + TERM_BATCH], [(each.terms, each.weights) for each in found])
-            self.done += len(found)
+            self._encode(keys[start : start + TERM_BATCH], texts[start : start + TERM_BATCH], task)
+
+    def _encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
+        def put_aside(places: Sequence[int], weights: Sequence[TermWeights]) -> list[Path]:
+            return [self._cache.put_aside([keys[place] for place in places], _entries(weights))]
+
+        under_way: UnderWay[TermWeights] = UnderWay(task, put_aside)
+        try:
+            with under_way.keeping():
+                if isinstance(self._encoder, GradualSparseEncoder):
+                    weights = self._encoder.encode_passages_gradually(texts, under_way.add)
+                else:
+                    weights = self._encoder.encode_passages(texts)
+                written = self._cache.append(keys, _entries(weights))
+                under_way.complete(len(keys))
+        except BaseException:
+            self.done += under_way.kept
+            raise
+        self.done += len(keys)
+        for file in under_way.files:
+            if file != written:
+                file.unlink(missing_ok=True)
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
         if older.manifest.recipe.retrievers.get(self._name) == self._card:
@@ -197,29 +240,9 @@ class TermEncoding:
         return f"{self._name}: {self.done} of {texts} texts encoded, the others were known"
 
 
-@dataclass(slots=True)
-class Embedding:
-    """Has every text encoded in every way, at the latest by the next `flush`; encodes in batches."""
-
-    encodings: Sequence[Encoding]
-    _waiting: dict[bytes, str] = field(default_factory=dict)
-
-    def add(self, key: bytes, text: str) -> None:
-        """Have a text encoded, unless it is known."""
-        if self.encodings:
-            self._waiting[key] = text
-        if len(self._waiting) >= BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Encode what waits and is not known."""
-        waiting, self._waiting = self._waiting, {}
-        digests, texts = list(waiting), list(waiting.values())
-        keys = as_keys(digests)
-        for encoding in self.encodings:
-            missing = encoding.lacks(keys).tolist() if waiting else []
-            if missing:
-                encoding.encode([digests[place] for place in missing], [texts[place] for place in missing])
+def _entries(weights: Sequence[TermWeights]) -> list[Entry]:
+    """What the cache keeps of term weights."""
+    return [(text.terms, text.weights) for text in weights]
 
 
 class WrittenPassages:

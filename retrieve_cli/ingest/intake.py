@@ -19,7 +19,6 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.embedding import (
     TERM_LAYOUT,
-    Embedding,
     Encoding,
     TermEncoding,
     Texts,
@@ -28,8 +27,11 @@ from retrieve_cli.ingest.embedding import (
 )
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
+from retrieve_cli.ingest.reading import reading
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.scanned import Batch, batches, folders_of, origin_of, pieces_of, unforeseen
+from retrieve_cli.ingest.waiting import Embedding
+from retrieve_cli.progress.tasks import task
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import GRAPH, TOKENS
@@ -87,7 +89,7 @@ class Intake:
         """By record, the file that it was read from."""
         self._begun: list[tuple[int, Source]] = []
         """Each source with the row of its first record."""
-        self._embedding = Embedding(encodings)
+        self.embedding = Embedding(encodings)
         self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
@@ -127,7 +129,7 @@ class Intake:
         """
         for source in sources:
             self._take(source)
-        self._embedding.flush()
+        self.embedding.finish()
         if not self.records and not self.rejected:
             names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
             items = noun(source.kind for source in sources)
@@ -139,16 +141,17 @@ class Intake:
         self._begun.append((first, source))
         stamp, folders = source.stamp(), folders_of(source)
         read = hashlib.sha1(usedforsecurity=False)
-        for batch in batches(source):
-            read.update(batch.traces)
-            unknown = np.full(len(batch), -1, np.int64)
-            rows = self._reuse.rows(source, batch) if self._reuse else unknown
-            for places, kept in walk(rows, self._inventory):
-                if kept:
-                    self._keep(batch, places, rows)
-                else:
-                    self._item(source, batch.item(places.start))
-                self._progress.step(self.records, self.embedded)
+        with reading(source) as progress:
+            for batch in batches(source):
+                read.update(batch.traces)
+                unknown = np.full(len(batch), -1, np.int64)
+                rows = self._reuse.rows(source, batch) if self._reuse else unknown
+                for places, kept in walk(rows, self._inventory):
+                    if kept:
+                        self._keep(batch, places, rows)
+                    else:
+                        self._item(source, batch.item(places.start))
+                    progress.advance(len(places))
         counts = (self.records - first, len(self.rejected) - rejected)
         self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
         self.origins.append(origin_of(source, read.hexdigest(), stamp, folders))
@@ -164,10 +167,12 @@ class Intake:
             found.older[new] = self._reuse.texts.find(found.keys[new])
             self._link(self._reuse, found.keys)
         passages = WrittenPassages(texts, found, self._vectors, self._terms.weights if self._terms else None)
-        for name, writer in self._parts.writers.items():
-            file = retriever(name).file
-            if file not in self.linked:
-                rows[file] = writer.write(self._scratch / file, passages)
+        with task("writing indexes", "indexes", len(self._parts.writers)) as writing:
+            for name, writer in self._parts.writers.items():
+                file = retriever(name).file
+                if file not in self.linked:
+                    rows[file] = writer.write(self._scratch / file, passages)
+                writing.advance()
         if self._vectors is not None and self._vectors.tokens is not None and TOKENS not in self.linked:
             dim = self._vectors.encoder.card.dim
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
@@ -205,6 +210,7 @@ class Intake:
 
     def close(self) -> None:
         """Close the files, finished or not."""
+        self.embedding.close()
         self._tables.close()
 
     def _keep(self, batch: Batch, places: range, rows: Rows) -> None:
@@ -217,7 +223,7 @@ class Intake:
         for first, end in pairwise([0, *cuts.tolist(), len(kept)]):
             run = range(int(kept[first]), int(kept[end - 1]) + 1)
             self._tables.keep(generation, run, shift=int(shifts[first]))
-            self._reuse.keep(run, self._parts.writers, self._embedding.add)
+            self._reuse.keep(run, self._parts.writers, self.embedding.add)
         self._places.extend(batch.sources[places.start : places.stop])
 
     def _item(self, source: Source, item: Item | Refused | Notice) -> None:
@@ -249,7 +255,7 @@ class Intake:
         for writer in self._parts.writers.values():
             writer.add(record, chunks)
         for key, chunk in zip(keys, chunks, strict=True):
-            self._embedding.add(key, chunk.embedded)
+            self.embedding.add(key, chunk.embedded)
 
     def _duplicate(self, record: Record, source: Source, first: int) -> str:
         """Return the reason to reject a record whose id the record in row `first` has."""

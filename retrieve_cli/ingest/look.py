@@ -14,6 +14,7 @@ import numpy as np
 from retrieve_cli.contracts import Item, Record, Refused, Source
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
+from retrieve_cli.ingest.reading import reading
 from retrieve_cli.ingest.scanned import Piece, Scanned, batches, pieces_of
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
@@ -52,18 +53,20 @@ class Look:
         first, scanned = len(self._inventory), Scanned(source) if source.kind in self._keep else None
         digest = hashlib.sha1(usedforsecurity=False)
         same = sha1(self._cards.get(source.kind)) == sha1(self._recipe.sources[source.kind])
-        for batch in batches(source):
-            digest.update(batch.traces)
-            read: dict[int, Sequence[Piece]] = {}
-            rows = batch.rows(self._known) if same else np.full(len(batch), -1, np.int64)
-            for places, kept in walk(rows, self._inventory):
-                if not kept:
-                    item = batch.item(places.start)
-                    pieces = pieces_of(item) if isinstance(item, Item) else [item]
-                    read[places.start] = pieces
-                    self._take(pieces)
-            if scanned is not None:
-                scanned.keep(batch, read)
+        with reading(source, "comparing") as progress:
+            for batch in batches(source):
+                digest.update(batch.traces)
+                read: dict[int, Sequence[Piece]] = {}
+                rows = batch.rows(self._known) if same else np.full(len(batch), -1, np.int64)
+                for places, kept in walk(rows, self._inventory):
+                    if not kept:
+                        item = batch.item(places.start)
+                        pieces = pieces_of(item) if isinstance(item, Item) else [item]
+                        read[places.start] = pieces
+                        self._take(pieces)
+                    progress.advance(len(places))
+                if scanned is not None:
+                    scanned.keep(batch, read)
         self.records[source.name] = len(self._inventory) - first
         self.digests.append(digest.hexdigest())
         self.scanned.append(scanned or source)

@@ -100,13 +100,10 @@ def kinds_of(sources: Iterable[Source]) -> frozenset[str]:
 
 
 class Progress(Protocol):
-    """Receives the progress of a build."""
-
-    def step(self, records: int, chunks: int) -> None:
-        """Report how many records were read and how many chunks encoded."""
+    """Receives messages while a build is under way; `retrieve_cli.progress` counts how far it is."""
 
     def say(self, sentence: str) -> None:
-        """Tell the user a sentence."""
+        """Show a message to the user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Foldered, Item, Json, Notice, Record, Refused, Source, SourceKind
+from retrieve_cli.contracts import Countable, Foldered, Item, Json, Notice, Record, Refused, Source, SourceKind
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
@@ -185,6 +185,12 @@ class Scanned:
     def folders(self) -> Mapping[str, Json]:
         """Return the marks of the folders before they were read."""
         return self._folders
+
+    def count(self) -> int | None:
+        """Return the number of items. Raises: OSError if the source is gone."""
+        if self.whole:
+            return len(self._lines)
+        return self._source.count() if isinstance(self._source, Countable) else None
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
         """Yield every item in order, as it was read."""

@@ -38,6 +38,10 @@ _EXCERPT = 200
 """Characters of a refused line that are kept for people to recognise it."""
 
 
+_COUNTED = 8 << 20
+"""Bytes whose lines are counted."""
+
+
 class CatalogSource:
     """One record a line, in any of the known spellings, BEIR corpora among them; or graphs of records in JSON-LD."""
 
@@ -86,6 +90,20 @@ class CatalogSource:
                         yield from self._items_of(line, number)
         except OSError as error:
             raise self._unreadable(error) from error
+
+    def count(self) -> int | None:
+        """Return the number of lines; of a large file an estimate from its beginning. None if it is no file of lines.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        size = self.path.stat().st_size
+        with files.open_regular(self.path) as file:
+            head = file.read(_COUNTED)
+        if not head.strip().partition(b"\n")[0].rstrip().endswith(b"}"):
+            return None
+        lines = head.count(b"\n") + (len(head) == size and not head.endswith(b"\n"))
+        return lines if len(head) >= size else round(lines * size / len(head))
 
     def _graph(self, file: BufferedReader) -> list[Json] | None:
         """The records of a file that is one document. Raises: UsageError if it is one of something else."""

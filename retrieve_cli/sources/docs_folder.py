@@ -126,6 +126,14 @@ class FolderSource:
                     total += (self.path / item).stat(follow_symlinks=self._follow_links).st_size
         return total
 
+    def count(self) -> int:
+        """Return the number of files that would be read.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        return sum(isinstance(item, str) and Path(item).suffix.lower() in KINDS for item in self._walk())
+
     def _walk(self) -> Iterator[str | Refused | Notice]:
         """Paths of files relative to the source, in order of their parts. Each real folder is read once."""
         top = self.path.stat()

@@ -96,6 +96,17 @@ class ContentCache:
         """
         if not keys:
             return None
+        path = self.put_aside(keys, entries)
+        self._add(self._read(path, sound=True))
+        return path
+
+    def put_aside(self, keys: Sequence[bytes], entries: Sequence[Entry]) -> Path:
+        """Write entries into a file that only the next process knows, and return it: part of a batch under way, which
+        outlives an interruption and is replaced when the batch is complete.
+
+        Raises:
+            OSError: there is no room; what was there stays as it was.
+        """
         self.sweep()
         self._folder.mkdir(parents=True, exist_ok=True)
         new = self._folder / f".new-{os.getpid()}"
@@ -107,7 +118,6 @@ class ContentCache:
         finally:
             new.unlink(missing_ok=True)
         durable.sync(self._folder)
-        self._add(self._read(path, sound=True))
         return path
 
     def shrink_to(self, wanted: Sequence[Keys]) -> None:

@@ -57,13 +57,17 @@ class TokenCache:
         places = np.flatnonzero(self._rows.find(keys) < 0)
         return places[self._cache.lacks(keys[places])] if len(places) else places
 
-    def append(self, keys: Sequence[bytes], tokens: Sequence[PackedTokens]) -> None:
-        """Adds the tokens of texts, and waits until they are on the disk.
+    def append(self, keys: Sequence[bytes], tokens: Sequence[PackedTokens]) -> Path | None:
+        """Add the tokens of texts, wait until they are on the disk, and return the file.
 
         Raises:
             OSError: there is no room; what was there stays as it was.
         """
-        self._cache.append(keys, [(one.ids, one.codes) for one in tokens])
+        return self._cache.append(keys, [(one.ids, one.codes) for one in tokens])
+
+    def put_aside(self, keys: Sequence[bytes], tokens: Sequence[PackedTokens]) -> Path:
+        """Write tokens of a batch under way; see `ContentCache.put_aside`."""
+        return self._cache.put_aside(keys, [(one.ids, one.codes) for one in tokens])
 
     def gather(self, keys: Keys, rows: Rows | None = None) -> Iterator[Stretch]:
         """The tokens of the keys in their order, those that lie together in the older table at once.

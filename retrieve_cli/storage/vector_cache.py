@@ -46,13 +46,17 @@ class VectorCache:
         """Return the places of the keys that are not there."""
         return self._cache.lacks(keys)
 
-    def append(self, keys: Sequence[bytes], vectors: Vectors) -> None:
-        """Add vectors, (n, dim) float32, and wait until they are on the disk.
+    def append(self, keys: Sequence[bytes], vectors: Vectors) -> Path | None:
+        """Add vectors, (n, dim) float32, wait until they are on the disk, and return the file.
 
         Raises:
             OSError: there is no room; what was there stays as it was.
         """
-        self._cache.append(keys, [(row,) for row in vectors[:, None]])
+        return self._cache.append(keys, [(row,) for row in vectors[:, None]])
+
+    def put_aside(self, keys: Sequence[bytes], vectors: Vectors) -> Path:
+        """Write vectors of a batch under way; see `ContentCache.put_aside`."""
+        return self._cache.put_aside(keys, [(row,) for row in vectors[:, None]])
 
     def names_none_of(self, keys: Keys) -> Rows:
         """Return the places of the keys that no file names, without reading whether the files are sound."""

@@ -16,7 +16,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.splade.encoder import SpladeEncoder
-from retrieve_cli.ingest import embedding
+from retrieve_cli.ingest import embedding, waiting
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.store import Store
@@ -81,11 +81,13 @@ def logged(arguments: Sequence[str]) -> int:
 
         return encode
 
-    OnnxEncoder.encode_passages_into = noting("tokens", OnnxEncoder.encode_passages_into)  # type: ignore[method-assign]
+    OnnxEncoder.encode_passages_gradually = noting(  # type: ignore[method-assign]
+        "tokens", OnnxEncoder.encode_passages_gradually
+    )
     SpladeEncoder.encode_passages = noting("weights", SpladeEncoder.encode_passages)  # type: ignore[method-assign]
     return main(arguments[2:])
 
 
 def set_batch(size: int) -> None:
     """Let the encoders read so many texts at a time, and keep them before the next."""
-    embedding.BATCH = embedding.TERM_BATCH = size
+    waiting.BATCH = embedding.TERM_BATCH = size

@@ -18,7 +18,7 @@ from sync.forks import Fault, Forks, Nursery
 from sync.state import live
 
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.ingest import embedding
+from retrieve_cli.ingest import embedding, waiting
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.vector_cache import VectorCache
@@ -46,7 +46,7 @@ def _encoders(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", str(model))
     monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
     monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(model.parent / "cache"))
-    monkeypatch.setattr(embedding, "BATCH", BATCH)
+    monkeypatch.setattr(waiting, "BATCH", BATCH)
     monkeypatch.setattr(embedding, "TERM_BATCH", BATCH)
 
 

@@ -5,7 +5,7 @@ https://platform.openai.com/docs/api-reference/embeddings
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,9 +144,25 @@ class RemoteEncoder:
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, as `encode_queries` gives them."""
-        return self._encode(texts, prefix=self.card.passage_prefix, clock=None)
+        return self.encode_passages_gradually(texts, lambda *_: None)
 
-    def _encode(self, texts: Sequence[str], *, prefix: str, clock: Clock | None) -> Vectors:
+    def encode_passages_gradually(
+        self,
+        texts: Sequence[str],
+        done: Callable[[Sequence[int], Sequence[Vectors]], None],
+        take: object = None,  # noqa: ARG002  a server gives no tokens
+    ) -> Vectors:
+        """Return what `encode_passages` does; `done` gets places and vectors of each answer, from any thread."""
+        return self._encode(texts, prefix=self.card.passage_prefix, clock=None, done=done)
+
+    def _encode(
+        self,
+        texts: Sequence[str],
+        *,
+        prefix: str,
+        clock: Clock | None,
+        done: Callable[[Sequence[int], Sequence[Vectors]], None] = lambda *_: None,
+    ) -> Vectors:
         vectors = np.zeros((len(texts), self.card.dim), dtype=np.float32)
         asked = [self._fitted(readable(prefix + text)) for text in texts]
         places = [place for place, text in enumerate(asked) if text.strip()]
@@ -155,7 +171,9 @@ class RemoteEncoder:
         payloads = [self._payload([asked[place] for place in batch]) for batch in batches]
 
         def receive(answer: Json, place: int) -> Vectors:
-            return self._held(self._read(answer, len(batches[place])))
+            rows = self._held(self._read(answer, len(batches[place])))
+            done(batches[place], list(rows))
+            return rows
 
         found = self._client.ask_all(_PATH, payloads, receive, hint=_TOO_MUCH, clock=clock)
         for batch, rows in zip(batches, found, strict=True):

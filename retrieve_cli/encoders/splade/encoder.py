@@ -6,7 +6,7 @@ that needs no torch, and those of an inference-free model are looked up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -112,10 +112,17 @@ class SpladeEncoder:
 
     def encode_passages(self, texts: Sequence[str]) -> list[TermWeights]:
         """One for each text, the longest texts first through the device, so that its memory fails early or never."""
-        return self._passage_way.encode([self._folder.passage_prompt + text for text in texts], self._passages)
+        return self.encode_passages_gradually(texts, lambda *_: None)
+
+    def encode_passages_gradually(
+        self, texts: Sequence[str], done: Callable[[Sequence[int], Sequence[TermWeights]], None]
+    ) -> list[TermWeights]:
+        """Return what `encode_passages` does; `done` gets the weights of texts that do not share a batch as they
+        come."""
+        return self._passage_way.encode([self._folder.passage_prompt + text for text in texts], self._passages, done)
 
     @once
-    def _passage_way(self) -> Way:
+    def _passage_way(self) -> TorchTexts:
         return self._through_torch("encode_document", self._folder.document, self.tokenizer)
 
     @once

@@ -51,8 +51,14 @@ class TorchTexts(Truncating):
     def __str__(self) -> str:
         return "torch"
 
-    def encode(self, texts: Sequence[str], pruning: Pruning) -> list[TermWeights]:
-        """One for each text, the longest first; a text without a token has no term."""
+    def encode(
+        self,
+        texts: Sequence[str],
+        pruning: Pruning,
+        done: Callable[[Sequence[int], Sequence[TermWeights]], None] = lambda *_: None,
+    ) -> list[TermWeights]:
+        """One for each text, the longest first; a text without a token has no term. `done` gets the terms of texts that
+        do not share a batch."""
         found = [TermWeights(np.empty(0, np.int32), np.empty(0, np.float32))] * len(texts)
         lengths, truncated = self._tokenizer.lengths(texts, max_tokens=self._max_tokens)
         self._count_truncated(truncated)
@@ -69,6 +75,8 @@ class TorchTexts(Truncating):
             dense = encode(batch, convert_to_tensor=True, convert_to_sparse_tensor=False, **settings)
             for place, terms in zip(places, _taken(dense, pruning), strict=True):
                 found[place] = terms
+            if most == 1:
+                done(places.tolist(), [found[place] for place in places])
 
         most, tokens = self._batch_size or _BATCH[runner.device], _TOKENS[runner.device]
         for places, size in _stretches(order, lengths[order], most=most, tokens=tokens):

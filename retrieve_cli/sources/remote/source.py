@@ -59,6 +59,14 @@ class RemoteSource:
         """Marks of the file that was fetched."""
         return file_stamp(self._target)
 
+    def count(self) -> int | None:
+        """Return the number of records of the last answer. Raises: OSError if it cannot be read."""
+        return self._catalog.count()
+
     def scan(self) -> Iterator[Item | Refused | Notice]:
         """The records of the last answer."""
-        return CatalogSource(self._target, self._fields, name=self.name, id_prefix=self._id_prefix).scan()
+        return self._catalog.scan()
+
+    @property
+    def _catalog(self) -> CatalogSource:
+        return CatalogSource(self._target, self._fields, name=self.name, id_prefix=self._id_prefix)

@@ -1,0 +1,137 @@
+"""Long work as named tasks: how much is done, of how much, and how fast.
+
+The code that does the work reports it, however deep it lies, and knows nothing of terminals:
+
+    with task("encoding", "chunks", total=2941) as encoding:
+        encoding.advance(32)
+
+Without a display a task only counts. A command that shows progress installs one for its own thread (`showing`); work in
+other threads, such as the requests of a server, is not shown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from typing import Protocol
+
+BYTES = "bytes"
+"""The unit of which people read millions."""
+
+
+class Display(Protocol):
+    """Shows tasks. All methods but `began` and `ended` are called from any thread."""
+
+    def began(self, task: Task) -> None: ...
+
+    def changed(self, task: Task) -> None: ...
+
+    def ended(self, task: Task) -> None: ...
+
+
+_DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
+_PART: ContextVar[str] = ContextVar("part", default="")
+
+
+class Task:
+    """Work of one kind that is under way; threads may share it."""
+
+    def __init__(self, name: str, unit: str, total: int | None = None, *, display: Display | None = None) -> None:
+        """`unit` is a plural: "chunks"."""
+        self.name = name
+        self.unit = unit
+        self.total = total
+        """None if it is not known."""
+        self.done = 0
+        self.began = time.monotonic()
+        self._display = display
+        self._lock = Lock()
+
+    def advance(self, count: int = 1) -> None:
+        """Count more work as done."""
+        with self._lock:
+            self.done += count
+            if self.total is not None and self.done > self.total:
+                self.total = self.done  # the total was an estimate
+        if self._display is not None:
+            self._display.changed(self)
+
+    def reach(self, done: int) -> None:
+        """Count as much work as done, if it was less until now."""
+        if done > self.done:
+            self.advance(done - self.done)
+
+    def rename(self, name: str) -> None:
+        """Give it another name, as the work enters another phase."""
+        self.name = name
+
+    def expect(self, total: int | None) -> None:
+        """Set the total, which was not known before, or only as an estimate."""
+        self.total = total
+        if self._display is not None:
+            self._display.changed(self)
+
+    @property
+    def rate(self) -> float | None:
+        """Units per second since the task began; None as long as that says nothing."""
+        seconds = time.monotonic() - self.began
+        return self.done / seconds if self.done and seconds >= 0.5 else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that the rest takes at this rate; None if rate or total is not known."""
+        rate = self.rate
+        return (self.total - self.done) / rate if rate and self.total is not None else None
+
+
+@contextmanager
+def task(name: str, unit: str, total: int | Callable[[], int | None] | None = None) -> Iterator[Task]:
+    """Begin a task, and end it with this context. A total that has to be computed is so only for a display."""
+    display = _DISPLAY.get()
+    if callable(total):
+        total = total() if display is not None else None
+    made = Task(", ".join(filter(None, (_PART.get(), name))), unit, total, display=display)
+    if display is None:
+        yield made
+        return
+    display.began(made)
+    try:
+        yield made
+    finally:
+        display.ended(made)
+
+
+@contextmanager
+def part(name: str) -> Iterator[None]:
+    """Put a name in front of the tasks of this context: "run 2 of 9"."""
+    token = _PART.set(name)
+    try:
+        yield
+    finally:
+        _PART.reset(token)
+
+
+@contextmanager
+def noting_interruption(note: Callable[[], str]) -> Iterator[None]:
+    """Add a note to an interruption of this context: how much of the work is kept. An empty one is not added."""
+    try:
+        yield
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException as interruption:
+        if text := note():
+            interruption.add_note(text)
+        raise
+
+
+@contextmanager
+def showing(display: Display | None) -> Iterator[None]:
+    """Show the tasks of this context; with None they are not shown."""
+    token = _DISPLAY.set(display)
+    try:
+        yield
+    finally:
+        _DISPLAY.reset(token)
