@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
@@ -100,6 +101,7 @@ def evaluate(
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
+    from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import gates, measures
     from retrieve_cli.evaluation.trec import read_ids
     from retrieve_cli.experiments import summary
@@ -107,6 +109,7 @@ def evaluate(
     from retrieve_cli.experiments.arms import Answers, Runs, arm
     from retrieve_cli.experiments.trial import Trial, check_places, figures
 
+    context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)
     topics, notes = _topics(gold, beir, split, queries, qrels)
     chosen = measures.parse(measures.names(metrics or measures.DEFAULT))

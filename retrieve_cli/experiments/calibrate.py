@@ -10,6 +10,8 @@ from retrieve_cli.evaluation import fitting
 from retrieve_cli.evaluation.calibration import Calibration
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.experiments.evaluate import queries_of
+from retrieve_cli.experiments.ranking import rank_all
+from retrieve_cli.progress.tasks import noting_interruption, part
 from retrieve_cli.search.searcher import Searcher
 
 _FEWEST = 10
@@ -27,7 +29,8 @@ def calibrate(searcher: Searcher, settings: Settings, topics: Sequence[Topic]) -
     """
     judged = {topic.id: topic for topic in topics if topic.grades}
     queries = queries_of(searcher, judged.values(), [])
-    ranked = searcher.rank(queries, searcher.options(k=max(settings.search.k, _FEWEST)))
+    with part("calibrating"), noting_interruption(lambda: "nothing is kept"):
+        ranked = rank_all(searcher, queries, searcher.options(k=max(settings.search.k, _FEWEST)))
     if ranked.skipped:
         leg, why = next(iter(ranked.skipped.items()))
         hint = f"calibrate without it: --mode {ranked.retrievers[0]}"

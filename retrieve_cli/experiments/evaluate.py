@@ -1,8 +1,8 @@
 """Topics through a searcher, and what came of it: each measure per query, means with intervals, latency beside them.
 
-All queries are ranked as one batch; some are then asked again one at a time, for how long one takes. Nothing is left
-out: a query without an answer counts with the measure's default, and where a leg that was asked for cannot run there is
-no evaluation at all.
+All queries are ranked in batches; some are then asked again one at a time, for how long one takes. No query is skipped:
+one without an answer counts with the measure's default, and where a leg that was asked for cannot run there is no
+evaluation at all.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from retrieve_cli.evaluation.measures import Values, depth, per_query
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.experiments.groups import chosen_groups, group_measures
 from retrieve_cli.experiments.passages import Passages
+from retrieve_cli.experiments.ranking import rank_all
+from retrieve_cli.progress.tasks import task
 from retrieve_cli.search.searcher import Ranked, Searcher
 from retrieve_cli.stages.pipeline import Edit
 
@@ -150,7 +152,7 @@ def evaluate(
 
 def _rank(searcher: Searcher, queries: Sequence[Query], edit: Edit | None, *, k: int, unit: Unit = "record") -> Ranked:
     """The rankings of queries, however long they take."""
-    return searcher.rank(queries, replace(searcher.options(k=k, unit=unit), deadline_ms=None), edit)
+    return rank_all(searcher, queries, replace(searcher.options(k=k, unit=unit), deadline_ms=None), edit)
 
 
 def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:
@@ -184,17 +186,19 @@ def samples_ms(
 ) -> dict[str, list[float]]:
     """Milliseconds of single queries in a warm process, by stage."""
     found: dict[str, list[float]] = {"encode": [], "search": [], "rerank": [], "total": []}
-    for query in queries:
-        begun = time.perf_counter()
-        answered = _rank(searcher, [query], edit, k=k)
-        seconds = {
-            "encode": answered.encode,
-            "search": answered.search,
-            "rerank": answered.rerank,
-            "total": time.perf_counter() - begun,
-        }
-        for stage, spent in seconds.items():
-            found[stage].append(spent * 1000.0)
+    with task("timing", "queries", len(queries)) as timing:
+        for query in queries:
+            begun = time.perf_counter()
+            answered = _rank(searcher, [query], edit, k=k)
+            seconds = {
+                "encode": answered.encode,
+                "search": answered.search,
+                "rerank": answered.rerank,
+                "total": time.perf_counter() - begun,
+            }
+            for stage, spent in seconds.items():
+                found[stage].append(spent * 1000.0)
+            timing.advance()
     return found
 
 

@@ -19,6 +19,7 @@ from retrieve_cli.evaluation.measures import Scorer, depth
 from retrieve_cli.experiments.choices import DEPTHS, READ, Choice, Formula
 from retrieve_cli.experiments.evaluate import queries_of
 from retrieve_cli.experiments.memory import PoolMemory, RememberedRetrieval, RetrievalMemory, remembering
+from retrieve_cli.progress.tasks import Task, task
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.pipeline import Pipeline
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_BATCH = 16
+"""Queries that are ranked at a time when nothing is known of them."""
 _FORMULAS_KEPT = 2
 """Formulas whose candidates are remembered at a time: the configured one and the one being tried."""
 
@@ -39,15 +42,23 @@ class Table:
     """The measure of every query under any choice, computed when it is first asked for."""
 
     def __init__(
-        self, searcher: Searcher, settings: Settings, topics: Sequence[Topic], measure: Measure, *, k: int
+        self,
+        searcher: Searcher,
+        settings: Settings,
+        topics: Sequence[Topic],
+        measure: Measure,
+        *,
+        k: int,
+        trying: Task | None = None,
     ) -> None:
-        """`k` is how many results are asked for, of which the measure may look at fewer.
+        """`k` is how many results are asked for, of which the measure may look at fewer; `trying` counts settings.
 
         Raises:
             UsageError: fewer than two retrievers answer: there is nothing to fuse.
             Unavailable: a step of the pipeline cannot run.
         """
         self._searcher = searcher
+        self._trying = trying
         self._settings = settings
         self._topics = topics
         self._queries = queries_of(searcher, topics, [])
@@ -122,9 +133,21 @@ class Table:
     def _measured(self, pipeline: Pipeline) -> Run:
         """As much of a run as the measure looks at; all of it of a query with equal scores that go beyond that."""
         short = _passing_on(pipeline, self._looked_at + 1)
-        rankings = short([Ranking(query) for query in self._queries])
+        rankings = self._ranked(short)
         tied = [] if short == pipeline else [Ranking(each.query) for each in rankings if self._tied(each)]
         return {**self._run(rankings), **(self._run(pipeline(tied)) if tied else {})}
+
+    def _ranked(self, pipeline: Pipeline) -> list[Ranking]:
+        """The rankings of all queries; when retrievers and reranker first run, in batches that are counted."""
+        rankings = [Ranking(query) for query in self._queries]
+        if self._known:
+            return pipeline(rankings)
+        ranked: list[Ranking] = []
+        with task("searching", "queries", len(rankings)) as searching:
+            for start in range(0, len(rankings), _BATCH):
+                ranked += pipeline(rankings[start : start + _BATCH])
+                searching.reach(len(ranked))
+        return ranked
 
     def _tied(self, ranking: Ranking) -> bool:
         """Whether a hit that was not passed on may equal one that the measure looks at, which orders them its own way;
@@ -136,6 +159,8 @@ class Table:
         if key not in self._known:
             (by_query,) = self._scorer(self._measured(pipeline())).values()
             self._known[key] = np.array([by_query[topic.id] for topic in self._topics], np.float64)
+            if self._trying is not None:
+                self._trying.advance()
         return self._known[key]
 
     def _remembering(self, pipeline: Pipeline, formulas: tuple[tuple[str, Formula], ...]) -> Pipeline:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.experiments.arms import Answers, Arm
 from retrieve_cli.experiments.evaluate import LATENCY, Evaluation, per_query_lines
 from retrieve_cli.experiments.groups import AT_GATE, GROUPS
 from retrieve_cli.experiments.run_file import run_lines, trec_ids
+from retrieve_cli.progress.tasks import noting_interruption, part
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
 
@@ -62,8 +64,8 @@ class Trial:
         names = [base.name, *(arm.name for arm in others)]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise UsageError(f"{quoted(twice)} is compared twice", hint="name each --with once")
-        found = base.evaluate(topics, measures)
-        arms = {arm.name: arm.evaluate(topics, measures) for arm in others}
+        found, *rest = _measured([base, *others], topics, measures)
+        arms = {arm.name: each for arm, each in zip(others, rest, strict=True)}
         compared = differences(found.per_query, {name: arm.per_query for name, arm in arms.items()})
         new = [f"{name}: {note}" for name, arm in arms.items() for note in arm.notes if note not in found.notes]
         return cls(base.name, found, arms, compared, topics, [*notes, *found.notes, *new])
@@ -109,6 +111,17 @@ class Trial:
             describe=_names(index),
             notes=self.notes,
         )
+
+
+def _measured(runs: Sequence[Arm], topics: Sequence[Topic], measures: Sequence[Measure]) -> list[Evaluation]:
+    """The evaluations of runs, one after the other."""
+    evaluations = []
+    for number, run in enumerate(runs, 1):
+        title = f"run {number} of {len(runs)} ({shortened(run.name, 40)})" if len(runs) > 1 else ""
+        note = f"during {title}; nothing is kept" if title else "nothing is kept"
+        with part(title), noting_interruption(partial(str, note)):
+            evaluations.append(run.evaluate(topics, measures))
+    return evaluations
 
 
 def _put(path: Path, text: str) -> None:

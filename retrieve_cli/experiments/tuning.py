@@ -25,6 +25,7 @@ from retrieve_cli.evaluation.measures import depth
 from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
 from retrieve_cli.experiments.choices import Choice, Formula, formulas
 from retrieve_cli.experiments.table import Table
+from retrieve_cli.progress.tasks import Task, noting_interruption, task
 from retrieve_cli.search.searcher import Searcher
 
 if TYPE_CHECKING:
@@ -118,12 +119,20 @@ def tune(
         raise UsageError(f"--tune needs {_LEAST} queries with judged records; there are {len(judged)}", hint=hint)
     if not searcher.options().hybrid:
         raise UsageError("--tune weighs the legs of a hybrid search", hint="leave --mode out")
-    table = Table(searcher, settings, judged, measure, k=k or depth([measure]))
+    with task("tuning", "settings") as trying, noting_interruption(lambda: "during tuning; nothing is kept"):
+        table = Table(searcher, settings, judged, measure, k=k or depth([measure]), trying=trying)
+        return _tuned(table, judged, measure, trying)
+
+
+def _tuned(table: Table, judged: Sequence[Topic], measure: Measure, trying: Task) -> Tuned:
+    """The search on all queries, and on all but one fold for each fold."""
     now, everyone = table.now, np.arange(len(judged))
-    best = _Search(table, everyone).best(now)
     folds = _folds([topic.id for topic in judged])
+    trying.rename(f"tuning, search 1 of {1 + len(folds)}")
+    best = _Search(table, everyone).best(now)
     gains, chosen = np.zeros(len(judged)), []
-    for fold in folds:
+    for number, fold in enumerate(folds, 2):
+        trying.rename(f"tuning, search {number} of {1 + len(folds)}")
         choice = _Search(table, np.setdiff1d(everyone, fold)).best(now)
         gains[fold] = (table.values(choice) - table.values(now))[fold]
         chosen.append(choice)
