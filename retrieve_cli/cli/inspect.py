@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -209,9 +210,11 @@ app.command()(queries)
 @shared("text", "json")
 def verify(*, shared: Shared) -> None:
     """Read every byte of the live generation against its manifest; exit 5 and name the file where one is damaged."""
+    from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.inspect import views
 
-    report = views.verify(shared.store, shared.settings())
+    with progress_for(shared.talk, sys.stderr):
+        report = views.verify(shared.store, shared.settings())
     _show(report, shared)
     if not report["ok"]:
         raise typer.Exit(Exit.INDEX_CORRUPT)

@@ -71,11 +71,12 @@ def pull(
     shared: Shared,
 ) -> None:
     """Fetch from the Hugging Face hub what is not here, or copy a folder: whole or not at all."""
+    from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.models.pull import pull as bring
 
-    if shared.talk.quiet or shared.talk.json or not sys.stderr.isatty():
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    done = bring(shared.settings(), name, from_dir=from_dir, force=force, say=shared.talk.say)
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # one of the program's own is shown
+    with progress_for(shared.talk, sys.stderr) as progress:
+        done = bring(shared.settings(), name, from_dir=from_dir, force=force, say=progress.say)
     _print(done, shared, "{action}  {model}  {path}  {MiB} MiB  license {license}  revision {revision:.12}")
     for model in done:
         if model["shadowed_by"] is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -68,7 +70,8 @@ def create(
     settings = shared.settings()
     config = shared.config or (DEFAULT_FILE if os.path.lexists(DEFAULT_FILE) else None)
     target = file or to or Path()
-    created = creating.create(shared.store, settings, target, config=config, generation=generation, force=force)
+    with progress_for(shared.talk, sys.stderr):
+        created = creating.create(shared.store, settings, target, config=config, generation=generation, force=force)
     if keep is not None:
         created = creating.remove_old(created, keep)
     for path in created.removed:
@@ -111,7 +114,8 @@ def verify(file: File, *, shared: Shared) -> None:
     from retrieve_cli.snapshots import reading
     from retrieve_cli.snapshots.create import summary
 
-    header = reading.verify(file).header
+    with progress_for(shared.talk, sys.stderr):
+        header = reading.verify(file).header
     value = {"schema_version": 1, "ok": True, "file": str(file), **summary(header)}
     text = f"{file} is sound: generation {header.generation}, {_size(header)}"
     print(dump(value) if shared.format == "json" else printable(text))
@@ -130,13 +134,13 @@ def restore(
     shared: Shared,
 ) -> None:
     """Verify and unpack a snapshot, and make its generation the current one; all of it or nothing."""
-    from retrieve_cli.cli.progress import Lines
     from retrieve_cli.output.formats import dump
     from retrieve_cli.snapshots import restore as restoring
 
     if write_config is not None and not force and os.path.lexists(write_config):
         raise UsageError(f"{write_config} exists already", hint="--force replaces it; or name another file")
-    restored = restoring.restore(file, shared.store, shared.settings(), Lines(shared.talk))
+    with progress_for(shared.talk, sys.stderr) as progress:
+        restored = restoring.restore(file, shared.store, shared.settings(), progress)
     if write_config is not None:
         restoring.write_config(restored, write_config, force=force)
         shared.talk.say(f"wrote the configuration of the snapshot to {write_config}")

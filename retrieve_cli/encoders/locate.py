@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,21 @@ def download(name: str, **options: Any) -> Path:
             f"The model {name} could not be fetched: {' '.join(str(error).split())}",
             hint=f"check the name and the connection, or copy its folder: retrieve models pull {name} --from-dir DIR",
         ) from error
+
+
+def size_on_hub(name: str, *, allow_patterns: Sequence[str], ignore_patterns: Sequence[str]) -> int | None:
+    """Return the bytes of a model's files that match the patterns; None if the hub does not say."""
+    hub = require("huggingface_hub")
+    try:
+        files = {file.rfilename: file.size for file in hub.HfApi().model_info(name, files_metadata=True).siblings}
+    except Exception:  # noqa: BLE001  the fetch itself reports what is wrong
+        return None
+
+    def matches(file: str, patterns: Sequence[str]) -> bool:
+        return any(fnmatch(file, pattern) for pattern in patterns)
+
+    chosen = [file for file in files if matches(file, allow_patterns) and not matches(file, ignore_patterns)]
+    return sum(files[file] or 0 for file in chosen)
 
 
 def _mend(name: str, models_dir: Path | None) -> str:

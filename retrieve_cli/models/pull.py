@@ -19,11 +19,12 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.locate import DEFAULT_MODEL, download, hub_cache, offline
+from retrieve_cli.encoders.locate import DEFAULT_MODEL, download, hub_cache, offline, size_on_hub
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.listing import described
 from retrieve_cli.models.needs import Found, Need, find, needs, read, wanted
 from retrieve_cli.models.verify import RECORD, damages
+from retrieve_cli.models.watching import size_of, watching
 from retrieve_cli.storage.manifest import sha1_file
 
 _NEEDED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "README.md", "LICEN[SC]E*"]
@@ -84,7 +85,7 @@ def _pulled(need: Need, settings: Settings, *, force: bool, say: Callable[[str],
         written = _target(need, models_dir)
         with _scratch(written.parent) as scratch:
             made = scratch / "model"
-            _fetch(name, local_dir=made)
+            _fetch(name, scratch, local_dir=made)
             shutil.rmtree(made / ".cache", ignore_errors=True)
             _admit(need, made, source=f"https://huggingface.co/{name}")
             _install(made, written)
@@ -109,11 +110,7 @@ def _copied(
     say(f"copying {source}")
     with _scratch(written.parent) as scratch:
         made = scratch / "model"
-        try:
-            shutil.copytree(source, made, ignore=shutil.ignore_patterns(*_NOT_COPIED))
-        except shutil.Error as error:
-            what = error.args[0][0][-1]
-            raise UsageError(f"{source} cannot be copied: {what}", hint="mend the folder") from error
+        _copy(source, made)
         _admit(need, made, source=str(source.resolve()))
         _install(made, written)
     return _entry(need, "copied", find(need, settings), written, settings)
@@ -164,8 +161,26 @@ def _scratch(parent: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _fetch(name: str, **place: Path) -> Path:
-    return download(name, allow_patterns=_NEEDED, ignore_patterns=_UNUSED, **place)
+def _fetch(name: str, scratch: Path, **place: Path) -> Path:
+    """Fetch a model into a place within a scratch folder; its bytes are counted."""
+    wanted = {"allow_patterns": _NEEDED, "ignore_patterns": _UNUSED}
+    with watching(scratch, f"fetching {name}", lambda: size_on_hub(name, **wanted)):
+        return download(name, **wanted, **place)
+
+
+def _copy(source: Path, made: Path) -> None:
+    """Copy a folder; its bytes are counted.
+
+    Raises:
+        UsageError: a file cannot be copied.
+    """
+    ignored = shutil.ignore_patterns(*_NOT_COPIED)
+    with watching(made, f"copying {source.name}", lambda: size_of(source)):
+        try:
+            shutil.copytree(source, made, ignore=ignored)
+        except shutil.Error as error:
+            reason = error.args[0][0][-1]
+            raise UsageError(f"{source} cannot be copied: {reason}", hint="fix the folder") from error
 
 
 def _check(need: Need, path: Path) -> None:
@@ -210,7 +225,7 @@ def _into_hub_cache(need: Need) -> Path:
     """Into the cache that other programs share: blobs first, then the snapshot, last the name that points to it."""
     cache = hub_cache()
     with _scratch(cache) as scratch:
-        snapshot = _fetch(_hub_name(need), cache_dir=scratch)
+        snapshot = _fetch(_hub_name(need), scratch, cache_dir=scratch)
         _check(need, snapshot)
         made = snapshot.parents[1]
         target = cache / made.name

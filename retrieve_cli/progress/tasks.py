@@ -12,7 +12,7 @@ other threads, such as the requests of a server, is not shown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
@@ -102,6 +102,18 @@ def task(name: str, unit: str, total: int | Callable[[], int | None] | None = No
         yield made
     finally:
         display.ended(made)
+
+
+def shown() -> bool:
+    """Return True if somebody shows the tasks of this context."""
+    return _DISPLAY.get() is not None
+
+
+def counting(pieces: Iterable[bytes], progress: Task) -> Iterator[bytes]:
+    """Yield pieces of a file or an answer, and count their bytes."""
+    for piece in pieces:
+        progress.advance(len(piece))
+        yield piece
 
 
 @contextmanager

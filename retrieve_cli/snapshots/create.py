@@ -14,6 +14,7 @@ from retrieve_cli import __version__
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.progress.tasks import BYTES, task
 from retrieve_cli.snapshots import configuration
 from retrieve_cli.snapshots.form import (
     CALIBRATION,
@@ -111,8 +112,9 @@ def create(
         writer = SnapshotWriter(file, int(datetime.fromisoformat(header.created).timestamp()))
         writer.add(HEADER, _dumped(header.to_json()))
         writer.add(MANIFEST, _dumped(configuration.public_manifest(manifest).to_json()))
-        for name, entry in sorted(manifest.files.items()):
-            writer.add_file(FOLDER + name, folder / name, entry)
+        with task("writing the snapshot", BYTES, header.index_bytes) as progress:
+            for name, entry in sorted(manifest.files.items()):
+                writer.add_file(FOLDER + name, folder / name, entry, progress)
         for name, content in extras.items():
             writer.add(name, content)
         writer.finish()

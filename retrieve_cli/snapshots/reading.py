@@ -12,6 +12,7 @@ import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.progress.tasks import BYTES, Task, counting, task
 from retrieve_cli.snapshots.form import (
     BLOCK,
     EXTRAS,
@@ -119,7 +120,9 @@ class _Members:
         manifest = self._manifest(header)
         if folder is not None:
             _check_room(folder, manifest)
-        block_sums_by_file = {name: self._file(name, entry, folder) for name, entry in sorted(manifest.files.items())}
+        with task("reading the snapshot", BYTES, header.index_bytes) as progress:
+            files = sorted(manifest.files.items())
+            block_sums_by_file = {name: self._file(name, entry, folder, progress) for name, entry in files}
         extras = {name: self._extra(name, header) for name in EXTRAS if name in header.extras}
         listed = "".join(self._sums).encode()
         if self._small(SUMS, LARGE) != listed:
@@ -146,13 +149,13 @@ class _Members:
             raise BadSnapshot(f"its manifest lists {reserved[0]} as a file of the index")
         return manifest
 
-    def _file(self, name: str, entry: FileEntry, folder: Path | None) -> Sums:
+    def _file(self, name: str, entry: FileEntry, folder: Path | None, progress: Task) -> Sums:
         """Read a file of the generation, write it if there is a folder, and return the checksums of its blocks."""
         self._begin(FOLDER + name, exactly=entry.bytes)
         sha1 = hashlib.sha1(usedforsecurity=False)
         parts = [np.empty(0, np.uint64)]
         with _opened(folder, name) as target:
-            for piece in self._content(FOLDER + name, entry.bytes):
+            for piece in counting(self._content(FOLDER + name, entry.bytes), progress):
                 sha1.update(piece)
                 if target is not None and folder is not None:
                     target.write(piece)

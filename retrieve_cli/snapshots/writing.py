@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from retrieve_cli.errors import IndexCorrupt, Locked, RetrieveError, UsageError
+from retrieve_cli.progress.tasks import Task, counting
 from retrieve_cli.snapshots.form import BLOCK, NAME, SUMS, tar_header, zstd
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import FileEntry
@@ -38,15 +39,15 @@ class SnapshotWriter:
         self._out.write(content)
         self._end(name, len(content), hashlib.sha256(content).hexdigest())
 
-    def add_file(self, name: str, path: Path, entry: FileEntry) -> None:
-        """Append a file of the generation.
+    def add_file(self, name: str, path: Path, entry: FileEntry, progress: Task) -> None:
+        """Append a file of the generation, and count its bytes.
 
         Raises:
             IndexCorrupt: it does not match the manifest.
         """
         sha1, sha256, left = hashlib.sha1(usedforsecurity=False), hashlib.sha256(), entry.bytes
         self._begin(name, entry.bytes)
-        for piece in _pieces(path):
+        for piece in counting(_pieces(path), progress):
             left -= len(piece)
             if left < 0:
                 break

@@ -246,12 +246,17 @@ def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None)
     """What is wrong with the files of a generation, every byte read, or with those of them that are named."""
     from concurrent.futures import ThreadPoolExecutor  # hashing lets go of the interpreter
 
+    from retrieve_cli.progress.tasks import BYTES, task  # nor does a query check every byte
+
     def fault(name: str) -> str:
         entry = manifest.files[name]
-        return size_fault(folder / name, entry) or digest_fault(folder / name, entry)
+        found = size_fault(folder / name, entry) or digest_fault(folder / name, entry)
+        progress.advance(entry.bytes)
+        return found
 
     chosen = list(manifest.files if names is None else names)
-    with ThreadPoolExecutor(2) as threads:
+    size = sum(manifest.files[name].bytes for name in chosen)
+    with task("verifying the index", BYTES, size) as progress, ThreadPoolExecutor(2) as threads:
         return {name: said for name, said in zip(chosen, threads.map(fault, chosen), strict=True) if said}
 
 

@@ -15,7 +15,8 @@ from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import SourceFailed, UsageError, quoted
+from retrieve_cli.errors import SourceFailed, UsageError, quoted, shortened
+from retrieve_cli.progress.tasks import BYTES, counting, task
 from retrieve_cli.sources.remote.publication import intact, publish
 from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
 from retrieve_cli.storage import durable
@@ -120,9 +121,11 @@ class HttpFetcher:
             return
         # A server that compresses on the fly offers the digest of either, by the header's definition and by its habit.
         travelled, decoded = (hashlib.sha1(usedforsecurity=False) for _ in range(2))
-        body = _hashed(reply.decoded(_hashed(reply.travelling, travelled)), decoded)
-        pieces = json_lines(transfer.limited(_unpacked(body)), partial(_refusal, transfer, reply))
-        sha1 = publish(target, self._checked(transfer, reply, pieces, (travelled, decoded)))
+        with task(f"fetching {shortened(transfer.origin, 50)}", BYTES, _length(reply)) as progress:
+            travelling = counting(_hashed(reply.travelling, travelled), progress)
+            body = _hashed(reply.decoded(travelling), decoded)
+            pieces = json_lines(transfer.limited(_unpacked(body)), partial(_refusal, transfer, reply))
+            sha1 = publish(target, self._checked(transfer, reply, pieces, (travelled, decoded)))
         self._remember(target, reply, (travelled.hexdigest(), decoded.hexdigest()), sha1)
 
     def _checked(
@@ -184,6 +187,12 @@ class HttpFetcher:
         # Without it the next fetch is a full one: no reason to call this one failed.
         with suppress(OSError):
             durable.replace(_memory_path(target), canonical(asdict(memory)).decode() + "\n")
+
+
+def _length(reply: Reply) -> int | None:
+    """The bytes that a server says it sends."""
+    length = reply.headers.get("Content-Length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 16 else None
 
 
 def _memory_path(target: Path) -> Path:

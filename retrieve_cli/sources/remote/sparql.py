@@ -16,7 +16,8 @@ from shlex import quote
 from urllib.parse import urlencode
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import SourceFailed, printable
+from retrieve_cli.errors import SourceFailed, printable, shortened
+from retrieve_cli.progress.tasks import BYTES, Task, task
 from retrieve_cli.sources.linked import records_of_solutions, records_of_triples, triples_of_solutions
 from retrieve_cli.sources.remote.answer import Page, Unreadable, rdf_reader, rows_in, triples_in
 from retrieve_cli.sources.remote.publication import publish
@@ -69,8 +70,11 @@ class SparqlFetcher:
         if self._template.form != "SELECT":
             rdf_reader()  # before the endpoint is asked for what nobody could read
         probe = f"see what the endpoint says: curl -sS --data-urlencode 'query=ASK {{}}' {quote(shown(self._endpoint))}"
-        with Transfer(self._endpoint, credentials=self._credentials, limits=self._limits, probe=probe) as transfer:
-            records = self._records(list(self._pages(transfer)))
+        with (
+            Transfer(self._endpoint, credentials=self._credentials, limits=self._limits, probe=probe) as transfer,
+            task(f"asking {shortened(transfer.origin, 50)}", BYTES) as progress,
+        ):
+            records = self._records(list(self._pages(transfer, progress)))
         if not records:
             hint = "try the query at the endpoint by hand; see whether its graph is what is kept there"
             raise SourceFailed(f"{transfer.origin} answered without a single record", hint=hint)
@@ -86,8 +90,8 @@ class SparqlFetcher:
             return records_of_solutions(variables, solutions)
         return records_of_triples(triples)
 
-    def _pages(self, transfer: Transfer) -> Iterator[Page]:
-        """All pages; without a page size, the one there is.
+    def _pages(self, transfer: Transfer, progress: Task) -> Iterator[Page]:
+        """All pages; without a page size, the one there is. Their bytes are counted.
 
         How many rows stand behind a page of triples cannot be seen, so only an empty page is their end, or one that
         comes again without ever having brought anything new (what some endpoints add to every answer).
@@ -97,13 +101,16 @@ class SparqlFetcher:
         """
         size, rows = self._template.page_size, self._template.form == "SELECT"
         if size is None:
-            yield self._page(transfer, 0, 0)
+            page = self._page(transfer, 0, 0)
+            progress.advance(page.bytes)
+            yield page
             return
         seen: set[Hashable] = set()
         earlier: dict[Hashable, bool] = {}
         received = 0
         for offset in count(0, size):
             page = self._page(transfer, offset, received)
+            progress.advance(page.bytes)
             marks = page.marks()
             whole = frozenset(Counter(marks).items())
             if earlier.get(whole):
