@@ -28,9 +28,9 @@ _REDRAWN = 0.1
 class Lines:
     """A line about the task under way every few seconds, and one at the end of a task that was shown before."""
 
-    def __init__(self, talk: Talk, *, interval: float = INTERVAL) -> None:
+    def __init__(self, talk: Talk, *, interval: float | None = None) -> None:
         self._talk = talk
-        self._interval = interval
+        self._interval = INTERVAL if interval is None else interval
         self._printed = time.monotonic()
         self._shown: set[int] = set()
         self._lock = Lock()
@@ -116,8 +116,11 @@ def _texts(task: Task) -> dict[str, str]:
 
 
 @contextmanager
-def progress_for(talk: Talk, stream: TextIO, *, interval: float = INTERVAL) -> Iterator[Progress]:
-    """Show the tasks of this context as suits the stream; yields what prints messages meanwhile."""
+def progress_for(talk: Talk, stream: TextIO, *, interval: float | None = None) -> Iterator[Progress]:
+    """Show the tasks of this context as suits the stream; yields what prints messages meanwhile.
+
+    `interval` is the time between two lines off a terminal, in seconds.
+    """
     if talk.quiet or talk.json:
         with showing(None):
             yield Lines(talk)

@@ -154,3 +154,32 @@ def test_vectors_survive_a_device_that_runs_out_of_memory(
 
     monkeypatch.setattr(small._runner.model, "encode", limited)
     assert np.allclose(small.encode_passages(texts), encoder.encode_passages(texts), atol=1e-4)
+
+
+class Interrupted(Exception):
+    """In the middle of a call."""
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("with_tokens", [False, True])
+def test_texts_left_by_an_interruption_get_the_vectors_that_they_would_have_had(
+    tiny_bert: ModelFolder, cache_dir: Path, texts: list[str], precision: Any, with_tokens: bool
+) -> None:
+    encoder = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", batch_size=3, precision=precision)
+    whole = encoder.encode_passages(texts)
+    done: dict[int, Any] = {}
+    tokens: dict[int, Any] = {}
+
+    def keep(places: Any, vectors: Any) -> None:
+        if len(done) >= 3:
+            raise Interrupted
+        done.update(zip(places, vectors, strict=True))
+        assert not with_tokens or tokens.keys() >= done.keys()
+
+    with pytest.raises(Interrupted):
+        encoder.encode_passages_gradually(texts, keep, tokens.__setitem__ if with_tokens else None)
+    left = [place for place in range(len(texts)) if place not in done]
+    assert 0 < len(left) < len(texts)
+    rest = encoder.encode_passages([texts[place] for place in left])
+    assert all(np.array_equal(done[place], whole[place]) for place in done)
+    assert np.array_equal(rest, whole[left])

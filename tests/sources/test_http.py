@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from progress_samples import Ended, Recorder
 
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
+from retrieve_cli.progress.tasks import showing
 from retrieve_cli.sources.remote import transfer
 from retrieve_cli.sources.remote.http import HttpFetcher
 from retrieve_cli.sources.remote.publication import intact, sweep
@@ -60,6 +62,20 @@ def test_a_catalog_is_fetched_with_its_digest_beside_it(site, target: Path) -> N
     assert target.read_bytes() == LINES
     assert intact(target) == SHA1
     assert subprocess.run(["sha1sum", "-c", "tools.jsonl.sha1"], cwd=target.parent).returncode == 0
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_fetch_counts_the_bytes_that_travel_up_to_the_length_that_the_server_says(
+    site, target: Path, coded: bool
+) -> None:
+    body = gzip.compress(LINES) if coded else LINES
+    headers = {"Content-Encoding": "gzip"} if coded else {}
+    url, recorder = site.put("/c.jsonl", body, headers=headers), Recorder()
+    with showing(recorder):
+        fetcher(url).fetch(target)
+    [(name, ended)] = recorder.tasks.items()
+    assert name.startswith("fetching http://127.0.0.1:")
+    assert ended == Ended("bytes", len(body), len(body))
 
 
 def test_the_folder_is_made_and_the_file_has_the_rights_the_umask_gives(site, tmp_path: Path) -> None:

@@ -1,0 +1,312 @@
+"""Long work says how far it is: bars on a terminal, lines elsewhere, nothing where nobody wants to read them."""
+
+import errno
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from progress_samples import Ended, Recorder, counts, start, texts, use
+from samples import ROOT, TOOLS, Program, write_catalog
+from splade_models import save_masked
+
+from retrieve_cli.cli import progress
+from retrieve_cli.experiments import trial
+from retrieve_cli.progress.tasks import Task, part, showing, task
+from retrieve_cli.progress.words import sentence
+
+COUNT = 60
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_masked(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_catalog(tmp_path / "tools.jsonl", texts(COUNT))
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    lines = [{"query": f"segment lungs {number}", "relevant": [f"t{number}"]} for number in range(40)]
+    return write_catalog(tmp_path / "gold.jsonl", lines)
+
+
+@pytest.fixture
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for every count."""
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+
+
+def grows(found: list[tuple[int, int]], total: int) -> None:
+    done = [count for count, _ in found]
+    assert done == sorted(done)
+    assert len(set(done)) > 2
+    assert found[-1] == (total, total)
+
+
+# ------------------------------------------------------------------------------------------------------- lines
+
+
+@pytest.mark.usefixtures("_always")
+def test_a_build_counts_records_and_chunks_up_to_totals_that_are_known_from_the_start(
+    model: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(model, monkeypatch)
+    said = retrieve("build", "--catalog", source).err
+    grows(counts(said, "reading tools.jsonl"), COUNT)
+    encoded = counts(said, "encoding")
+    grows(encoded, COUNT)
+    assert {total for _, total in encoded} == {COUNT}
+    assert len(encoded) > 30, "the texts of one batch are counted one by one"
+
+
+@pytest.mark.usefixtures("_always")
+def test_a_build_of_a_folder_counts_files(tmp_path: Path, retrieve: Program) -> None:
+    (tmp_path / "docs").mkdir()
+    for number in range(12):
+        (tmp_path / "docs" / f"{number}.md").write_text(f"# Guide {number}\n\nHow to do {number}.\n")
+    (tmp_path / "docs" / "logo.svg").write_text("<svg/>")
+    assert re.search(r"^reading docs: 12 of 12 files", retrieve("build", "--docs-dir", "docs").err, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("_always")
+def test_a_second_build_counts_only_the_chunks_that_are_new(
+    model: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(model, monkeypatch)
+    retrieve("build", "--catalog", source)
+    assert counts(retrieve("build", "--catalog", source).err, "encoding") == []
+    write_catalog(source, texts(COUNT + 5))
+    assert counts(retrieve("build", "--catalog", source).err, "encoding")[-1] == (5, 5)
+
+
+@pytest.mark.usefixtures("_always")
+def test_a_sync_that_is_asked_to_talk_counts_and_verifies(
+    model: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(model, monkeypatch)
+    retrieve("build", "--catalog", source)
+    write_catalog(source, texts(COUNT + 5))
+    assert retrieve("sync").err == ""
+    write_catalog(source, texts(COUNT + 10))
+    said = retrieve("sync", "-v", "--verify").err
+    assert counts(said, "comparing tools.jsonl")[-1] == (COUNT + 10, COUNT + 10)
+    assert {total for _, total in counts(said, "encoding")} == {5, COUNT + 10}, "the change, and then all of it"
+    assert "verifying the index: " in said
+
+
+@pytest.mark.usefixtures("_always")
+def test_an_evaluation_counts_its_runs_and_their_queries(source: Path, gold: Path, retrieve: Program) -> None:
+    retrieve("build", "--catalog", source)
+    said = retrieve("eval", "--gold", gold).err
+    grows(counts(said, "searching"), 40)
+    grows(counts(said, "timing"), 40)
+    said = retrieve("eval", "--gold", gold, "--with", "fusion.method=rrf").err
+    for name in (r"run 1 of 2 \(as configured\)", r"run 2 of 2 \(fusion.method=rrf\)"):
+        grows(counts(said, f"{name}, searching"), 40)
+
+
+@pytest.mark.usefixtures("_always")
+def test_tuning_and_calibrating_count(source: Path, gold: Path, retrieve: Program) -> None:
+    retrieve("build", "--catalog", source)
+    said = retrieve("eval", "--gold", gold, "--tune", "--calibrate").err
+    searches = re.findall(r"^tuning, search (\d) of 6: ([\d,]+) settings", said, re.MULTILINE)
+    assert (searches[0][0], searches[-1][0]) == ("1", "6")
+    tried = [int(count.replace(",", "")) for _, count in searches]
+    assert tried == sorted(tried)
+    assert counts(said, "calibrating, searching")[-1] == (40, 40)
+
+
+@pytest.mark.usefixtures("_always")
+def test_snapshots_and_copies_of_models_count_bytes(
+    model: Path, source: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retrieve("build", "--catalog", source)
+    size = r"(\d+\.\d) of \1 MB"
+    assert re.search(rf"^writing the snapshot: {size}", retrieve("snapshot", "create", "one.tar.zst").err, re.MULTILINE)
+    for command in (("verify",), ("restore",)):
+        said = retrieve("snapshot", *command, "one.tar.zst", "--artifacts", "other").err
+        assert re.search(rf"^reading the snapshot: {size}", said, re.MULTILINE)
+    use(model, monkeypatch)
+    monkeypatch.setenv("RETRIEVE_MODELS__DIR", str(tmp_path / "models"))
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "own/tiny")
+    assert re.search(rf"^copying tiny: {size}", retrieve("models", "pull", "--from-dir", model).err, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("flags", [("--json",), ("-q",)])
+def test_programs_and_those_who_want_quiet_are_told_nothing(
+    source: Path, gold: Path, retrieve: Program, flags: tuple[str, ...]
+) -> None:
+    assert retrieve("build", "--catalog", source, *flags).err == ""
+    assert retrieve("eval", "--gold", gold, *flags).err == ""
+
+
+def test_short_work_prints_no_line(source: Path, retrieve: Program) -> None:
+    assert " of " not in retrieve("build", "--catalog", source).err
+
+
+def test_a_build_on_a_pipe_never_loads_rich(catalog: Path) -> None:
+    code = (
+        "import sys; from retrieve_cli.cli import progress; progress.INTERVAL = 0.0\n"
+        "from retrieve_cli.cli.main import main\n"
+        f"assert main(['build', '--catalog', {str(catalog)!r}]) == 0\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'rich']"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "reading tools.jsonl: 5 of 5 records" in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------------- terminals
+
+
+def shown(terminal: int) -> Iterator[str]:
+    """What a process writes to a terminal until it ends."""
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError as error:
+            if error.errno == errno.EIO:
+                return
+            raise
+        if not piece:
+            return
+        yield piece.decode("utf-8", "replace")
+
+
+def on_terminal(pause: float, *arguments: object) -> tuple[str, str]:
+    """What a run shows on a terminal, and what it prints on stdout, which is none."""
+    terminal, end = pty.openpty()
+    environment = {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
+    running = start(pause, *arguments, stderr=end, environment=environment)
+    os.close(end)
+    seen = "".join(shown(terminal))
+    os.close(terminal)
+    out, _ = running.communicate(timeout=120)
+    assert running.returncode == 0, seen
+    return seen, out.decode()
+
+
+def test_on_a_terminal_a_bar_grows_to_its_total_and_is_removed(
+    model: Path, source: Path, gold: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(model, monkeypatch)
+    seen, out = on_terminal(0.05, "build", "--catalog", source)
+    found = [
+        int(done) for done in re.findall(rf"encoding [^\r\n]*?(\d+)/{COUNT} chunks", re.sub(r"\x1b\[[\d;]*m", "", seen))
+    ]
+    assert found == sorted(found)
+    assert len(set(found)) > 2
+    assert found[-1] == COUNT
+    assert re.search(r"\d/s .*\d:\d\d left", seen)
+    assert "━" in seen
+    assert re.search(r"\r\x1b\[2K\x1b\[\?25h[\r\n\x1b\[12AK]*$", seen), "an empty line is left, and the cursor"
+    assert out.count("\n") == 1
+    seen, out = on_terminal(0.02, "eval", "--gold", gold)
+    assert re.search(r"timing [^\r\n]*?40/40", re.sub(r"\x1b\[[\d;]*m", "", seen))
+    assert out.startswith("measure")
+
+
+def test_on_a_terminal_programs_are_told_nothing_either(
+    model: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(model, monkeypatch)
+    seen, out = on_terminal(0.0, "build", "--catalog", source, "--json")
+    assert seen == ""
+    assert json.loads(out)["records"] == COUNT
+
+
+# -------------------------------------------------------------------------------------------------- interruption
+
+
+def test_an_interrupted_evaluation_says_where_it_was_and_that_nothing_is_kept(
+    source: Path, gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retrieve("build", "--catalog", source)
+
+    def differences(*_: Any) -> Any:
+        raise AssertionError("it was interrupted before")
+
+    def interrupted(run: Any, *rest: Any) -> Any:
+        if run.name == "without the dense leg":
+            raise KeyboardInterrupt
+        return evaluate(run, *rest)
+
+    evaluate = trial.Answers.evaluate
+    monkeypatch.setattr(trial.Answers, "evaluate", interrupted)
+    monkeypatch.setattr(trial, "differences", differences)
+    done = retrieve("eval", "--gold", gold, "--ablate")
+    assert done.code == 130
+    assert re.search(
+        r"^error: interrupted: during run \d of \d+ \(without the dense leg\); nothing is kept$", done.err, re.MULTILINE
+    )
+    assert done.out == ""
+
+
+# --------------------------------------------------------------------------------------------------------- tasks
+
+
+def test_a_task_without_anyone_who_looks_counts_all_the_same() -> None:
+    def never() -> int:
+        raise AssertionError("nobody asks for the total")
+
+    with task("encoding", "chunks", never) as encoding:
+        encoding.advance(3)
+        encoding.reach(2)
+    assert encoding.done == 3
+
+
+def test_tasks_are_shown_under_the_name_of_their_part_and_ended_after_an_error() -> None:
+    recorder = Recorder()
+
+    def fail() -> None:
+        with showing(recorder), part("run 2 of 3"), task("timing", "queries", 5) as timing:
+            timing.advance(2)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert recorder.tasks == {"run 2 of 3, timing": Ended("queries", 2, 5)}
+
+
+@pytest.mark.parametrize(
+    ("unit", "done", "total", "seconds", "expected"),
+    [
+        ("chunks", 812, 2941, 12.3, "encoding: 812 of 2,941 chunks, 66/s, 0:33 left"),
+        ("chunks", 0, 2941, 12.3, "encoding: 0 of 2,941 chunks"),
+        ("queries", 1, 1, 4.0, "encoding: 1 of 1 query, 0.25/s"),
+        ("chunks", 1, None, 4.0, "encoding: 1 chunk, 0.25/s"),
+        ("chunks", 20_000, 200_000, 1000.0, "encoding: 20,000 of 200,000 chunks, 20/s, 2:30:00 left"),
+        ("bytes", 45_000_000, 90_900_000, 10.0, "encoding: 45.0 of 90.9 MB, 4.5 MB/s, 0:11 left"),
+    ],
+)
+def test_a_task_in_words(
+    unit: str, done: int, total: int | None, seconds: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Task("encoding", unit, total)
+    made.advance(done)
+    monkeypatch.setattr("time.monotonic", lambda: made.began + seconds)
+    assert sentence(made) == expected
+
+
+def test_a_total_that_was_an_estimate_grows_with_what_is_done() -> None:
+    made = Task("reading", "records", 10)
+    made.advance(12)
+    assert (made.done, made.total) == (12, 12)
+
+
+@pytest.mark.usefixtures("_always")
+def test_names_from_outside_do_not_drive_the_terminal(retrieve: Program) -> None:
+    assert retrieve("build", "--catalog", write_catalog(Path("a\x1b[2Jb.jsonl"), TOOLS)).err.count("\x1b") == 0
