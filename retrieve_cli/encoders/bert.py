@@ -48,7 +48,7 @@ _NORM = {"attention": "attention.output.LayerNorm", "outer": "output.LayerNorm"}
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """All that the forward pass needs to know besides the weights."""
+    """Parameters of the forward pass, besides the weights."""
 
     layers: int
     heads: int
@@ -85,7 +85,7 @@ class Architecture:
 
 
 class Operations(Protocol[X]):
-    """What the forward pass is made of. `name` says which weights: see `arrange`."""
+    """Operations of the forward pass. `name` says which weights they use: see `arrange`."""
 
     def rows(self, name: str, which: X) -> X:
         """The rows of a table."""

@@ -1,4 +1,4 @@
-"""Which encoder runs where, decided without importing torch on a machine that has no GPU."""
+"""Choice of an encoder and its device, made without importing torch on a machine that has no GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 """Linux names of the instructions that multiply bfloat16: two sets on x86, the last one on ARM."""
 _FASTER = "set `encoder.precision: float32`, which is faster here; it changes the index"
 _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
-"""What NVIDIA's driver leaves behind; the last is its door under WSL."""
+"""Files that show NVIDIA's driver; the last one is that of WSL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Choice:
 def choose(
     device: Device = "auto", kind: str = "auto", *, precision: Asked = "auto", section: str = "encoder"
 ) -> Choice:
-    """The encoder for a device: torch on a GPU, onnxruntime on a CPU, unless one of them was asked for.
+    """Return the encoder for a device: torch on a GPU, onnxruntime on a CPU, unless one of them is configured.
 
     `section` is that of the settings, for hints. On a CPU onnxruntime computes in float32 only: for bfloat16, `auto` is
     torch there as well.
@@ -62,7 +62,7 @@ def choose(
             raise _cpu_only(kind)
         return _exported(kind, precision)
     if device == "cpu":
-        return _on_cpu(kind, "as asked", precision)
+        return _on_cpu(kind, "as configured", precision)
     missing = why_no_gpu()
     if not missing:
         return Choice("torch", "cuda", f"cuda: torch ({gpu_name()})", precision_on("cuda", precision))
@@ -97,7 +97,7 @@ def why_no_gpu() -> str:
 
 
 def gpu_name() -> str:
-    """What the first GPU calls itself."""
+    """Return the name of the first GPU."""
     return str(require("torch").cuda.get_device_name(0))
 
 
@@ -128,7 +128,7 @@ def _exported(kind: str, precision: Asked) -> Choice:
                 f"`encoder.kind: onnx` computes in float32, not in {precision}.",
                 hint="set `encoder.kind: torch` or `openvino` for bfloat16, or `encoder.precision: auto`",
             )
-        return Choice("onnx", "cpu", "cpu: onnxruntime (as asked)")
+        return Choice("onnx", "cpu", "cpu: onnxruntime (as configured)")
     if precision == "float16":
         raise UsageError(
             "`encoder.kind: openvino` computes in float32 or bfloat16, not in float16.",
@@ -137,23 +137,23 @@ def _exported(kind: str, precision: Asked) -> Choice:
     chosen = precision_on("cpu", precision)
     if chosen == "bfloat16" and (why := why_no_bfloat16()):
         raise Unavailable(f"OpenVINO cannot compute in bfloat16 here: {why}.", hint=_FASTER)
-    return Choice("openvino", "cpu", _said("openvino", "as asked", chosen), chosen)
+    return Choice("openvino", "cpu", _reason("openvino", "as configured", chosen), chosen)
 
 
 def _on_cpu(kind: str, reason: str, precision: Asked) -> Choice:
     if kind == "torch" or precision == "bfloat16":
         chosen = precision_on("cpu", precision)
-        return Choice("torch", "cpu", _said("torch", reason, chosen), chosen)
+        return Choice("torch", "cpu", _reason("torch", reason, chosen), chosen)
     if precision == "float16":
         reason += "; float16 is for a GPU: float32 here"
     return Choice("onnx", "cpu", f"cpu: onnxruntime ({reason})")
 
 
-def _said(what: str, reason: str, precision: Precision) -> str:
+def _reason(runtime: str, reason: str, precision: Precision) -> str:
     if precision != "bfloat16":
-        return f"cpu: {what} ({reason})"
+        return f"cpu: {runtime} ({reason})"
     slow = why_no_bfloat16()
-    return f"cpu: {what} in bfloat16 ({reason}{f'; {slow}: float32 is faster here' if slow else ''})"
+    return f"cpu: {runtime} in bfloat16 ({reason}{f'; {slow}: float32 is faster here' if slow else ''})"
 
 
 def _cpu_only(kind: str) -> UsageError:

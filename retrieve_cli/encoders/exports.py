@@ -38,7 +38,7 @@ class Export:
     name: str
     revision: str
     contents: Callable[[], Contents]
-    """Reads the model's own files; called only to write the export."""
+    """Function that reads the model's own files; called only to write the export."""
     suffix: str = ""
     """Follows the name in the folder's name."""
 

@@ -38,7 +38,7 @@ _COMMON_WORDS = (
     " which will with"
 )
 _COMMON = frozenset(_COMMON_WORDS.split())
-"""Without a model or a collection nothing else says that these words say little."""
+"""Words that say little; without a model or a collection nothing else shows it."""
 
 
 class WordTokenizer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors, Unit
-from retrieve_cli.encoders.maxsim import Readable, Windows, Words, meet, together
+from retrieve_cli.encoders.maxsim import Readable, Windows, Words, match_windows, together
 from retrieve_cli.encoders.threads import once
 from retrieve_cli.numerics import products
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 PASSAGES = 4
 """Chunks of a record that are read."""
 _QUERIES = 4096
-"""Of so many the tokens are kept."""
+"""Queries whose tokens are kept."""
 
 
 class Tokens(Protocol):
     """The token vectors of all chunks."""
 
     def tokens(self, rows: Sequence[int]) -> tuple[Terms, Readable, Rows]:
-        """Of some chunks: ids (t,), unit vectors (t, dim), and where each chunk ends among them."""
+        """Return ids (t,) and unit vectors (t, dim) of the tokens of chunks, and the end of each chunk among them."""
 
     def idf(self, ids: Terms) -> Vectors:
         """(t,) float32 how much a token counts."""
 
 
 class LateInteraction:
-    """Reads each hit's chunk, or of a record the chunks that are nearest to the query, word by word against it."""
+    """Reranker that compares a query word by word with each hit's chunk, or with the nearest chunks of a record."""
 
     name = "maxsim"
 
@@ -58,44 +58,45 @@ class LateInteraction:
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Any:
         """(n,) float64: each hit's chunk, or of a record the best of those that are read."""
-        return self._meet(self._encode(query.text), hits, query.chunks).best(len(hits))
+        return self._match(self._encode(query.text), hits, query.chunks).best(len(hits))
 
     def look(self, query: Query, hits: Sequence[Hit]) -> list[Windows]:
-        """Of each hit its windows, which do not depend on the other hits. Who keeps them comes again with more hits:
-        the tokens of a query are kept too."""
-        return self._meet(self._encode_once(query.text), hits, query.chunks).apart(len(hits))
+        """Return the windows of each hit, which do not depend on the other hits. Callers that keep them come again with
+        more hits: the tokens of a query are kept too."""
+        return self._match(self._encode_once(query.text), hits, query.chunks).apart(len(hits))
 
     def scores(self, seen: Sequence[Windows]) -> Any:
         """(n,) float64: what `read` says of hits that were looked at."""
         return together(seen).best(len(seen))
 
-    def _meet(self, asked: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> Windows:
+    def _match(self, tokens: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> Windows:
         table = self._table
-        spans = self._passages(asked, hits, chunks) if self._unit == "record" else [[hit.row] for hit in hits]
+        spans = self._passages(tokens, hits, chunks) if self._unit == "record" else [[hit.row] for hit in hits]
         ids, vectors, ends = table.tokens([row for span in spans for row in span])
-        lengths = np.sqrt(np.einsum("ij,ij->i", asked.vectors, asked.vectors))[:, None]
-        words = Words(asked.vectors / np.maximum(lengths, np.float32(1e-12)), table.idf(asked.ids))
+        lengths = np.sqrt(np.einsum("ij,ij->i", tokens.vectors, tokens.vectors))[:, None]
+        words = Words(tokens.vectors / np.maximum(lengths, np.float32(1e-12)), table.idf(tokens.ids))
         owners = np.repeat(np.arange(len(hits)), [len(span) for span in spans])
-        return meet(words, Words(vectors, table.idf(ids)), ends, owners)
+        return match_windows(words, Words(vectors, table.idf(ids)), ends, owners)
 
-    def _passages(self, asked: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> list[Sequence[int]]:
-        """By record, the rows of the chunks that are read, of those that may be found: all of a short one, else those
-        nearest to the query."""
+    def _passages(self, tokens: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> list[Sequence[int]]:
+        """Return by record the rows of the chunks to read, among those that may be found: all of a short record, else
+        those nearest to the query."""
         spans: list[Sequence[int]] = [
             range(int(self._starts[hit.record]), int(self._starts[hit.record + 1])) for hit in hits
         ]
         if chunks is not None:
             spans = [[row for row in span if chunks[row]] for span in spans]
-        long = [at for at, span in enumerate(spans) if len(span) > PASSAGES]
-        if not long or not len(asked.vectors):
+        long = [place for place, span in enumerate(spans) if len(span) > PASSAGES]
+        if not long or not len(tokens.vectors):
             return list(spans)
-        rows = np.array([row for at in long for row in spans[at]], np.int64)
-        near = products(self._vectors_of(rows), asked.vectors.mean(0))
+        rows = np.array([row for place in long for row in spans[place]], np.int64)
+        near = products(self._vectors_of(rows), tokens.vectors.mean(0))
         chosen: list[Sequence[int]] = list(spans)
         begin = 0
-        for at in long:
-            end = begin + len(spans[at])
-            chosen[at] = [spans[at][place] for place in np.argsort(-near[begin:end], kind="stable")[:PASSAGES]]
+        for place in long:
+            end = begin + len(spans[place])
+            nearest = np.argsort(-near[begin:end], kind="stable")[:PASSAGES]
+            chosen[place] = [spans[place][row] for row in nearest]
             begin = end
         return chosen
 

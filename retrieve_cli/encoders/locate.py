@@ -1,4 +1,4 @@
-"""Where a model is found: the installed default, a folder, `models.dir`, the Hugging Face cache; the network last.
+"""Search for a model: the installed default, a folder, `models.dir`, the Hugging Face cache; the network last.
 
 Cache layout: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 """
@@ -52,12 +52,12 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
         return Place(_fetch(name), name)
     raise Unavailable(
         f"The model {model} is not on this machine. Looked in: {', '.join(looked)}.",
-        hint=_mend(name, models_dir),
+        hint=_fix(name, models_dir),
     )
 
 
 def offline() -> bool:
-    """Whether HF_HUB_OFFLINE forbids the network."""
+    """Return True if HF_HUB_OFFLINE forbids the network."""
     return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
 
 
@@ -98,7 +98,7 @@ def hub_cache() -> Path:
 
 
 def _is_path(model: str) -> bool:
-    """Whether it can only be meant as a path; a hub name has at most one slash and starts with neither . nor ~."""
+    """Return True if a name can only be a path; a hub name has at most one slash and starts with neither . nor ~."""
     return model.startswith((".", "~", os.sep)) or model.count("/") > 1 or Path(model).is_absolute()
 
 
@@ -137,7 +137,7 @@ def size_on_hub(name: str, *, allow_patterns: Sequence[str], ignore_patterns: Se
     return sum(files[file] or 0 for file in chosen)
 
 
-def _mend(name: str, models_dir: Path | None) -> str:
+def _fix(name: str, models_dir: Path | None) -> str:
     if _is_path(name):
         return "name a folder that holds modules.json, config.json and model.safetensors"
     put = f" or put its folder at {models_dir / name}" if models_dir is not None else ""

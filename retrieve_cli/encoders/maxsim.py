@@ -44,11 +44,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """The windows of candidates' texts, and how a query and each of them meet. It takes all candidates to know how
+    """The windows of candidates' texts, and how a query matches each of them. It takes all candidates to know how
     long a window is, and so how much either direction counts; everything else is of a window by itself."""
 
     words: int
-    """Of the query."""
+    """Number of words of the query."""
     owners: Rows
     """(w,) whose window it is: the candidate's place."""
     lengths: Rows
@@ -88,10 +88,10 @@ def maxsim(query: Words, texts: Words, ends: Rows, owners: Rows, candidates: int
 
     `ends` (n,) says where each text ends, `owners` (n,) whose it is.
     """
-    return meet(query, texts, ends, owners).best(candidates)
+    return match_windows(query, texts, ends, owners).best(candidates)
 
 
-def meet(query: Words, texts: Words, ends: Rows, owners: Rows) -> Windows:
+def match_windows(query: Words, texts: Words, ends: Rows, owners: Rows) -> Windows:
     """The windows of the texts; none where the query has no words."""
     spans = [(owner, *span) for owner, first, end in _texts(ends, owners) for span in windows(first, end)]
     if not spans or not len(query.weights):
@@ -111,7 +111,7 @@ def meet(query: Words, texts: Words, ends: Rows, owners: Rows) -> Windows:
 
 
 def windows(first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where the windows of a text begin and end; the last one ends with the text and is as long as the others."""
+    """Yield begin and end of each window of a text; the last one ends with the text and is as long as the others."""
     last = max(first, end - WINDOW)
     for start in range(first, last, STRIDE):
         yield start, start + WINDOW

@@ -1,4 +1,4 @@
-"""What a sentence-transformers folder says about itself: pooling, normalisation, limits, prompts, weights."""
+"""Settings in a sentence-transformers folder: pooling, normalisation, limits, prompts, weights."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ModelFolder:
 
     @property
     def transformer(self) -> Path:
-        """Where the tokenizer, config.json and the weights lie."""
+        """Folder of the tokenizer, config.json and the weights."""
         return self.modules[0].path
 
     @property
@@ -149,7 +149,7 @@ def read_folder(path: Path, *, name: str = "") -> ModelFolder:
 
 
 def is_model(path: Path) -> bool:
-    """Whether a folder holds a model with its weights (a partial download does not)."""
+    """Return True if a folder holds a model with its weights (a partial download does not)."""
     return any((path / file).is_file() for file in ("modules.json", "config.json")) and any(
         file.suffix in {".safetensors", ".bin"} for file in path.rglob("*")
     )
@@ -168,7 +168,7 @@ def listed_modules(path: Path) -> tuple[Module, ...]:
     except (TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{file} is not a list of modules.", hint=_AGAIN) from error
     if not modules:
-        raise UsageError(f"{file} lists no module.", hint=_AGAIN)
+        raise UsageError(f"{file} does not list any module.", hint=_AGAIN)
     return tuple(modules)
 
 
@@ -220,7 +220,9 @@ def _dim(modules: Sequence[Module], config: Mapping[str, Json]) -> int:
     for key in ("hidden_size", "d_model", "dim"):
         if size := config.get(key):
             return int(size)
-    raise UsageError(f"{modules[0].path / 'config.json'} names no hidden_size.", hint="is it a text model's folder?")
+    raise UsageError(
+        f"{modules[0].path / 'config.json'} does not name a hidden_size.", hint="is it a text model's folder?"
+    )
 
 
 def _max_tokens(transformer: Path, config: Mapping[str, Json], limits: Mapping[str, Json]) -> int:
@@ -243,7 +245,8 @@ def _weights(transformer: Path) -> tuple[Path, ...]:
     if (pickled := transformer / "pytorch_model.bin").is_file():
         return (pickled,)
     raise UsageError(
-        f"{transformer} holds no model.safetensors.", hint="fetch the model's weights, or name another model folder"
+        f"{transformer} does not hold model.safetensors.",
+        hint="fetch the model's weights, or name another model folder",
     )
 
 

@@ -189,7 +189,7 @@ def dense_export(folder: ModelFolder, cache_dir: Path, digests: Digests | None =
 
 
 def _opener(runtime: Runtime, precision: Precision, architecture: Architecture) -> Callable[[Path, int], Graph]:
-    """What opens the exported graph; a query with onnxruntime does without the others' modules."""
+    """Return the function that opens the exported graph; a query with onnxruntime does not load the others' modules."""
     if runtime == "openvino":
         from retrieve_cli.encoders.openvino_graph import in_openvino
 

@@ -32,7 +32,7 @@ With a model of BERT's size a process has its first twelve tokens encoded after 
 which then takes 30 ms for each further query, NumPy 50 ms.
 """
 Keep: TypeAlias = "Callable[[int, Vectors], None]"
-"""Takes what the model made of the text at a place, (t, d) or (1, d) float32; called from any thread."""
+"""Receives the output of the model for the text at a place, (t, d) or (1, d) float32; called from any thread."""
 Eager: TypeAlias = "Callable[[Architecture, Mapping[str, Vectors], Rows], Vectors]"
 """Runs the model in NumPy over one text's (t,) ids."""
 

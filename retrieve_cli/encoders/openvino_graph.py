@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retrieve_cli.encoders.onnx_runner import Graph
 
 _HINTS = {"float32": ("f32", "float32"), "bfloat16": ("bf16", "bfloat16")}
-"""By precision, what OpenVINO is told and what it answers."""
+"""By precision, the name that OpenVINO takes and the one that it returns."""
 _REPORTERS = ("openvino.tools.ovc", "openvino_telemetry")
 """Modules of OpenVINO that report their import to a server; what is done here needs neither."""
 
@@ -33,9 +33,9 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
     Raises:
         Unavailable: OpenVINO is not installed, does not take the graph, or has no such precision on this processor.
     """
-    told, expected = _HINTS[precision]
+    requested, expected = _HINTS[precision]
     # Left to itself it takes bfloat16 wherever the processor has it.
-    settings = {"INFERENCE_PRECISION_HINT": told, "ENABLE_CPU_PINNING": False}
+    settings = {"INFERENCE_PRECISION_HINT": requested, "ENABLE_CPU_PINNING": False}
     settings |= {"NUM_STREAMS": threads, "INFERENCE_NUM_THREADS": threads}
     with _silent():
         core = require("openvino").Core()
@@ -46,7 +46,7 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
             f"OpenVINO cannot open {path}: {error}", hint="set `encoder.kind: onnx`, or `torch` for bfloat16"
         ) from error
     answered = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
-    if answered not in (told, expected):
+    if answered not in (requested, expected):
         raise Unavailable(
             f"OpenVINO computes in {answered} on this processor, not in {precision}.",
             hint="set `encoder.precision: auto`, which is float32 on a CPU",

@@ -33,7 +33,7 @@ _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where a tensor lies in its file: offset in bytes from the start of the file, shape and dtype."""
+    """Place of a tensor in its file: offset in bytes from the start of the file, shape and dtype."""
 
     offset: int
     shape: tuple[int, ...]

@@ -12,7 +12,7 @@ _COUNTING = Lock()
 
 
 def spread(work: Callable[[T], None], items: Sequence[T], *, threads: int) -> None:
-    """Over the threads, one item at a time; onnxruntime and NumPy let go of the interpreter while they compute."""
+    """Call `work` with each item on several threads; onnxruntime and NumPy release the interpreter meanwhile."""
     threads = min(threads, len(items))
     if threads <= 1:
         for item in items:
@@ -59,7 +59,7 @@ class Truncating:
     """Counts the texts that were cut, in whichever thread."""
 
     truncated: int = 0
-    """How many texts so far were longer than the model's limit and lost their end."""
+    """Number of texts so far that were longer than the model's limit and lost their end."""
 
     def _count_truncated(self, count: int) -> None:
         if count:

@@ -59,7 +59,7 @@ class ModelTokenizer:
         """
         if not path.is_file():
             raise Unavailable(
-                f"{path.parent} holds no tokenizer.json, which the onnx encoder needs.",
+                f"{path.parent} does not hold a tokenizer.json, which the onnx encoder needs.",
                 hint="set `encoder.kind: torch`, which reads the older vocabulary files too",
             )
         pieces = partial(word_pieces.read, path, lowercase=lowercase)

@@ -103,7 +103,7 @@ def _release() -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the bar that transformers draws while it loads weights."""
+    """Suppress the bar that transformers draws while it loads weights."""
     logging = require("transformers").utils.logging
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

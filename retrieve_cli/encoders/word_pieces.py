@@ -28,7 +28,7 @@ _LARGEST = 4 * files.MB
 _LONGEST = 2_000
 """Characters of a text; the library is quicker with long ones."""
 _SWITCHES = ("clean_text", "handle_chinese_chars", "strip_accents")
-"""Of the normaliser of BERT: they change no printable ASCII, whichever way they are set."""
+"""Switches of the normaliser of BERT that change no printable ASCII, however they are set."""
 _ID = 2**31
 
 

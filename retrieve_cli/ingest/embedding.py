@@ -1,4 +1,4 @@
-"""Texts to what the caches keep of them: vectors, the tokens that a reranker compares, term weights. Each text once."""
+"""Encodings of texts that the caches keep: vectors, the tokens that a reranker compares, term weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.key_rows import Keys
 
 TERM_LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
-"""Of the cache of passages' term weights."""
+"""Layout of the cache of passages' term weights."""
 _BLOCK = 16_384
 """Rows lent at a time."""
 _FEW = 1024
@@ -237,11 +237,11 @@ class TermEncoding:
 
     def summary(self, texts: int) -> str:
         """A sentence on what was encoded."""
-        return f"{self._name}: {self.done} of {texts} texts encoded, the others were known"
+        return f"{self._name}: {self.done} of {texts} texts encoded, the others were cached"
 
 
 def _entries(weights: Sequence[TermWeights]) -> list[Entry]:
-    """What the cache keeps of term weights."""
+    """Return term weights as the cache keeps them."""
     return [(text.terms, text.weights) for text in weights]
 
 

@@ -1,1 +1,1 @@
-"""Which models the stages need; list, pull, verify, export."""
+"""Models that the stages need; list, pull, verify, export."""

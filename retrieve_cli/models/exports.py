@@ -45,7 +45,7 @@ def _dense(folder: ModelFolder, cache: Path, digests: Digests) -> Export | str:
 def _splade(folder: SpladeFolder, cache: Path, digests: Digests) -> Export | str:
     route = folder.query
     if isinstance(route, Static):
-        return "its queries are looked up and need no model"
+        return "its queries are looked up and do not need a model"
     return _unfit(route.folder) or masked_export(route, cache, digests, name=folder.name)
 
 

@@ -1,4 +1,4 @@
-"""What is here: place, size, licence and revision of each model that is needed."""
+"""Models on this machine: place, size, licence and revision of each model that is needed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MOST_VALUES = 10_000
 
 
 def listing(settings: Settings) -> dict[str, Json]:
-    """Every model that is needed, whether it is here or not."""
+    """Return every model that is needed, and whether it is here."""
     folder = settings.models.dir
     return {
         "schema_version": 1,
         "models": [_entry(need, settings) for need in needs(settings)],
-        "servers": [_server(each) for each in model_servers.configured(settings)],
+        "servers": [_server(server) for server in model_servers.configured(settings)],
         "models_dir": None if folder is None else str(folder),
         "cache_dir": str(cache_dir(settings)),
     }
@@ -42,7 +42,7 @@ def _entry(need: Need, settings: Settings) -> dict[str, Json]:
     except Unavailable as error:
         return {**entry, **nothing, "state": "missing", "problem": error.message, "hint": pull_hint(need)}
     except (UsageError, OSError) as error:
-        hint = error.hint if isinstance(error, UsageError) else "mend its rights, or fetch it again"
+        hint = error.hint if isinstance(error, UsageError) else "fix its permissions, or fetch it again"
         return {**entry, **nothing, "state": "unreadable", "problem": str(error), "hint": hint}
 
 
@@ -58,7 +58,7 @@ def _server(server: model_servers.Server) -> dict[str, Json]:
 
 
 def described(found: Found, digests: Digests) -> dict[str, Json]:
-    """Where a model is, and what it is."""
+    """Return the place of a model, its size, licence and revision."""
     return {
         "path": str(found.path),
         "bytes": size(found.path),
@@ -85,9 +85,9 @@ def size(path: Path) -> int:
 
 
 def licence(path: Path) -> str:
-    """What the front matter of README.md says, else the first line of a LICENSE file, else that it is unknown."""
-    said = _front_matter(path / "README.md").get("license")
-    names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    """Return the licence in the front matter of README.md, else the first line of a LICENSE file, else "unknown"."""
+    stated = _front_matter(path / "README.md").get("license")
+    names = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
     if names := [str(name) for name in names if name]:
         return ", ".join(names)
     for file in sorted(path.glob("LICEN[SC]E*")):

@@ -1,4 +1,4 @@
-"""Which model each stage needs, by the configuration, and how its folder is read."""
+"""Models that the configured stages need, and how their folders are read."""
 
 from __future__ import annotations
 
@@ -71,37 +71,37 @@ def needs(settings: Settings) -> list[Need]:
     Raises:
         UsageError: a stage needs a model, and none is named.
     """
-    found = []
+    needed = []
     if settings.dense.enabled and settings.encoder.kind in _FROM_FOLDERS:
-        found.append(Need("encoder", settings.encoder.model))
+        needed.append(Need("encoder", settings.encoder.model))
     sections = {name: getattr(settings, name) for name in asked_with(TERMS)}
-    found += [Need(name, section.model) for name, section in sections.items() if section.model]
+    needed += [Need(name, section.model) for name, section in sections.items() if section.model]
     if settings.rerank.backend == "cross_encoder":
         if settings.rerank.model is None:
             hint = "name it: rerank.model"
             raise UsageError("rerank.backend cross_encoder needs a model, and none is named", hint=hint)
-        found.append(Need("rerank", settings.rerank.model))
-    return found
+        needed.append(Need("rerank", settings.rerank.model))
+    return needed
 
 
 def wanted(settings: Settings, name: str | None) -> list[Need]:
-    """All of them, or those of one stage or of one model.
+    """Return the models of all stages, of one stage, or one model by name.
 
     Raises:
         UsageError: no stage is configured with that model, or a stage needs a model and none is named.
     """
-    known = needs(settings)
+    needed = needs(settings)
     if name is None:
-        return known
-    chosen = [need for need in known if name in (need.stage, need.model)]
+        return needed
+    chosen = [need for need in needed if name in (need.stage, need.model)]
     if not chosen:
-        names = ", ".join(f"{need.stage} ({need.model})" for need in known) or "none: no stage needs a model"
+        names = ", ".join(f"{need.stage} ({need.model})" for need in needed) or "none: no stage needs a model"
         raise UsageError(f"no configured stage or model is named {name}", hint=f"configured: {names}")
     return chosen
 
 
 def find(need: Need, settings: Settings) -> Found:
-    """The model where it lies on this machine; the network is never asked.
+    """Return the model on this machine; the network is never used.
 
     Raises:
         Unavailable: it is not on this machine.
@@ -112,7 +112,7 @@ def find(need: Need, settings: Settings) -> Found:
 
 
 def read(stage: str, path: Path, *, name: str = "") -> Found:
-    """The folder of a model for a stage; of any kind where there is no stage.
+    """Read the folder of a model for a stage; of any kind if there is no stage.
 
     Raises:
         UsageError: it is no such folder.

@@ -1,4 +1,4 @@
-"""Bringing a model here, from the Hugging Face hub or from a folder: whole or not at all, and never over a sound one.
+"""Fetching a model from the Hugging Face hub or from a folder: whole or not at all, and never over a sound one.
 
 A model goes into a scratch folder beside its place, is read and checked there, and is renamed into place.
 """
@@ -37,7 +37,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]
 def pull(
     settings: Settings, name: str | None, *, from_dir: Path | None, force: bool, say: Callable[[str], None]
 ) -> list[dict[str, Json]]:
-    """Brings the models that are needed, or one of them, or any of the hub by its name; those that are here stay.
+    """Fetch the models that are needed, one of them, or any model of the hub by its name; those that are here stay.
 
     Raises:
         Unavailable: the hub cannot be reached, or may not be; or what it has is no whole model.
@@ -45,10 +45,10 @@ def pull(
     """
     if from_dir is not None:
         return [_copied(_single(settings, name), from_dir, settings, force=force, say=say)]
-    return [_pulled(need, settings, force=force, say=say) for need in _asked(settings, name)]
+    return [_pulled(need, settings, force=force, say=say) for need in _needs_of(settings, name)]
 
 
-def _asked(settings: Settings, name: str | None) -> list[Need]:
+def _needs_of(settings: Settings, name: str | None) -> list[Need]:
     try:
         return wanted(settings, name)
     except UsageError:
@@ -61,10 +61,10 @@ def _single(settings: Settings, name: str | None) -> Need:
     if name is None and len(known := needs(settings)) > 1:
         stages = ", ".join(need.stage for need in known)
         raise UsageError("--from-dir holds one model, and several are configured", hint=f"name one: {stages}")
-    asked = _asked(settings, name)
-    if not asked:
+    needed = _needs_of(settings, name)
+    if not needed:
         raise UsageError("no configured stage needs a model", hint="name the model that the folder holds")
-    return asked[0]
+    return needed[0]
 
 
 def _pulled(need: Need, settings: Settings, *, force: bool, say: Callable[[str], None]) -> dict[str, Json]:
@@ -96,14 +96,17 @@ def _copied(
     need: Need, source: Path, settings: Settings, *, force: bool, say: Callable[[str], None]
 ) -> dict[str, Json]:
     if (models_dir := settings.models.dir) is None:
-        raise UsageError("there is no folder to copy it into", hint="name one in config.yaml: models.dir")
+        raise UsageError(
+            "there is no folder to copy the model into",
+            hint="name one in config.yaml: models.dir",
+        )
     given, written = read(need.stage, source), _target(need, models_dir)
-    if said := damages(given):
-        raise UsageError(f"{source} holds no sound model: {said[0]}", hint="name another folder")
+    if problems := damages(given):
+        raise UsageError(f"{source} does not hold a sound model: {problems[0]}", hint="name another folder")
     if not force and (here := _sound(need, settings)) is not None:
         digests = Digests(cache_dir(settings))
         if here.revision(digests) != given.revision(digests):
-            hint = "--force puts the given one into models.dir"
+            hint = "--force replaces it with the given one in models.dir"
             raise UsageError(f"another sound {need.model} is here: {here.path}", hint=hint)
         say(f"{need.model} is here already; --force copies it again")
         return _entry(need, "kept", here, here.path, settings)
@@ -141,12 +144,12 @@ def _hub_name(need: Need) -> str:
     if need.model.lower() == "default":
         return DEFAULT_MODEL
     if not _HUB_NAME.fullmatch(need.model):
-        raise UsageError(f"{need.model} is a folder, and no model of the hub", hint="put the model's files there")
+        raise UsageError(f"{need.model} is a folder, not a model of the hub", hint="put the model's files there")
     return need.model if "/" in need.model else f"sentence-transformers/{need.model}"
 
 
 def _target(need: Need, models_dir: Path) -> Path:
-    """Where a model of this name is looked for first."""
+    """Return the folder in which a model of this name is looked for first."""
     name = _hub_name(need)
     return models_dir / (name if "/" in need.model or name == DEFAULT_MODEL else need.model)
 
@@ -185,13 +188,13 @@ def _copy(source: Path, made: Path) -> None:
 
 def _check(need: Need, path: Path) -> None:
     try:
-        said = damages(read(need.stage, path))
+        problems = damages(read(need.stage, path))
     except UsageError as error:
-        said = [error.message]
-    if said:
-        what = said[0].replace(f"{path}/", "").replace(str(path), "it")
+        problems = [error.message]
+    if problems:
+        reason = problems[0].replace(f"{path}/", "").replace(str(path), "it")
         hint = "name another model: one with safetensors weights, for this stage"
-        raise Unavailable(f"What was fetched as {need.model} is no sound model: {what}", hint=hint)
+        raise Unavailable(f"What was fetched as {need.model} is not a sound model: {reason}", hint=hint)
 
 
 def _admit(need: Need, made: Path, *, source: str) -> None:
@@ -222,7 +225,7 @@ def _install(made: Path, target: Path) -> None:
 
 
 def _into_hub_cache(need: Need) -> Path:
-    """Into the cache that other programs share: blobs first, then the snapshot, last the name that points to it."""
+    """Fetch into the cache that other programs share: blobs first, then the snapshot, last the name that links it."""
     cache = hub_cache()
     with _scratch(cache) as scratch:
         snapshot = _fetch(_hub_name(need), scratch, cache_dir=scratch)

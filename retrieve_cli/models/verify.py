@@ -1,4 +1,4 @@
-"""Whether a model is whole: every file against a digest that is known of it, weights and tokenizer read, its export."""
+"""Verification of models: every file against its known digest, weights and tokenizer read, the export checked."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from retrieve_cli.storage.manifest import sha1_file
 from retrieve_cli.untrusted import files
 
 RECORD = ".retrieve.json"
-"""Beside a model that was pulled into `models.dir`: the SHA-1 of each of its files."""
+"""File beside a model that was pulled into `models.dir`, with the SHA-1 of each of its files."""
 _AFRESH = Path(os.devnull)
 """No folder: what is remembered is not believed, and nothing is."""
 _OLDER = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 _HASHES = {40: "git", 64: "sha256"}
-"""By the length of a blob's name in the cache of the hub: small files have git's own SHA-1."""
+"""Digests by the length of a blob's name in the cache of the hub: small files have git's own SHA-1."""
 
 
 def verify(settings: Settings, name: str | None) -> dict[str, Json]:
-    """Reads every byte of the models and of their exports.
+    """Read every byte of the models and of their exports.
 
     Raises:
         UsageError: no stage has that name.
@@ -70,30 +70,30 @@ def _checked(need: Need, settings: Settings) -> dict[str, Json]:
 
 
 def damages(found: Found) -> list[str]:
-    """What is wrong with the files of a model, a sentence each; nothing where it is sound.
+    """Return what is wrong with the files of a model, a sentence each; nothing if it is sound.
 
     Raises:
         Unavailable: the package that reads tokenizers is not installed.
     """
     require("tokenizers")
-    said = [f"{path} has not the bytes that were published" for path in _changed(found.path)]
+    problems = [f"{path} differs from the published file" for path in _changed(found.path)]
     for part in found.transformers:
         safe = [path for path in part.weights if path.suffix == ".safetensors"]
-        said += _tried(partial(read, safe))
-        said += [f"{path} is missing or empty" for path in part.weights if not _filled(path)]
-        said += _tokenizer(part.transformer)
+        problems += _tried(partial(read, safe))
+        problems += [f"{path} is missing or empty" for path in part.weights if not _filled(path)]
+        problems += _tokenizer(part.transformer)
     if (static := found.static) is not None:
-        said += _tried(lambda: ModelTokenizer.read(static.tokenizer).special_tokens)
+        problems += _tried(lambda: ModelTokenizer.read(static.tokenizer).special_tokens)
         if static.weights.suffix == ".safetensors":
-            said += _tried(lambda: read([static.weights]))
-    return list(dict.fromkeys(said))
+            problems += _tried(lambda: read([static.weights]))
+    return list(dict.fromkeys(problems))
 
 
 def _tokenizer(folder: Path) -> list[str]:
     if (folder / "tokenizer.json").is_file():
         return _tried(lambda: ModelTokenizer.read(folder / "tokenizer.json").special_tokens)
     older = any((folder / name).is_file() for name in _OLDER)
-    return [] if older else [f"{folder} holds no tokenizer"]
+    return [] if older else [f"{folder} does not hold a tokenizer"]
 
 
 def _tried(attempt: Callable[[], object]) -> list[str]:
@@ -113,7 +113,7 @@ def _filled(path: Path) -> bool:
 def _forgotten(found: Found, digests: Digests) -> list[str]:
     """Weights whose bytes changed while their size and time did not: a disk's fault, which no query would notice."""
     return [
-        f"{path} changed without a trace since it was first read"
+        f"{path} changed since it was first read, though its size and time are the same"
         for part in found.transformers
         for path in part.weights
         if digests.sha1(path) != sha1_file(path)

@@ -113,7 +113,7 @@ def test_scores_of_torch_are_those_of_sentence_transformers(
     folder: CrossFolder, cache_dir: Path, cross_encoder: Load
 ) -> None:
     scorer = CrossScorer(folder, cache_dir=cache_dir, device="cpu", kind="torch")
-    assert scorer.device == "cpu: torch (as asked)"
+    assert scorer.device == "cpu: torch (as configured)"
     expected = predicted(cross_encoder(folder), QUERY, PASSAGES)
     assert np.allclose(scorer.score(QUERY, PASSAGES), expected, atol=1e-4)
 
@@ -406,7 +406,7 @@ def test_precision_that_only_torch_has_runs_in_torch_and_moves_the_scores_little
     bert: CrossFolder, cache_dir: Path
 ) -> None:
     half = CrossScorer(bert, cache_dir=cache_dir, device="cpu", precision="bfloat16")
-    assert half.device == "cpu: torch (bfloat16 was asked for)"
+    assert half.device == "cpu: torch (bfloat16 is requested)"
     assert half.card["precision"] == "bfloat16"
     exact = CrossScorer(bert, cache_dir=cache_dir, device="cpu").score(QUERY, PASSAGES)
     assert 0 < np.abs(half.score(QUERY, PASSAGES) - exact).max() < 0.1
@@ -437,7 +437,7 @@ def test_settings_that_make_no_window_are_refused_by_name(
 
 
 def test_tokens_that_leave_no_room_for_a_passage_are_refused(bert: CrossFolder, cache_dir: Path) -> None:
-    with pytest.raises(UsageError, match="no room") as caught:
+    with pytest.raises(UsageError, match="no space") as caught:
         CrossScorer(bert, cache_dir=cache_dir, device="cpu", max_tokens=4).score(QUERY, PASSAGES)
     assert "max_tokens" in caught.value.hint
 

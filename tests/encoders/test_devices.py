@@ -40,9 +40,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     [
         ("auto", "auto", ("onnx", "cpu", "cpu: onnxruntime (no GPU found)")),
         ("auto", "torch", ("torch", "cpu", "cpu: torch (no GPU found)")),
-        ("cpu", "auto", ("onnx", "cpu", "cpu: onnxruntime (as asked)")),
-        ("cpu", "torch", ("torch", "cpu", "cpu: torch (as asked)")),
-        ("auto", "onnx", ("onnx", "cpu", "cpu: onnxruntime (as asked)")),
+        ("cpu", "auto", ("onnx", "cpu", "cpu: onnxruntime (as configured)")),
+        ("cpu", "torch", ("torch", "cpu", "cpu: torch (as configured)")),
+        ("auto", "onnx", ("onnx", "cpu", "cpu: onnxruntime (as configured)")),
         ("auto", "hashed", ("hashed", "cpu", "cpu: feature hashing (no model)")),
     ],
 )
@@ -155,13 +155,13 @@ WITH, WITHOUT = "flags : fpu avx512_bf16\n", "flags : fpu avx2\n"
 @pytest.mark.parametrize(
     ("kind", "precision", "cpuinfo", "expected"),
     [
-        ("auto", "auto", WITH, ("onnx", "float32", "cpu: onnxruntime (as asked)")),
-        ("auto", "float32", WITH, ("onnx", "float32", "cpu: onnxruntime (as asked)")),
-        ("onnx", "float32", WITH, ("onnx", "float32", "cpu: onnxruntime (as asked)")),
-        ("openvino", "auto", WITH, ("openvino", "float32", "cpu: openvino (as asked)")),
-        ("openvino", "bfloat16", WITH, ("openvino", "bfloat16", "cpu: openvino in bfloat16 (as asked)")),
-        ("auto", "bfloat16", WITH, ("torch", "bfloat16", "cpu: torch in bfloat16 (as asked)")),
-        ("torch", "bfloat16", WITH, ("torch", "bfloat16", "cpu: torch in bfloat16 (as asked)")),
+        ("auto", "auto", WITH, ("onnx", "float32", "cpu: onnxruntime (as configured)")),
+        ("auto", "float32", WITH, ("onnx", "float32", "cpu: onnxruntime (as configured)")),
+        ("onnx", "float32", WITH, ("onnx", "float32", "cpu: onnxruntime (as configured)")),
+        ("openvino", "auto", WITH, ("openvino", "float32", "cpu: openvino (as configured)")),
+        ("openvino", "bfloat16", WITH, ("openvino", "bfloat16", "cpu: openvino in bfloat16 (as configured)")),
+        ("auto", "bfloat16", WITH, ("torch", "bfloat16", "cpu: torch in bfloat16 (as configured)")),
+        ("torch", "bfloat16", WITH, ("torch", "bfloat16", "cpu: torch in bfloat16 (as configured)")),
         (
             "torch",
             "bfloat16",
@@ -169,14 +169,14 @@ WITH, WITHOUT = "flags : fpu avx512_bf16\n", "flags : fpu avx2\n"
             (
                 "torch",
                 "bfloat16",
-                f"cpu: torch in bfloat16 (as asked; {LACKING}: float32 is faster here)",
+                f"cpu: torch in bfloat16 (as configured; {LACKING}: float32 is faster here)",
             ),
         ),
         (
             "auto",
             "float16",
             WITH,
-            ("onnx", "float32", "cpu: onnxruntime (as asked; float16 is for a GPU: float32 here)"),
+            ("onnx", "float32", "cpu: onnxruntime (as configured; float16 is for a GPU: float32 here)"),
         ),
     ],
 )

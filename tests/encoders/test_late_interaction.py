@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
 from retrieve_cli.encoders.late_interaction import PASSAGES, LateInteraction
-from retrieve_cli.encoders.maxsim import Words, meet
+from retrieve_cli.encoders.maxsim import Words, match_windows
 from retrieve_cli.storage.token_table import TokenTable, pack, width_of
 
 DIM = 12
@@ -113,7 +113,7 @@ def test_texts_are_unpacked_one_at_a_time() -> None:
     tracemalloc.start()
     try:
         ids, vectors, ends = tokens.tokens(range(50))
-        meet(weights, Words(vectors, tokens.idf(ids)), ends, np.arange(50))
+        match_windows(weights, Words(vectors, tokens.idf(ids)), ends, np.arange(50))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -168,7 +168,7 @@ def test_weights_are_sentence_transformers_own(layouts: dict[str, Path], layout:
 def test_device_says_what_encodes_queries(layouts: dict[str, Path], layout: str, cache_dir: Path) -> None:
     ways = {"another family": "torch", "inference-free": "looked up, without a model"}
     device = encoder_of(layouts[layout], cache_dir).device
-    assert device == f"cpu: torch (as asked); queries: {ways.get(layout, 'onnxruntime')}"
+    assert device == f"cpu: torch (as configured); queries: {ways.get(layout, 'onnxruntime')}"
 
 
 def test_a_query_weighs_the_same_through_onnxruntime_numpy_and_torch(
@@ -499,7 +499,7 @@ def test_a_folder_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
 
 BROKEN: dict[str, tuple[str, Any, str]] = {
     "modules": ("modules.json", {"no": "list"}, "modules"),
-    "no module": ("modules.json", [], "no module"),
+    "no module": ("modules.json", [], "not list any module"),
     "no routes": ("router_config.json", {"types": {}}, "routes"),
     "pooling": ("document_1_SpladePooling/config.json", {"pooling_strategy": "mean"}, "mean"),
     "pooling that is a list": ("document_1_SpladePooling/config.json", [], "not a JSON object"),
@@ -519,7 +519,7 @@ def test_a_broken_folder_is_refused_with_the_file_or_the_setting(
 def test_static_queries_without_their_weights_are_refused(layouts: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(layouts["inference-free"], tmp_path / "broken"))
     (folder / "query_0_SparseStaticEmbedding" / "model.safetensors").unlink()
-    with pytest.raises(UsageError, match="no weights of tokens"):
+    with pytest.raises(UsageError, match="not hold weights of tokens"):
         read_splade(folder)
 
 

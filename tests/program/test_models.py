@@ -209,7 +209,7 @@ def test_what_is_fetched_without_weights_is_not_taken(
     monkeypatch.setattr("huggingface_hub.snapshot_download", partial)
     done = retrieve("models", "pull")
     assert done.code == 6
-    assert "no sound model" in done.err
+    assert "not a sound model" in done.err
     assert not (places / "models" / "own" / "tiny").exists()
 
 

@@ -1,4 +1,4 @@
-"""What a cross-encoder's folder says about itself: its head, activation, prompt, and how a pair is laid out."""
+"""Settings in a cross-encoder's folder: its head, activation, prompt, and how a pair is laid out."""
 
 from __future__ import annotations
 
@@ -114,21 +114,21 @@ def _check(
     path: Path, architecture: str, *, model: ModelFolder, settings: Mapping[str, Json] | None, template: str | None
 ) -> None:
     if settings is not None and settings.get("model_type") != "CrossEncoder":
-        raise _refused(path, f"an embedding model of sentence-transformers ({architecture})")
+        raise _unfit(path, f"an embedding model of sentence-transformers ({architecture})")
     if settings is not None and len(model.modules) > 1:
         return
     if architecture.endswith("ForSequenceClassification"):
         if (labels := _labels(model.config)) != 1:
-            raise _refused(path, f"a classifier with {labels} labels ({architecture}), and a score is one number")
+            raise _unfit(path, f"a classifier with {labels} labels ({architecture}), and a score is one number")
     elif not architecture.endswith("ForCausalLM"):
-        raise _refused(path, f"{architecture}, which gives no score to a pair of texts")
+        raise _unfit(path, f"{architecture}, which gives no score to a pair of texts")
     elif not _carries_pairs(template):
-        raise _refused(path, f"a language model ({architecture}) whose chat template takes no query and document")
+        raise _unfit(path, f"a language model ({architecture}) whose chat template takes no query and document")
 
 
-def _refused(path: Path, what: str) -> UsageError:
+def _unfit(path: Path, what: str) -> UsageError:
     return UsageError(
-        f"{path} holds no cross-encoder: it is {what}.",
+        f"{path} does not hold a cross-encoder: it is {what}.",
         hint="name a cross-encoder, such as cross-encoder/ms-marco-MiniLM-L6-v2 or BAAI/bge-reranker-base",
     )
 
@@ -159,7 +159,7 @@ def _carries_pairs(template: str | None) -> bool:
 
 
 def _activation(settings: Mapping[str, Json], config: Mapping[str, Json]) -> str:
-    """As sentence-transformers finds it: its own settings, config.json, its older key; sigmoid otherwise."""
+    """Return the activation: that of its settings, of config.json or of an older key; else sigmoid."""
     candidates = (
         settings.get("activation_fn"),
         (config.get("sentence_transformers") or {}).get("activation_fn"),

@@ -33,7 +33,7 @@ _HEADS = {
     "bert": {"inner": "pooler.dense", "outer": "classifier"},
     "roberta": {"inner": "classifier.dense", "outer": "classifier.out_proj"},
 }
-"""Where a checkpoint keeps the two layers between the first token's state and the logit (tanh between them)."""
+"""Names in a checkpoint of the two layers between the first token's state and the logit (tanh between them)."""
 
 
 def cross_export(folder: CrossFolder, cache_dir: Path, digests: Digests | None = None) -> Export:

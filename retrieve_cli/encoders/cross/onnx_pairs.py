@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _sigmoid(logits: Vectors) -> Vectors:
-    """In double precision, where no logit overflows."""
+    """Return the sigmoid, computed in double precision, in which no logit overflows."""
     scores: Vectors = (1 / (1 + np.exp(-logits.astype(np.float64)))).astype(np.float32)
     return scores
 
@@ -53,7 +53,7 @@ def why_not(folder: CrossFolder) -> str:
 
 
 class OnnxPairs(PairTokenizer):
-    """Reads pairs and scores rows, for BERT and its kin."""
+    """Pair scores of models of the BERT family, by an exported graph."""
 
     def __init__(self, folder: CrossFolder, *, cache_dir: Path, batch_size: int | None, threads: int | None) -> None:
         super().__init__(

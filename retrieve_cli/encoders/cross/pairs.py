@@ -67,7 +67,7 @@ def windows(reader: PairReader, query: str, passages: Sequence[str], *, max_toke
     """Rows of at most `max_tokens`; each window starts `stride` of a window after the one before.
 
     Raises:
-        UsageError: the query and what stands around it leave no room for a passage that does not fit.
+        UsageError: the query and what stands around it leave no space for a passage that does not fit.
     """
     bare, filled, *whole = reader.rows(query, ["", "x", *passages])
     head, tail = frame(bare.ids, filled.ids)
@@ -83,7 +83,7 @@ def windows(reader: PairReader, query: str, passages: Sequence[str], *, max_toke
 
 
 def frame(bare: Sequence[int], filled: Sequence[int]) -> tuple[int, int]:
-    """How many tokens stand before and after the passage, from a row without one and a row with a short one."""
+    """Return the number of tokens before and after the passage, from a row without one and a row with a short one."""
     tail = _alike(bare[::-1], filled[::-1])
     return min(_alike(bare, filled), len(bare) - tail), tail
 
@@ -102,7 +102,7 @@ def _pieces(row: Row, head: int, tail: int, *, max_tokens: int, stride: float) -
     room = max_tokens - head - tail
     if room < 1:
         raise UsageError(
-            f"{max_tokens} tokens leave no room for a passage: the query and its frame take {head + tail}.",
+            f"{max_tokens} tokens leave no space for a passage: the query and its frame take {head + tail}.",
             hint="raise `max_tokens`",
         )
     after = len(row.ids) - tail
@@ -114,7 +114,7 @@ def _pieces(row: Row, head: int, tail: int, *, max_tokens: int, stride: float) -
 
 
 def _alike(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many items from the start are the same in both."""
+    """Return how many items from the start are the same in both."""
     count = 0
     for one, other in zip(left, right, strict=False):
         if one != other:

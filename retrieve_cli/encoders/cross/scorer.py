@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Runner(PairReader, Protocol):
-    """What reads pairs and scores their rows, whichever library it stands on."""
+    """A library that reads pairs and scores their rows."""
 
     def scores(self, rows: Sequence[Row]) -> Vectors: ...
 
@@ -88,12 +88,12 @@ class CrossScorer(Truncating):
 
     @property
     def device(self) -> str:
-        """Where it runs and why, for people."""
+        """Device that it runs on, and why, for people."""
         return self._choice.reason
 
     @once
     def card(self) -> Mapping[str, Json]:
-        """All that changes a score."""
+        """Everything that changes a score."""
         return {
             "name": self.name,
             "revision": self._folder.revision(Digests(self._cache_dir)),
@@ -127,7 +127,7 @@ class CrossScorer(Truncating):
         if choice.kind != "onnx":
             return choice
         plain = self._precision in {"auto", "float32"}
-        reason = why_not(self._folder) if plain else f"{self._precision} was asked for"
+        reason = why_not(self._folder) if plain else f"{self._precision} is requested"
         if reason and self._kind == "onnx":
             raise Unavailable(
                 f"onnxruntime cannot run {self.name}: {reason}.", hint="leave the kind to `auto`: torch runs it"

@@ -25,7 +25,7 @@ _WHOLE = {"text": {"truncation": False, "verbose": False}}
 
 
 class TorchPairs:
-    """Reads pairs and scores rows, for any model that sentence-transformers loads as a cross-encoder."""
+    """Pair scores of any model that sentence-transformers loads as a cross-encoder."""
 
     def __init__(
         self,

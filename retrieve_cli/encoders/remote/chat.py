@@ -29,7 +29,7 @@ _ECHO = 2000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a model chose from a list; with a note instead where it gave no answer that can be used."""
+    """Choice of a model from a list; a note instead if it gave no usable answer."""
 
     order: Sequence[int] | None
     """Places of the candidates from 0, best first: all of them where they were scored, the chosen where picked."""
@@ -40,8 +40,8 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What the model said, and whether it was cut off at `max_tokens`."""
+class _Reply:
+    """Reply of the model; `cut` is True if it was cut off at `max_tokens`."""
 
     content: str
     cut: bool
@@ -146,20 +146,20 @@ class ListwiseSelector:
         Both have the client's `timeout_s` together, or what the clock still has.
         """
         clock = clock or self._client.clock()
-        said = self._ask(messages, schema, clock)
+        reply = self._ask(messages, schema, clock)
         try:
-            return said.read(read)
+            return reply.read(read)
         except Unusable as unusable:
             fault = str(unusable)
-        # An empty turn is refused by some servers.
-        answered = _message("assistant", said.content[:_ECHO] or "{}")
+        # Some servers reject an empty turn.
+        answered = _message("assistant", reply.content[:_ECHO] or "{}")
         try:
             again = [*messages, answered, _message("user", prompts.repair(fault))]
             return self._ask(again, schema, clock).read(read)
         except Unusable as unusable:
             return f"{self._model} gave no usable answer twice ({unusable}); the order was kept"
 
-    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> _Said:
+    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> _Reply:
         payload = {
             "model": self._model,
             "messages": messages,
@@ -167,7 +167,7 @@ class ListwiseSelector:
             "max_tokens": self._max_tokens,
             **self._response_format(schema),
         }
-        return self._client.ask(_PATH, payload, self._said, hint=self._refused, clock=clock)
+        return self._client.ask(_PATH, payload, self._reply_in, hint=self._refused, clock=clock)
 
     def _response_format(self, schema: Json) -> dict[str, Any]:
         if self._json_mode == "schema":
@@ -175,8 +175,9 @@ class ListwiseSelector:
             return {"response_format": {"type": "json_schema", "json_schema": named}}
         return {"response_format": {"type": "json_object"}} if self._json_mode == "object" else {}
 
-    def _said(self, answer: Json) -> _Said:
-        """What the model said; nothing where it was kept from speaking, which is no fault of the server."""
+    def _reply_in(self, answer: Json) -> _Reply:
+        """Return the reply in an answer; an empty one if a filter kept the model from replying, which is no fault of
+        the server."""
         chosen = answer.get("choices") if isinstance(answer, dict) else None
         first = chosen[0] if isinstance(chosen, list) and chosen else None
         message = first.get("message") if isinstance(first, dict) else None
@@ -184,8 +185,8 @@ class ListwiseSelector:
             raise self._client.failure(_PATH, "answers without a message", said=answer)
         content = message.get("content")
         if content is not None and not isinstance(content, str):
-            raise self._client.failure(_PATH, "answers with a message whose content is no text", said=content)
-        return _Said(content or "", cut=first.get("finish_reason") == "length")
+            raise self._client.failure(_PATH, "answers with a message whose content is not text", said=content)
+        return _Reply(content or "", cut=first.get("finish_reason") == "length")
 
     def _cut(self, candidates: Sequence[str]) -> list[str]:
         return [candidate[: self._max_chars] for candidate in candidates]

@@ -23,13 +23,13 @@ def scores(content: str, count: int) -> list[float]:
     found: dict[int, float] = {}
     for item in _list(content, "scores"):
         if not isinstance(item, dict) or item.keys() != {"number", "score"}:
-            raise Unusable('an item of "scores" is no object with "number" and "score" alone')
+            raise Unusable('an item of "scores" is not an object with "number" and "score" alone')
         number, score = item["number"], item["score"]
         _check_number(number, count)
         if number in found:
             raise Unusable(f"candidate {number} has two scores")
         if type(score) not in (int, float) or not isfinite(score) or not 0 <= score <= 100:
-            raise Unusable(f"the score of candidate {number} is no number from 0 to 100")
+            raise Unusable(f"the score of candidate {number} is not a number from 0 to 100")
         found[number] = float(score)
     missing = [number for number in range(1, count + 1) if number not in found]
     if missing:
@@ -56,7 +56,7 @@ def picked(content: str, candidates: int, *, count: int, least: int = 1) -> list
 def _check_number(number: Json, count: int) -> None:
     # By type: True is an int to Python, and 2.0 or "2" is a guess.
     if type(number) is not int or not 1 <= number <= count:
-        raise Unusable(f"a candidate's number is no whole number from 1 to {count}")
+        raise Unusable(f"a candidate's number is not a whole number from 1 to {count}")
 
 
 def _list(content: str, key: str) -> list[Json]:
@@ -66,12 +66,12 @@ def _list(content: str, key: str) -> list[Json]:
     try:
         answer = orjson.loads(_bare(content))
     except ValueError:
-        raise Unusable("it is no JSON") from None
+        raise Unusable("it is not JSON") from None
     if not isinstance(answer, dict) or answer.keys() != {key}:
-        raise Unusable(f'it is no JSON object with "{key}" as its only key')
+        raise Unusable(f'it is not a JSON object with "{key}" as its only key')
     items = answer[key]
     if not isinstance(items, list):
-        raise Unusable(f'"{key}" is no list')
+        raise Unusable(f'"{key}" is not a list')
     return items
 
 

@@ -28,7 +28,7 @@ from retrieve_cli.web.transport import HEAD, Redirect, Reply, Request, Transport
 
 T = TypeVar("T")
 Receive = Callable[[Json], T]
-"""Makes of an answer what is wanted of it, or raises what `Client.failure` makes."""
+"""Converts an answer, or raises an error that `Client.failure` made."""
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
 _KEEPS_METHOD = frozenset({307, 308})
@@ -98,13 +98,13 @@ class Client:
         return Clock(seconds, seconds)
 
     def ask(self, path: str, payload: Json, receive: Receive[T], *, hint: str = "", clock: Clock | None = None) -> T:
-        """What `receive` makes of the answer to a POST; `hint` is for a server that refuses what the request says.
+        """Return what `receive` makes of the answer to a POST; `hint` is for a server that rejects the request.
 
         `clock` bounds everything, retries and pauses included; without one, each attempt has `timeout_s`.
 
         Raises:
             ServerUnavailable: the server is not there, not well, or lets nobody in; or the key's variable is not set.
-            ServerFailed: it refuses the request, sends it elsewhere, or answers with what is no JSON or too large.
+            ServerFailed: it refuses the request, sends it elsewhere, or its answer is not JSON or too large.
             Unavailable: urllib3 is not installed.
         """
         return self._answer(path, payload, receive, hint, Event(), clock)
@@ -231,7 +231,7 @@ class Client:
         with suppress(ValueError):
             return parsed(body, reply.headers)
         said = body[:HEAD].decode("utf-8", "replace") if body else None
-        raise self.failure(path, "answers with what is no JSON", said=said)
+        raise self.failure(path, "answers with something that is not JSON", said=said)
 
     def _refusal(self, reply: Reply, path: str, hint: str) -> Exception:
         status = reply.status
@@ -243,7 +243,7 @@ class Client:
         if status in (401, 403):
             given = self._api_key_env
             name_it = f"name the key's variable: {self._section}api_key_env"
-            hint = f"the key in ${given} was refused: check it" if given else name_it
+            hint = f"the key in ${given} was rejected: check it" if given else name_it
             return ServerUnavailable(message, hint=hint, status=status)
         if status == 404:
             # One status for two mistakes: no such endpoint, no such model.
@@ -257,7 +257,7 @@ class Client:
         return shown(endpoint(self._base_url, path))
 
     def _secrets(self) -> list[Secret]:
-        """What may never be shown: the key as it is now, and a query in the address, which may be a signature."""
+        """Return what is never shown: the key as it is now, and a query in the address, which may be a signature."""
         try:
             key = read_key(self._api_key_env)
         except RetrieveError:
@@ -273,12 +273,12 @@ class Client:
 
 
 def wording(section: str) -> Wording:
-    """How errors speak of the address; `section` ends in a dot."""
+    """Return the words in which errors speak of the address; `section` ends in a dot."""
     return Wording(
         called=f"{section}base_url",
         form="http://HOST:PORT/v1",
-        user=f"the {section}base_url {{}} has a user in it, and settings are kept in the open",
-        instead=f"take it out; a server that wants a key gets it from a variable: {section}api_key_env",
+        user=f"the {section}base_url {{}} has a user in it, and settings are kept in plain text",
+        instead=f"take it out; a key is read from an environment variable: {section}api_key_env",
     )
 
 

@@ -31,7 +31,7 @@ _PROBE = "dimension"
 """A text to ask with for what the server says of itself."""
 _TOO_MUCH = (
     "if a text is too long for the model, lower encoder.max_tokens or name the model's encoder.tokenizer; if the batch "
-    "is too large, lower encoder.batch_size; if the server does not know encoder.dimensions, leave it out"
+    "is too large, lower encoder.batch_size; if the server does not know encoder.dimensions, remove it"
 )
 
 
@@ -74,7 +74,7 @@ class RemoteEncoder:
         self._tokenizer_path = tokenizer
         self._expected = expected
         self.truncated = 0
-        """How many of the texts encoded so far were longer than the limit and lost their end."""
+        """Number of texts encoded so far that were longer than the limit and lost their end."""
 
     @cached_property
     def card(self) -> ModelCard:
@@ -121,8 +121,8 @@ class RemoteEncoder:
         path = path / "tokenizer.json" if path.is_dir() else path
         if not path.is_file():
             raise Unavailable(
-                f"the tokenizer {path} is not there",
-                hint="fetch the model's tokenizer.json, or leave out encoder.tokenizer: tokens are then estimated",
+                f"the tokenizer {path} does not exist",
+                hint="fetch the model's tokenizer.json, or remove encoder.tokenizer: tokens are then estimated",
             )
         return ModelTokenizer.read(path)
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a model's server, sorted by what a person can do about it."""
+"""Failures of a model's server, sorted by what a person can do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chat model is asked: to score candidates, or to pick those that make a pipeline.
+"""Prompts for a chat model: to score candidates, or to pick those that make a pipeline.
 
 The request and the candidates are data that anyone may have written. Each stands as a JSON string between two marks;
 `<` and `>` are escaped inside, so that no text can end its string or spell a mark.
@@ -61,7 +61,7 @@ def line(number: int, text: str) -> str:
 
 
 def repair(fault: str) -> str:
-    """What is said to an answer that cannot be used."""
+    """Return the reply to an answer that cannot be used."""
     return f"That answer cannot be used: {fault}. Answer again, with the JSON object alone, as it was described."
 
 

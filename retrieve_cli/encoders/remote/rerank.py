@@ -100,7 +100,7 @@ class RemoteScorer:
             else:
                 self._form = form
                 return scores
-        raise refused or self._client.failure(_PATH, "takes no form of request")
+        raise refused or self._client.failure(_PATH, "accepts neither form of request")
 
     def _payload(self, form: Form, query: str, batch: Sequence[str]) -> dict[str, Any]:
         if form == "tei":

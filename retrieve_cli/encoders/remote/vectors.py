@@ -74,7 +74,7 @@ def _vector(numbers: Json, place: int) -> Vectors:
         with np.errstate(over="ignore"):
             vector = np.array(numbers, dtype=np.float64).astype(np.float32)
     else:
-        raise Unfit(f"answers with a vector {place} that is no list of numbers")
+        raise Unfit(f"answers with a vector {place} that is not a list of numbers")
     if not np.isfinite(vector).all():
         raise Unfit(f"answers with a vector {place} that has NaN or infinite numbers")
     if not vector.any():
@@ -89,5 +89,5 @@ def _from_base64(text: str, place: int) -> Vectors:
     except (binascii.Error, ValueError):
         raw = b""
     if not raw or len(raw) % 4:
-        raise Unfit(f"answers with a vector {place} that is no base64 of float32 numbers")
+        raise Unfit(f"answers with a vector {place} that is not base64 of float32 numbers")
     return np.frombuffer(raw, dtype="<f4").astype(np.float32)

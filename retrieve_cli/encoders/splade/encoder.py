@@ -28,7 +28,7 @@ _SECTION = str(__package__).rpartition(".")[2]
 
 
 class Way(Protocol):
-    """How texts become terms. Its string is what runs it, for people."""
+    """A way to turn texts into terms. Its string names what runs it, for people."""
 
     truncated: int
 
@@ -71,7 +71,7 @@ class SpladeEncoder:
 
     @property
     def card(self) -> Mapping[str, Json]:
-        """All that decides a text's weights. Device and batch size stay out."""
+        """Everything that decides a text's weights. Device and batch size stay out."""
         document = self._folder.document
         return {
             "name": self._folder.name,
@@ -99,7 +99,7 @@ class SpladeEncoder:
 
     @property
     def truncated(self) -> int:
-        """How many of the texts encoded so far were longer than the model's limit and lost their end."""
+        """Number of texts encoded so far that were longer than the model's limit and lost their end."""
         return self._passage_way.truncated + self._query_way.truncated
 
     def vocabulary(self) -> Sequence[str]:
@@ -167,6 +167,6 @@ def _tokenizer(route: Masked) -> SpladeTokenizer:
     )
 
 
-def _least(asked: int | None, own: int | None) -> int | None:
+def _least(limit: int | None, other: int | None) -> int | None:
     """The smaller limit of the user's and the model's."""
-    return min((limit for limit in (asked, own) if limit is not None), default=None)
+    return min((limit for limit in (limit, other) if limit is not None), default=None)

@@ -47,11 +47,11 @@ _HEADS = (
     ("lm_head.dense", "lm_head.layer_norm", "lm_head"),
     ("vocab_transform", "vocab_layer_norm", "vocab_projector"),
 )
-"""What BERT, RoBERTa and DistilBERT call the head's layer, its normalisation, and the words' bias."""
+"""Names that BERT, RoBERTa and DistilBERT give the head's layer, its normalisation, and the words' bias."""
 
 
 def masked_architecture(config: Mapping[str, Json]) -> Architecture:
-    """From a model's config.json.
+    """Return the architecture in a model's config.json.
 
     Raises:
         Unavailable: it is a model of another family.
@@ -67,7 +67,7 @@ def masked_architecture(config: Mapping[str, Json]) -> Architecture:
 
 
 class HeadOperations(Operations[X], Protocol[X]):
-    """What the model is made of, the head included."""
+    """Operations of the model, the head included."""
 
     def project(self, x: X) -> X:
         """A logit for each entry of the vocabulary."""

@@ -1,4 +1,4 @@
-"""What the folder of a SPLADE model says about itself: which way a passage takes, and which way a query.
+"""Settings in the folder of a SPLADE model: how passages are encoded, and how queries are.
 
 Three layouts: a plain transformers folder of a masked language model; a sentence-transformers folder with a
 SpladePooling; one with a Router, whose queries may need no model at all (inference-free: Geng et al. 2024,
@@ -32,7 +32,7 @@ _ROUTERS = {"Router", "Asym"}
 TRANSFORMERS = {"Transformer", "MLMTransformer"}
 _STATIC = {"SparseStaticEmbedding", "IDF"}
 _TOKEN_WEIGHTS = ("idf.json", "query_token_weights.txt")
-"""What lies beside an inference-free model that is no sentence-transformers folder."""
+"""Files beside an inference-free model that is not a sentence-transformers folder."""
 _AGAIN = "fetch the model's files again"
 
 
@@ -78,15 +78,15 @@ class SpladeFolder:
     name: str
     document: Masked
     query: Masked | Static
-    """The same object as `document` where queries are encoded as passages are."""
+    """The same object as `document` if queries are encoded as passages are."""
     top_terms: int | None
-    """How many terms the model itself keeps of a text (sentence-transformers' `max_active_dims`)."""
+    """Number of terms that the model itself keeps of a text (sentence-transformers' `max_active_dims`)."""
     query_prompt: str
     passage_prompt: str
 
     @property
     def kind(self) -> Literal["symmetric", "asymmetric", "inference-free"]:
-        """How a query is encoded: as a passage is, by a model of its own, or by none."""
+        """Form of query encoding: as a passage, by a model of its own, or by none."""
         if isinstance(self.query, Static):
             return "inference-free"
         return "symmetric" if self.query is self.document else "asymmetric"
@@ -111,7 +111,7 @@ def read_splade(path: Path, *, name: str = "") -> SpladeFolder:
     passages, queries = _plain(path) if plain else _listed(path)
     document = _route(passages, path)
     if isinstance(document, Static):
-        raise _no_splade(path, "its passages pass no masked language model")
+        raise _no_splade(path, "its passages do not pass a masked language model")
     query = document if queries == passages else _route(queries, path, limit=document.folder.max_tokens)
     settings = read_object(path / "config_sentence_transformers.json")
     prompts = settings.get("prompts") or {}
@@ -150,7 +150,9 @@ def _listed(path: Path) -> tuple[list[Module], list[Module]]:
             for task in ("document", "query")
         )
     except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{router / 'router_config.json'} names no routes ({quoted(error)}).", hint=_AGAIN) from error
+        raise UsageError(
+            f"{router / 'router_config.json'} does not name routes ({quoted(error)}).", hint=_AGAIN
+        ) from error
     return [*passages, *modules[1:]], [*queries, *modules[1:]]
 
 
@@ -173,7 +175,7 @@ def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked
     pooling = read_object(modules[1].path / "config.json")
     folder = read_folder(modules[0].path)
     if "vocab_size" not in folder.config:
-        raise UsageError(f"{folder.path / 'config.json'} names no vocab_size.", hint=_AGAIN)
+        raise UsageError(f"{folder.path / 'config.json'} does not name a vocab_size.", hint=_AGAIN)
     chosen, activation = pooling.get("pooling_strategy", "max"), pooling.get("activation_function", "relu")
     if chosen not in ("max", "sum") or activation not in ("relu", "log1p_relu"):
         raise _no_splade(path, f"it pools by {chosen} after {activation}")
@@ -188,7 +190,7 @@ def _static(path: Path, *, limit: int) -> Static:
     )
     weights = next((path / name for name in names if (path / name).is_file()), None)
     if weights is None:
-        raise UsageError(f"{path} holds no weights of tokens ({' or '.join(names)}).", hint=_AGAIN)
+        raise UsageError(f"{path} does not hold weights of tokens ({' or '.join(names)}).", hint=_AGAIN)
     return Static(path / "tokenizer.json", weights, tokenizer_limit(path) or limit)
 
 

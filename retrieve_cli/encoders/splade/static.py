@@ -56,7 +56,7 @@ class StaticQueries(Truncating):
         if path.suffix == ".safetensors":
             tensors = read([path])
             if "weight" not in tensors or tensors["weight"].ndim != 1:
-                raise UsageError(f"{path} holds no weights of tokens.", hint="fetch the model's files again")
+                raise UsageError(f"{path} does not hold weights of tokens.", hint="fetch the model's files again")
             return to_float32(tensors["weight"])
         entries = self.tokenizer.entries
         weights = np.zeros(max(entries.values(), default=-1) + 1, np.float32)

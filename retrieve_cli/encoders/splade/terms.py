@@ -1,4 +1,4 @@
-"""Which of a text's weighted vocabulary entries are kept."""
+"""Selection of a text's weighted vocabulary entries."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Pruning:
     top_terms: int | None = None
 
     def dense(self, weights: Vectors) -> TermWeights:
-        """Of one weight for each entry of the vocabulary, (v,) float32."""
+        """Return what is kept of one weight for each entry of the vocabulary, (v,) float32."""
         terms = np.flatnonzero(weights > 0).astype(np.int32)
         return self.kept(terms, weights[terms])
 
     def kept(self, terms: Terms, weights: Vectors) -> TermWeights:
-        """Of terms in ascending order; of equal weights those of the lower ids."""
+        """Return what is kept of terms in ascending order; of equal weights those of the lower ids."""
         heavy = (weights > 0) & (weights >= np.float32(self.min_weight))
         terms, weights = terms[heavy], weights[heavy]
         if self.top_terms is not None and len(terms) > self.top_terms:

@@ -192,7 +192,7 @@ def test_who_is_not_let_in_is_told_about_the_key(api: Api, connect, key: str, st
     api.say({"detail": "who are you?"}, status=status, times=2)
     assert "api_key_env" in refused(connect(retries=3), Unavailable).hint
     error = refused(connect(api_key_env="MODEL_KEY"), Unavailable)
-    assert "$MODEL_KEY was refused" in error.hint
+    assert "$MODEL_KEY was rejected" in error.hint
     assert "who are you?" in error.message
     assert len(api.asked) == 2
 
@@ -220,7 +220,7 @@ def test_a_request_that_is_refused_is_not_sent_again(api: Api, connect, status: 
 )
 def test_what_is_no_json_is_refused(api: Api, connect, body: bytes) -> None:
     api.say(body)
-    assert "no JSON" in refused(connect(retries=3)).message
+    assert "not JSON" in refused(connect(retries=3)).message
     assert len(api.asked) == 1
 
 

@@ -199,10 +199,10 @@ BAD = {
     ]
     + [{"data": [GOOD, GOOD]}, {"data": [{"embedding": GOOD}] * 2}],
     "different lengths: 7 and 8": [{"data": rows(GOOD, GOOD[:7])}],
-    "no list of numbers": [
+    "not a list of numbers": [
         {"data": rows(GOOD, bad)} for bad in (None, [], {}, ["1"] * 8, [True] * 8, [None] * 8, [GOOD] * 8)
     ],
-    "no base64": [{"data": rows(GOOD, bad)} for bad in ("", "AAA", "AAAA", "????")],
+    "not base64": [{"data": rows(GOOD, bad)} for bad in ("", "AAA", "AAAA", "????")],
     "infinite": [{"data": rows(GOOD, [1e300] * 8)}, {"data": rows(GOOD, base64.b64encode(NAN).decode())}],
     "of zeros": [{"data": rows(GOOD, [0.0] * 8)}, {"data": rows(GOOD, [-0.0] * 8)}],
 }
@@ -222,7 +222,7 @@ def test_what_is_not_one_vector_a_text_is_refused_by_what_is_wrong(api: Api, enc
 
 def test_nan_is_no_number(api: Api, encoder) -> None:
     api.say(b'{"data": [{"index": 0, "embedding": [NaN, 1.0]}], "model": "qwen"}')
-    with pytest.raises(ServerFailed, match="no JSON"):
+    with pytest.raises(ServerFailed, match="not JSON"):
         encoder().encode_queries(["x"])
 
 
@@ -290,7 +290,7 @@ def test_the_models_own_tokenizer_counts_where_it_is_named(encoder, default_mode
 
 
 def test_a_tokenizer_that_is_not_there_is_said(encoder, tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match=r"tokenizer\.json is not there"):
+    with pytest.raises(Unavailable, match=r"tokenizer\.json does not exist"):
         _ = encoder(tokenizer=tmp_path).tokenizer
 
 

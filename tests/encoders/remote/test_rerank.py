@@ -136,7 +136,7 @@ BAD = {
         {"results": rows(1.0, 2.0, key="score")},
         rows(1.0, 2.0),
     ],
-    "no JSON": [Answer(b'{"results": [{"index": 0, "relevance_score": NaN}]}')],
+    "not JSON": [Answer(b'{"results": [{"index": 0, "relevance_score": NaN}]}')],
 }  # fmt: skip
 
 
