@@ -106,10 +106,10 @@ def why_no_bfloat16() -> str:
     try:
         with Path(_CPUINFO).open(encoding="utf-8", errors="replace") as lines:
             words = next((set(line.split()) for line in lines if line.startswith(("flags", "Features"))), set())
-        found = bool(words & _BFLOAT16)
+        supported = bool(words & _BFLOAT16)
     except OSError:  # not Linux
-        found = _torch_has_bfloat16()
-    return "" if found else "this processor has no bfloat16 instructions"
+        supported = _torch_has_bfloat16()
+    return "" if supported else "this processor has no bfloat16 instructions"
 
 
 def _torch_has_bfloat16() -> bool:

@@ -62,8 +62,8 @@ def offline() -> bool:
 
 
 def _candidates(model: str, name: str, models_dir: Path | None) -> Iterator[Path]:
-    if name == DEFAULT_MODEL and (found := importlib.util.find_spec(_PACKAGE)) and found.origin:
-        yield Path(found.origin).parent / "model"
+    if name == DEFAULT_MODEL and (package := importlib.util.find_spec(_PACKAGE)) and package.origin:
+        yield Path(package.origin).parent / "model"
     if name != DEFAULT_MODEL:
         yield Path(model).expanduser()
     if _is_path(model):

@@ -148,8 +148,8 @@ def _highest(similar: Vectors, starts: Rows, stops: Rows) -> Vectors:
 
 def _mean(weights: Vectors, values: Vectors) -> Vectors:
     """(n, t) values to (n,) weighted means."""
-    found: Vectors = products(values, weights) / _above_0(weights.sum())
-    return found
+    shares: Vectors = products(values, weights) / _above_0(weights.sum())
+    return shares
 
 
 def _above_0(weight: Vectors) -> Vectors:

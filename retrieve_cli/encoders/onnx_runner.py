@@ -119,8 +119,8 @@ class OnnxRunner:
             rows = positions(tokens, self._architecture)
             if shifts is not None:
                 rows = rows + np.array([shifts[place] for place in batch])
-            found = graph({"ids": tokens, "positions": np.ascontiguousarray(rows)})
-            for place, own in zip(batch, found.reshape(len(batch), -1, found.shape[-1]), strict=True):
+            states = graph({"ids": tokens, "positions": np.ascontiguousarray(rows)})
+            for place, own in zip(batch, states.reshape(len(batch), -1, states.shape[-1]), strict=True):
                 keep(place, own)
 
         spread(run, batches, threads=self.threads)

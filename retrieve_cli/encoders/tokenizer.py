@@ -106,24 +106,24 @@ class ModelTokenizer:
         room = max(0, max_tokens - self.special_tokens)
         if (quick := self._of_few(texts, room)) is not None:
             return quick
-        found, cut = [], 0
+        ids_of_texts, cut = [], 0
         for encoding in self._plain(texts):
             if len(encoding.ids) > room:
                 encoding.truncate(room)
                 cut += 1
-            found.append(self._tokenizer.post_process(encoding).ids)
-        return Tokenized(found, cut)
+            ids_of_texts.append(self._tokenizer.post_process(encoding).ids)
+        return Tokenized(ids_of_texts, cut)
 
     def _of_few(self, texts: Sequence[str], room: int) -> Tokenized | None:
         """`ids` of a few short texts without the library; None if they are for the library, or it is loaded already."""
         pieces = self._quick if len(texts) <= _FEW else None
         if pieces is None:
             return None
-        found = [ids for text in texts if (ids := pieces.ids(text)) is not None]
-        if len(found) < len(texts):
+        encoded = [ids for text in texts if (ids := pieces.ids(text)) is not None]
+        if len(encoded) < len(texts):
             return None
         return Tokenized(
-            [[*pieces.before, *ids[:room], *pieces.after] for ids in found], sum(len(ids) > room for ids in found)
+            [[*pieces.before, *ids[:room], *pieces.after] for ids in encoded], sum(len(ids) > room for ids in encoded)
         )
 
     @property

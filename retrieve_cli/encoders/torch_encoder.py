@@ -98,9 +98,9 @@ class TorchEncoder(Truncating):
 
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
         """The tokens of queries, each cut to the model's limit."""
-        found: dict[int, TokenVectors] = {}
-        self._encode(texts, prefix=self.card.query_prefix, take=found.__setitem__)
-        return [found[place] for place in range(len(texts))]
+        tokens: dict[int, TokenVectors] = {}
+        self._encode(texts, prefix=self.card.query_prefix, take=tokens.__setitem__)
+        return [tokens[place] for place in range(len(texts))]
 
     def _encode(
         self,
@@ -130,13 +130,12 @@ class TorchEncoder(Truncating):
             done(places.tolist(), list(self._finished(vectors[places])))
 
         def keep(places: Rows, outputs: Any, take: Callable[[int, TokenVectors], None]) -> None:
-            for place, found in zip(places, outputs, strict=True):
-                vectors[place] = found["sentence_embedding"].float().cpu().numpy()
-                real = found["attention_mask"].cpu().numpy() > 0
-                ids = found["input_ids"].cpu().numpy()[real].astype(np.int32)
-                states = (
-                    found["token_embeddings"].float().cpu().numpy()[: len(real)][real[: len(found["token_embeddings"])]]
-                )
+            for place, output in zip(places, outputs, strict=True):
+                vectors[place] = output["sentence_embedding"].float().cpu().numpy()
+                real = output["attention_mask"].cpu().numpy() > 0
+                ids = output["input_ids"].cpu().numpy()[real].astype(np.int32)
+                embeddings = output["token_embeddings"].float().cpu().numpy()[: len(real)]
+                states = embeddings[real[: len(embeddings)]]
                 take(int(place), content(ids, states, self.tokenizer.special_ids))
 
         size = self._batch_size or _BATCH[self._choice.device]

@@ -57,16 +57,16 @@ class WordPieces:
         lower = text.lower()
         if any(token in lower for token in self.added):
             return None
-        found: list[int] = []
+        ids: list[int] = []
         for word in re.findall(r"[0-9A-Za-z]+|[^0-9A-Za-z ]", lower if self.lowercase else text):
-            found += self._pieces(word)
-        return found if _are_ids(found) else None
+            ids += self._pieces(word)
+        return ids if _are_ids(ids) else None
 
     def _pieces(self, word: str) -> Sequence[int]:
         """The longest piece that a word begins with, then the longest of the rest."""
         if len(word) > self.longest:
             return [self.unknown]
-        found, start = [], 0
+        pieces, start = [], 0
         while start < len(word):
             prefix = self.prefix if start else ""
             for end in range(len(word), start, -1):
@@ -75,9 +75,9 @@ class WordPieces:
                     break
             else:
                 return [self.unknown]
-            found.append(piece)
+            pieces.append(piece)
             start = end
-        return found
+        return pieces
 
 
 def read(path: Path, *, lowercase: bool) -> WordPieces | None:

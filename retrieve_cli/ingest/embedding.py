@@ -159,8 +159,8 @@ class VectorEncoding:
         for start in range(0, len(texts.keys), _FEW):
             rows, keys = texts.older[start : start + _FEW], texts.keys[start : start + _FEW]
             vectors = pipelines.stored_vectors(self._older, np.maximum(rows, 0))
-            for found in self.cache.gather(keys[rows < 0]):  # no more than one block
-                vectors[rows < 0] = found
+            for block in self.cache.gather(keys[rows < 0]):  # no more than one block
+                vectors[rows < 0] = block
             file.release()
             yield vectors
 

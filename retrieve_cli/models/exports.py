@@ -23,15 +23,15 @@ from retrieve_cli.errors import Unavailable
 from retrieve_cli.models.needs import Found, find, wanted
 
 
-def export_of(found: Found, cache: Path, digests: Digests) -> Export | str:
+def export_of(model: Found, cache: Path, digests: Digests) -> Export | str:
     """The export of a model of any kind, or why it has none."""
     try:
-        if isinstance(found.folder, CrossFolder):
-            reason = why_not(found.folder)
-            return f"{reason}: torch runs it" if reason else cross_export(found.folder, cache, digests)
-        if isinstance(found.folder, SpladeFolder):
-            return _splade(found.folder, cache, digests)
-        return _dense(found.folder, cache, digests)
+        if isinstance(model.folder, CrossFolder):
+            reason = why_not(model.folder)
+            return f"{reason}: torch runs it" if reason else cross_export(model.folder, cache, digests)
+        if isinstance(model.folder, SpladeFolder):
+            return _splade(model.folder, cache, digests)
+        return _dense(model.folder, cache, digests)
     except Unavailable as error:
         return f"{error.message} torch runs it"
 
@@ -66,14 +66,14 @@ def export(settings: Settings, name: str | None, *, say: Callable[[str], None]) 
     """
     cache = cache_dir(settings)
     done = []
-    for need, found in [(need, find(need, settings)) for need in wanted(settings, name)]:
-        place = export_of(found, cache, Digests(cache))
+    for need, model in [(need, find(need, settings)) for need in wanted(settings, name)]:
+        place = export_of(model, cache, Digests(cache))
         reason = place if isinstance(place, str) else None
-        entry: dict[str, Json] = {"stage": need.stage, "model": found.name, "action": "not_exported"}
+        entry: dict[str, Json] = {"stage": need.stage, "model": model.name, "action": "not_exported"}
         entry |= {"path": None, "bytes": None, "seconds": None, "reason": reason}
         if isinstance(place, Export):
             kept = place.state(Digests(cache)) == "sound"
-            say(f"exporting {found.name}" if not kept else f"{found.name} is exported already")
+            say(f"exporting {model.name}" if not kept else f"{model.name} is exported already")
             start = time.perf_counter()
             ensure(place)
             seconds = round(time.perf_counter() - start, 3)

@@ -37,8 +37,8 @@ def _entry(need: Need, settings: Settings) -> dict[str, Json]:
     entry: dict[str, Json] = {"stage": need.stage, "model": need.model, "state": "here", "problem": None, "hint": None}
     nothing = {"path": None, "bytes": None, "license": None, "revision": None, "export": None}
     try:
-        found = find(need, settings)
-        return {**entry, **described(found, Digests(cache_dir(settings))), "export": _export(found, settings)}
+        model = find(need, settings)
+        return {**entry, **described(model, Digests(cache_dir(settings))), "export": _export(model, settings)}
     except Unavailable as error:
         return {**entry, **nothing, "state": "missing", "problem": error.message, "hint": pull_hint(need)}
     except (UsageError, OSError) as error:
@@ -57,13 +57,13 @@ def _server(server: model_servers.Server) -> dict[str, Json]:
     }
 
 
-def described(found: Found, digests: Digests) -> dict[str, Json]:
+def described(model: Found, digests: Digests) -> dict[str, Json]:
     """Return the place of a model, its size, licence and revision."""
     return {
-        "path": str(found.path),
-        "bytes": size(found.path),
-        "license": licence(found.path),
-        "revision": found.revision(digests),
+        "path": str(model.path),
+        "bytes": size(model.path),
+        "license": licence(model.path),
+        "revision": model.revision(digests),
     }
 
 
@@ -72,8 +72,8 @@ def pull_hint(need: Need) -> str:
     return f"retrieve models pull {need.stage or need.model}"
 
 
-def _export(found: Found, settings: Settings) -> dict[str, Json]:
-    export = export_of(found, cache_dir(settings), Digests(cache_dir(settings)))
+def _export(model: Found, settings: Settings) -> dict[str, Json]:
+    export = export_of(model, cache_dir(settings), Digests(cache_dir(settings)))
     if isinstance(export, str):
         return {"path": None, "why_not": export}
     return {"path": str(export.path) if export.path.is_dir() else None, "why_not": None}

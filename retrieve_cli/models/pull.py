@@ -119,22 +119,22 @@ def _copied(
     return _entry(need, "copied", find(need, settings), written, settings)
 
 
-def _entry(need: Need, action: str, found: Found, written: Path, settings: Settings) -> dict[str, Json]:
+def _entry(need: Need, action: str, model: Found, written: Path, settings: Settings) -> dict[str, Json]:
     """`shadowed_by` is a place that is looked at before the one that was written, so that its model is used."""
     return {
         "stage": need.stage or None,
-        "model": found.name,
+        "model": model.name,
         "action": action,
-        **described(found, Digests(cache_dir(settings))),
+        **described(model, Digests(cache_dir(settings))),
         "path": str(written),
-        "shadowed_by": str(found.path) if found.path.resolve() != written.resolve() else None,
+        "shadowed_by": str(model.path) if model.path.resolve() != written.resolve() else None,
     }
 
 
 def _sound(need: Need, settings: Settings) -> Found | None:
     try:
-        found = find(need, settings)
-        return None if damages(found) else found
+        model = find(need, settings)
+        return None if damages(model) else model
     except (Unavailable, UsageError, OSError):
         return None
 

@@ -50,15 +50,15 @@ def _checked(need: Need, settings: Settings) -> dict[str, Json]:
     entry |= {"files_with_digest": 0, "export": None, "problems": [], "hint": None}
     again = f"{pull_hint(need)} --force"
     try:
-        found = find(need, settings)
+        model = find(need, settings)
     except Unavailable as error:
         return {**entry, "state": "missing", "problems": [error.message], "hint": pull_hint(need)}
     except (UsageError, OSError) as error:
         return {**entry, "state": "damaged", "problems": [str(error)], "hint": again}
-    entry |= {"path": str(found.path), "files_with_digest": len(published(found.path))}
-    if problems := damages(found) or _forgotten(found, Digests(cache_dir(settings))):
+    entry |= {"path": str(model.path), "files_with_digest": len(published(model.path))}
+    if problems := damages(model) or _forgotten(model, Digests(cache_dir(settings))):
         return {**entry, "state": "damaged", "problems": problems, "hint": again}
-    export = export_of(found, cache_dir(settings), Digests(_AFRESH))
+    export = export_of(model, cache_dir(settings), Digests(_AFRESH))
     if isinstance(export, str):
         return {**entry, "export": {"state": "none", "path": None}}
     state = export.state(Digests(_AFRESH))
@@ -69,20 +69,20 @@ def _checked(need: Need, settings: Settings) -> dict[str, Json]:
     return entry
 
 
-def damages(found: Found) -> list[str]:
+def damages(model: Found) -> list[str]:
     """Return what is wrong with the files of a model, a sentence each; nothing if it is sound.
 
     Raises:
         Unavailable: the package that reads tokenizers is not installed.
     """
     require("tokenizers")
-    problems = [f"{path} differs from the published file" for path in _changed(found.path)]
-    for part in found.transformers:
+    problems = [f"{path} differs from the published file" for path in _changed(model.path)]
+    for part in model.transformers:
         safe = [path for path in part.weights if path.suffix == ".safetensors"]
         problems += _tried(partial(read, safe))
         problems += [f"{path} is missing or empty" for path in part.weights if not _filled(path)]
         problems += _tokenizer(part.transformer)
-    if (static := found.static) is not None:
+    if (static := model.static) is not None:
         problems += _tried(lambda: ModelTokenizer.read(static.tokenizer).special_tokens)
         if static.weights.suffix == ".safetensors":
             problems += _tried(lambda: read([static.weights]))
@@ -110,11 +110,11 @@ def _filled(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0
 
 
-def _forgotten(found: Found, digests: Digests) -> list[str]:
+def _forgotten(model: Found, digests: Digests) -> list[str]:
     """Weights whose bytes changed while their size and time did not: a disk's fault, which no query would notice."""
     return [
         f"{path} changed since it was first read, though its size and time are the same"
-        for part in found.transformers
+        for part in model.transformers
         for path in part.weights
         if digests.sha1(path) != sha1_file(path)
     ]
@@ -158,12 +158,12 @@ def _packaged(folder: Path) -> dict[Path, tuple[str, str]]:
         files = metadata.files(folder.parent.name) or []
     except (metadata.PackageNotFoundError, ValueError):
         return {}
-    found = {}
+    digests = {}
     for file in files:
         path = Path(str(file.locate()))
         if folder in path.parents and file.hash is not None and file.hash.mode == "sha256":
-            found[path] = ("sha256", base64.urlsafe_b64decode(f"{file.hash.value}==").hex())
-    return found
+            digests[path] = ("sha256", base64.urlsafe_b64decode(f"{file.hash.value}==").hex())
+    return digests
 
 
 def _digest(path: Path, kind: str) -> str:

@@ -76,11 +76,11 @@ class CrossFolder:
 
     def revision(self, digests: Digests) -> str:
         """SHA-1 over the weights and every setting that changes a score."""
-        found = [self.path / name for name in _SETTINGS if (self.path / name).is_file()]
+        files = [self.path / name for name in _SETTINGS if (self.path / name).is_file()]
         return sha1(
             {
                 "model": self.model.revision(digests),
-                "settings": {path.name: digests.sha1(path) for path in found},
+                "settings": {path.name: digests.sha1(path) for path in files},
                 "template": self.template,
             }
         )
@@ -143,8 +143,8 @@ def _template(path: Path, tokenizer: Mapping[str, Json]) -> str:
     """The folder's own chat template; several named ones as one text."""
     if (file := path / "chat_template.jinja").is_file():
         return files.read_text(file, limit=files.CONFIG, errors="replace")
-    found = tokenizer.get("chat_template") or ""
-    return found if isinstance(found, str) else json.dumps(found)
+    template = tokenizer.get("chat_template") or ""
+    return template if isinstance(template, str) else json.dumps(template)
 
 
 def _replacement(model: ModelFolder, own: str) -> str | None:

@@ -56,8 +56,8 @@ def _arranged(
     """The encoder's tensors, both halves of its table of positions, and the head's two layers."""
 
     def tensor(name: str) -> Stored:
-        for found, stored in checkpoint.items():
-            if found == name or found.endswith(f".{name}"):
+        for key, stored in checkpoint.items():
+            if key == name or key.endswith(f".{name}"):
                 return stored
         raise no_tensor(name)
 

@@ -71,15 +71,15 @@ def windows(reader: PairReader, query: str, passages: Sequence[str], *, max_toke
     """
     bare, filled, *whole = reader.rows(query, ["", "x", *passages])
     head, tail = frame(bare.ids, filled.ids)
-    found = Windows([], [])
+    cut = Windows([], [])
     for owner, row in enumerate(whole):
         if len(row.ids) <= max_tokens:
             pieces = [row]
         else:
             pieces = list(_pieces(row, head, tail, max_tokens=max_tokens, stride=stride))
-        found.rows.extend(pieces)
-        found.owners.extend([owner] * len(pieces))
-    return found
+        cut.rows.extend(pieces)
+        cut.owners.extend([owner] * len(pieces))
+    return cut
 
 
 def frame(bare: Sequence[int], filled: Sequence[int]) -> tuple[int, int]:

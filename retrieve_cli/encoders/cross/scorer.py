@@ -117,8 +117,8 @@ class CrossScorer(Truncating):
         runner = self._runner
         asked = shortened(runner, query, max_tokens=self._max_tokens)
         self._count_truncated(asked != query)  # longer than half of what fits
-        found = windows(runner, asked, passages, max_tokens=self._max_tokens, stride=self._stride)
-        np.maximum.at(best, found.owners, runner.scores(found.rows))
+        cut = windows(runner, asked, passages, max_tokens=self._max_tokens, stride=self._stride)
+        np.maximum.at(best, cut.owners, runner.scores(cut.rows))
         return best
 
     @once

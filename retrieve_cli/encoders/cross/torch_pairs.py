@@ -54,10 +54,10 @@ class TorchPairs:
         pairs = [(readable(query), readable(passage)) for passage in passages]
         rows: list[Row] = []
         for start in range(0, len(pairs), self._size):
-            found = self._read(pairs[start : start + self._size])
-            real = found["attention_mask"].bool()
-            ids = found["input_ids"]
-            segments = found.get("token_type_ids", ids * 0)
+            encoded = self._read(pairs[start : start + self._size])
+            real = encoded["attention_mask"].bool()
+            ids = encoded["input_ids"]
+            segments = encoded.get("token_type_ids", ids * 0)
             rows += [Row(i[m].tolist(), s[m].tolist()) for i, s, m in zip(ids, segments, real, strict=True)]
         return rows
 
@@ -76,8 +76,8 @@ class TorchPairs:
         with torch.inference_mode():
             features = {name: torch.from_numpy(part).to(device) for name, part in self._padded(rows).items()}
             logits = model({**features, **self._fixed})["scores"].float()
-            found: Vectors = model.activation_fn(logits).reshape(len(rows)).cpu().numpy()
-        return found
+            scores: Vectors = model.activation_fn(logits).reshape(len(rows)).cpu().numpy()
+        return scores
 
     def _padded(self, rows: Sequence[Row]) -> dict[str, Any]:
         """The model's inputs (n, t) int64, padded on the side that its tokenizer names."""

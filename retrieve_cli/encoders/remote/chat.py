@@ -96,10 +96,10 @@ class ListwiseSelector:
         shown, count = self._cut(candidates), len(candidates)
         messages = _messages(prompts.SCORE, prompts.question(query[: self._max_chars], shown))
         schema = prompts.scores_schema(count)
-        found = self._choose(messages, schema, lambda content: choices.scores(content, count))
-        if isinstance(found, str):
-            return Selection(None, note=found)
-        return Selection(tuple(sorted(range(count), key=lambda place: -found[place])), tuple(found))
+        scored = self._choose(messages, schema, lambda content: choices.scores(content, count))
+        if isinstance(scored, str):
+            return Selection(None, note=scored)
+        return Selection(tuple(sorted(range(count), key=lambda place: -scored[place])), tuple(scored))
 
     def pick(self, query: str, candidates: Sequence[str], *, count: int) -> Selection:
         """At most `count` candidates that together make a pipeline for the request, the most important first.
@@ -114,8 +114,8 @@ class ListwiseSelector:
         shown = self._cut(candidates)
         messages = _messages(prompts.PICK, prompts.question(query[: self._max_chars], shown, count=most))
         schema = prompts.picked_schema(len(candidates), most)
-        found = self._choose(messages, schema, lambda content: choices.picked(content, len(candidates), count=most))
-        return Selection(None, note=found) if isinstance(found, str) else Selection(tuple(found))
+        picked = self._choose(messages, schema, lambda content: choices.picked(content, len(candidates), count=most))
+        return Selection(None, note=picked) if isinstance(picked, str) else Selection(tuple(picked))
 
     def find(self, query: str, candidates: Sequence[str], *, count: int, clock: Clock) -> Selection:
         """At most `count` candidates that answer the request, the best first; none, if none does.
@@ -129,10 +129,10 @@ class ListwiseSelector:
         most, total = min(count, len(candidates)), len(candidates)
         messages = _messages(prompts.FIND, prompts.question(query, candidates, count=most))
         schema = prompts.picked_schema(total, most, least=0)
-        found = self._choose(
+        chosen = self._choose(
             messages, schema, lambda content: choices.picked(content, total, count=most, least=0), clock
         )
-        return Selection(None, note=found) if isinstance(found, str) else Selection(tuple(found))
+        return Selection(None, note=chosen) if isinstance(chosen, str) else Selection(tuple(chosen))
 
     def clock(self, within: float | None = None) -> Clock:
         """A clock that begins now and bounds one search: the client's `timeout_s`, or `within` seconds if fewer."""

@@ -20,21 +20,21 @@ def scores(content: str, count: int) -> list[float]:
     Raises:
         Unusable: one is missing, there twice, out of range, or no number.
     """
-    found: dict[int, float] = {}
+    by_number: dict[int, float] = {}
     for item in _list(content, "scores"):
         if not isinstance(item, dict) or item.keys() != {"number", "score"}:
             raise Unusable('an item of "scores" is not an object with "number" and "score" alone')
         number, score = item["number"], item["score"]
         _check_number(number, count)
-        if number in found:
+        if number in by_number:
             raise Unusable(f"candidate {number} has two scores")
         if type(score) not in (int, float) or not isfinite(score) or not 0 <= score <= 100:
             raise Unusable(f"the score of candidate {number} is not a number from 0 to 100")
-        found[number] = float(score)
-    missing = [number for number in range(1, count + 1) if number not in found]
+        by_number[number] = float(score)
+    missing = [number for number in range(1, count + 1) if number not in by_number]
     if missing:
         raise Unusable(f"{len(missing)} candidates have no score, the first of them is {missing[0]}")
-    return [found[number] for number in range(1, count + 1)]
+    return [by_number[number] for number in range(1, count + 1)]
 
 
 def picked(content: str, candidates: int, *, count: int, least: int = 1) -> list[int]:

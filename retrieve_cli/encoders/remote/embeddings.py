@@ -86,15 +86,15 @@ class RemoteEncoder:
         """
         if self._expected is not None:
             return self._expected
-        found = self._client.ask(_PATH, self._payload([_PROBE]), lambda answer: self._read(answer, 1), hint=_TOO_MUCH)
-        dim = found.vectors.shape[1]
+        probe = self._client.ask(_PATH, self._payload([_PROBE]), lambda answer: self._read(answer, 1), hint=_TOO_MUCH)
+        dim = probe.vectors.shape[1]
         if self._dimensions not in (None, dim):
             raise self._failure(f"was asked for {self._dimensions} dimensions and answers with {dim}")
-        wanted = _wanted(self._model, found.model)
+        wanted = _wanted(self._model, probe.model)
         return ModelCard(
             family="remote",
-            name=found.model,
-            revision=sha1({"api": "embeddings", "model": found.model, "dim": dim}),
+            name=probe.model,
+            revision=sha1({"api": "embeddings", "model": probe.model, "dim": dim}),
             dim=dim,
             max_tokens=self._max_tokens,
             query_prefix=wanted.query if self._query_prefix is None else self._query_prefix,
@@ -175,8 +175,8 @@ class RemoteEncoder:
             done(batches[place], list(rows))
             return rows
 
-        found = self._client.ask_all(_PATH, payloads, receive, hint=_TOO_MUCH, clock=clock)
-        for batch, rows in zip(batches, found, strict=True):
+        answers = self._client.ask_all(_PATH, payloads, receive, hint=_TOO_MUCH, clock=clock)
+        for batch, rows in zip(batches, answers, strict=True):
             vectors[batch] = rows
         return vectors
 
@@ -198,19 +198,19 @@ class RemoteEncoder:
 
     def _read(self, answer: Json, count: int) -> Embedded:
         try:
-            found = read_vectors(answer, count)
+            embedded = read_vectors(answer, count)
         except Unfit as unfit:
             failure = self._failure(str(unfit), said=unfit.said)
         else:
-            return Embedded(self._client.plain(found.model) or self._model, found.vectors)
+            return Embedded(self._client.plain(embedded.model) or self._model, embedded.vectors)
         raise failure
 
-    def _held(self, found: Embedded) -> Vectors:
+    def _held(self, embedded: Embedded) -> Vectors:
         """The vectors, where they are of the card's model and length."""
-        card, dim = self.card, found.vectors.shape[1]
-        if (found.model, dim) == (card.name, card.dim):
-            return to_unit(found.vectors) if card.normalize else found.vectors
-        other = f"{found.model} ({dim} dimensions)"
+        card, dim = self.card, embedded.vectors.shape[1]
+        if (embedded.model, dim) == (card.name, card.dim):
+            return to_unit(embedded.vectors) if card.normalize else embedded.vectors
+        other = f"{embedded.model} ({dim} dimensions)"
         if self._expected is None:
             raise self._failure(f"answered as {card.name} ({card.dim} dimensions) before, and now as {other}")
         raise OtherModel(

@@ -29,8 +29,8 @@ class PieceTokenizer:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    for found in _PIECE.finditer(text):
-        piece = found.group()
+    for match in _PIECE.finditer(text):
+        piece = match.group()
         tokens = 1 if len(piece) > 1 or piece.isascii() else len(piece.encode("utf-8", "replace")) - 1
         for _ in range(max(1, tokens)):
-            yield found.span()
+            yield match.span()

@@ -74,10 +74,10 @@ class CatalogReader:
             batches = [*self._batches(rows, room)]
             if len(batches) == 1:
                 return self._best(asked, batches[0], most, clock)
-            found = _alternating(self._best_of_each(asked, batches, most, clock))
-            if len(found) >= len(rows):  # of batches of one, each chosen
-                return found[:most]
-            rows = found
+            chosen = _alternating(self._best_of_each(asked, batches, most, clock))
+            if len(chosen) >= len(rows):  # of batches of one, each chosen
+                return chosen[:most]
+            rows = chosen
         return []
 
     def _batches(self, rows: Sequence[int], room: int) -> Iterator[list[tuple[int, str]]]:

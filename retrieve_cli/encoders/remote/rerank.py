@@ -74,10 +74,10 @@ class RemoteScorer:
         first = [self._find_form(query, batches[0], clock)] if batches and self._form == "auto" else []
         rest = batches[len(first) :]
         payloads = [self._payload(self._form, query, batch) for batch in rest]
-        found = self._client.ask_all(
+        others = self._client.ask_all(
             _PATH, payloads, lambda answer, place: self._read(answer, len(rest[place])), hint=_TOO_MUCH, clock=clock
         )
-        return np.concatenate([np.zeros(0, dtype=np.float32), *first, *found])
+        return np.concatenate([np.zeros(0, dtype=np.float32), *first, *others])
 
     def _find_form(self, query: str, batch: Sequence[str], clock: Clock) -> Vectors:
         """The scores of a batch, in the first form that the server takes."""

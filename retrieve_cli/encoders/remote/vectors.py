@@ -45,13 +45,13 @@ def read_vectors(answer: Json, count: int) -> Embedded:
     rows: list[Json] = answer["data"]
     if len(rows) != count:
         raise Unfit(f"answers with {len(rows)} vectors for {count} texts")
-    found: list[Vectors | None] = [None] * count
+    by_place: list[Vectors | None] = [None] * count
     for row in rows:
         place = row.get("index") if isinstance(row, dict) else None
-        if type(place) is not int or not 0 <= place < count or found[place] is not None:
+        if type(place) is not int or not 0 <= place < count or by_place[place] is not None:
             raise Unfit(f"does not number its vectors from 0 to {count - 1}, each once, by `index`", said=place)
-        found[place] = _vector(row.get("embedding"), place)
-    vectors = [vector for vector in found if vector is not None]
+        by_place[place] = _vector(row.get("embedding"), place)
+    vectors = [vector for vector in by_place if vector is not None]
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
         raise Unfit(f"answers with vectors of different lengths: {lengths[0]} and {lengths[-1]} numbers")

@@ -129,10 +129,10 @@ def arrange_masked(checkpoint: Mapping[str, Stored], architecture: Architecture)
         "words.bias": (f"{words}.decoder.bias", f"{words}.bias"),
     }
     for ours, theirs in parts.items():
-        found = next((name for name in theirs if name in names), None)
-        if found is None:
+        name = next((name for name in theirs if name in names), None)
+        if name is None:
             raise no_tensor(theirs[0])
-        arranged[ours] = names[found].T if ours == "head.matrix" else names[found]
+        arranged[ours] = names[name].T if ours == "head.matrix" else names[name]
     own = next((names[name] for name in (f"{words}.decoder.weight", f"{words}.weight") if name in names), None)
     if own is not None and not np.array_equal(own, arranged["word"]):
         arranged["words"] = own

@@ -63,13 +63,13 @@ class OnnxQueries(Truncating):
         """A text without a token has no term. The route a query takes depends on its own length only."""
         tokenized = self._tokenizer.ids(texts, max_tokens=self._route.folder.max_tokens)
         self._count_truncated(tokenized.truncated)
-        found = [TermWeights(np.empty(0, np.int32), np.empty(0, np.float32))] * len(texts)
+        weighted = [TermWeights(np.empty(0, np.int32), np.empty(0, np.float32))] * len(texts)
 
         def keep(place: int, logits: Vectors) -> None:
-            found[place] = pruning.dense(weigh(logits, self._route.pooling, self._route.activation))
+            weighted[place] = pruning.dense(weigh(logits, self._route.pooling, self._route.activation))
 
         self._runner.run_queries(tokenized.ids, keep, eager_logits)
-        return found
+        return weighted
 
 
 def masked_export(route: Masked, cache_dir: Path, digests: Digests | None = None, *, name: str) -> Export:

@@ -42,12 +42,12 @@ class StaticQueries(Truncating):
         """Each text's terms; a text without a known token has none."""
         tokenized = self.tokenizer.own_ids(texts, max_tokens=self._route.max_tokens)
         self._count_truncated(tokenized.truncated)
-        found = []
+        weighted = []
         for ids in tokenized.ids:
             terms = np.unique(np.array(ids, np.int32))
             terms = terms[terms < len(self._weights)]
-            found.append(pruning.kept(terms, self._weights[terms]))
-        return found
+            weighted.append(pruning.kept(terms, self._weights[terms]))
+        return weighted
 
     @once
     def _weights(self) -> Vectors:

@@ -59,12 +59,12 @@ class TorchTexts(Truncating):
     ) -> list[TermWeights]:
         """One for each text, the longest first; a text without a token has no term. `done` gets the terms of texts that
         do not share a batch."""
-        found = [TermWeights(np.empty(0, np.int32), np.empty(0, np.float32))] * len(texts)
+        weighted = [TermWeights(np.empty(0, np.int32), np.empty(0, np.float32))] * len(texts)
         lengths, truncated = self._tokenizer.lengths(texts, max_tokens=self._max_tokens)
         self._count_truncated(truncated)
         order = longest_first(lengths)[: np.count_nonzero(lengths)]
         if not len(order):
-            return found
+            return weighted
         runner = self._runner()
         encode = getattr(runner.model, self._method)
 
@@ -74,14 +74,14 @@ class TorchTexts(Truncating):
             settings = {"prompt": "", "batch_size": len(batch), "show_progress_bar": False}
             dense = encode(batch, convert_to_tensor=True, convert_to_sparse_tensor=False, **settings)
             for place, terms in zip(places, _taken(dense, pruning), strict=True):
-                found[place] = terms
+                weighted[place] = terms
             if most == 1:
-                done(places.tolist(), [found[place] for place in places])
+                done(places.tolist(), [weighted[place] for place in places])
 
         most, tokens = self._batch_size or _BATCH[runner.device], _TOKENS[runner.device]
         for places, size in _stretches(order, lengths[order], most=most, tokens=tokens):
             runner.run(places, run, size=size)
-        return found
+        return weighted
 
 
 def splade_runner(folder: SpladeFolder, *, device: Literal["cpu", "cuda"], precision: Precision) -> TorchRunner:
