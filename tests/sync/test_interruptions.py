@@ -125,7 +125,7 @@ def test_an_interruption_while_nothing_is_encoded_says_no_number(source: Path) -
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
-    assert "error: interrupted\nhint: the current index is unchanged" in err.decode()
+    assert "error: interrupted\nhint: the current index is as it was" in err.decode()
 
 
 def test_term_weights_of_an_interrupted_build_are_kept(
