@@ -104,17 +104,16 @@ def evaluate(
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import gates, measures
     from retrieve_cli.evaluation.trec import read_ids
-    from retrieve_cli.experiments import summary
+    from retrieve_cli.experiments import summary, trial as trials
     from retrieve_cli.experiments.ablation import ablations, recommendation
     from retrieve_cli.experiments.arms import Answers, Runs, arm
-    from retrieve_cli.experiments.trial import Trial, check_places, figures
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)
     topics, notes = _topics(gold, beir, split, queries, qrels)
     chosen = measures.parse(measures.names(metrics or measures.DEFAULT))
-    wanted = [gates.Gate.of(text) for text in gate or ()]
-    gates.check_names(wanted, figures(topics, chosen, retrieving=not run, gated=settings.gating.enabled))
+    figures = trials.figures(topics, chosen, retrieving=not run, gated=settings.gating.enabled)
+    wanted = gates.resolved([gates.Gate.of(text) for text in gate or ()], figures)
     before = _baseline(baseline, tolerance)
     _check_company(
         {
@@ -134,14 +133,14 @@ def evaluate(
     )
     read = [gold, queries, qrels, *(run or ()), trec_ids if run else None]
     written = {"--run-out": run_out, "--per-query-out": per_query_out, "--trec-ids": None if run else trec_ids}
-    check_places(report, written, read)
+    trials.check_places(report, written, read)
     index = None if run else Answers.of("as configured", shared.store, settings)
     topics = _located(index, topics) if index else topics
     runs: Any = {"rrf_k": settings.fusion.rrf_k, "ids": read_ids(trec_ids) if run and trec_ids else None}
     base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
     without = ablations(index) if index and ablate else []
     others = [arm(text, index, **runs) for text in with_ or ()]
-    trial = Trial.of(base, [*others, *without], topics, chosen, notes)
+    trial = trials.Trial.of(base, [*others, *without], topics, chosen, notes)
     advice = None
     if latency_budget_ms is not None:
         arms = {each.name: trial.arms[each.name] for each in without}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.evaluation.measures import canonical
+from retrieve_cli.untrusted.nearest import nearest
 
 _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -52,12 +54,31 @@ class Gate:
         return "" if passed else f"{self.name} is {value:.6g}, and must be {self.sign} {self.limit:g}"
 
 
-def check_names(gates: Sequence[Gate], known: Sequence[str]) -> None:
-    """Raises: UsageError where a gate is for a figure that is not computed."""
-    for gate in gates:
-        if gate.name not in known:
-            hint = f"there are: {', '.join(known)}; others come with --metrics"
-            raise UsageError(f"there is no figure {quoted(gate.name)} to hold to a limit", hint=hint)
+def resolved(gates: Sequence[Gate], known: Sequence[str]) -> list[Gate]:
+    """Return the gates with the names of `known` figures, which may be given in any case or by an alias (`map@100`).
+
+    Raises:
+        UsageError: a gate is for a figure that is not computed; suggests the nearest one.
+    """
+    spellings = {name.casefold(): name for name in known}
+    return [replace(gate, name=_resolved(gate.name, spellings)) for gate in gates]
+
+
+def _resolved(name: str, spellings: Mapping[str, str]) -> str:
+    if name.casefold() in spellings:
+        return spellings[name.casefold()]
+    try:
+        measure = canonical(name)
+    except UsageError:
+        near = nearest(name.casefold(), spellings)
+        known = ", ".join(spellings.values())
+        hint = f"did you mean `{spellings[near]}`?" if near else f"measured are: {known}"
+        raise UsageError(f"--gate: {quoted(name)} is not a measure", hint=hint) from None
+    if measure in spellings.values():
+        return measure
+    measured = [each for each in spellings.values() if "@" in each and not each.startswith(("group", "chunk"))]
+    hint = f"add it: --metrics {','.join([*measured, measure])}"
+    raise UsageError(f"--gate: {quoted(name)} is not among the measures of this evaluation", hint=hint)
 
 
 def check_tolerance(tolerance: float) -> None:

@@ -6,6 +6,7 @@ are broken as trec_eval breaks them, so that anybody gets the same numbers from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
@@ -25,6 +26,9 @@ _DEEP = 1000
 """Results that a measure without a cut-off is given."""
 _DEEPEST = 100_000
 _LONGEST_NAME = 200
+_EXAMPLE = f"for example: {' '.join(DEFAULT)}"
+_BASE = re.compile(r"\w*")
+"""The part of a measure's name before its cutoff and parameters."""
 
 Values = Mapping[str, Mapping[str, float]]
 """By measure, by query id."""
@@ -47,32 +51,46 @@ def _split(text: str) -> Iterator[str]:
 
 
 def parse(names: Sequence[str]) -> list[Measure]:
-    """The measures of these names, each once.
+    """Return the measures of these names in any case, each once.
 
     Raises:
-        UsageError: a name is no measure, or nothing here computes it; names the nearest one.
+        UsageError: a name is not a measure, or nothing here computes it; suggests the nearest one.
     """
+    measures = {str(measure): measure for measure in map(_measure, names)}
+    if not measures:
+        raise UsageError("no measure is named", hint=_EXAMPLE)
+    Scorer(list(measures.values()), {"1": {"1": 1}})({"1": {"1": 1.0}})
+    return list(measures.values())
+
+
+def canonical(name: str) -> str:
+    """Return a measure's name as ir_measures spells it: `AP@100` for `map@100`.
+
+    Raises:
+        UsageError: it is not a measure; suggests the nearest one.
+    """
+    return str(_measure(name))
+
+
+def _measure(name: str) -> Measure:
     ir_measures = _package()
-    found: dict[str, Measure] = {}
-    for name in names:
-        try:
-            if len(name) > _LONGEST_NAME:  # the package hands it to Python's parser
-                raise ValueError("it is too long")
-            measure = ir_measures.parse_measure(name)
-        except (NameError, SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
-            known = {each.casefold(): each for each in reversed(ir_measures.measures.registry)}  # aliases come last
-            near = nearest(name.partition("@")[0].casefold(), known)
-            hint = f"did you mean `{known[near]}@10`?" if near else f"for example: {' '.join(DEFAULT)}"
-            raise UsageError(f"{quoted(name)} is no measure ({error})", hint=hint) from error
-        if not isinstance(measure, ir_measures.measures.Measure):
-            raise UsageError(f"{quoted(name)} is no measure", hint=f"for example: {' '.join(DEFAULT)}")
-        if not 1 <= depth([measure]) <= _DEEPEST:
-            raise UsageError(f"{quoted(name)} looks at no rank", hint=f"a cut-off goes from 1 to {_DEEPEST}")
-        found[str(measure)] = measure
-    if not found:
-        raise UsageError("no measure is named", hint=f"for example: {' '.join(DEFAULT)}")
-    Scorer(list(found.values()), {"1": {"1": 1}})({"1": {"1": 1.0}})
-    return list(found.values())
+    if len(name) > _LONGEST_NAME:  # the package hands it to Python's parser
+        raise UsageError(f"{quoted(name)} is not a measure: it is too long", hint=_EXAMPLE)
+    base = _BASE.match(name)[0]  # type: ignore[index]
+    spellings = {known.casefold(): known for known in reversed(ir_measures.measures.registry)}  # aliases come last
+    if base.casefold() not in spellings:
+        near = nearest(base.casefold(), spellings)
+        hint = f"did you mean `{spellings[near]}{name[len(base) :] or '@10'}`?" if near else _EXAMPLE
+        raise UsageError(f"{quoted(name)} is not a measure", hint=hint)
+    try:
+        measure = ir_measures.parse_measure(spellings[base.casefold()] + name[len(base) :])
+    except (NameError, SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
+        raise UsageError(f"{quoted(name)} is not a measure: {error}", hint=_EXAMPLE) from error
+    if not isinstance(measure, ir_measures.measures.Measure):
+        raise UsageError(f"{quoted(name)} is not a measure", hint=_EXAMPLE)
+    if not 1 <= depth([measure]) <= _DEEPEST:
+        raise UsageError(f"{quoted(name)} looks at no rank", hint=f"a cutoff is a whole number from 1 to {_DEEPEST}")
+    return measure  # type: ignore[no-any-return]
 
 
 def depth(measures: Sequence[Measure]) -> int:
@@ -146,8 +164,7 @@ def _refusing(measures: Sequence[Measure]) -> Iterator[None]:
         yield
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, SystemError, TypeError, ValueError) as error:
         names = ", ".join(map(str, measures))
-        hint = f"for example: {' '.join(DEFAULT)}"
-        raise UsageError(f"{names} cannot be computed: {error}", hint=hint) from error
+        raise UsageError(f"{names} cannot be computed: {error}", hint=_EXAMPLE) from error
 
 
 def _package() -> Any:

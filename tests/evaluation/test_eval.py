@@ -117,9 +117,11 @@ def test_gates_end_with_9_and_a_sentence_each(index: Path, gold: Path, retrieve:
         (["--gold", "gold.jsonl", "--beir", "x"], "one set of judged queries"),
         (["--queries", "gold.jsonl"], "one set of judged queries"),
         (["--gold", "nope.jsonl"], "nope.jsonl"),
-        (["--gold", "gold.jsonl", "--metrics", "nDGC@10"], "'nDGC@10' is no measure"),
+        (["--gold", "gold.jsonl", "--metrics", "nDGC@10"], "'nDGC@10' is not a measure"),
         (["--gold", "gold.jsonl", "--gate", "nDCG@10"], "is no gate"),
-        (["--gold", "gold.jsonl", "--gate", "P@5>=1"], "no figure 'P@5'"),
+        (["--gold", "gold.jsonl", "--gate", "p@5>=1"], "hint: add it: --metrics nDCG@10,R@100,RR@10,AP@100,P@5"),
+        (["--gold", "gold.jsonl", "--gate", "p96<=300ms"], "did you mean `p95`?"),
+        (["--gold", "gold.jsonl", "--gate", "ndgc@10>0.5"], "did you mean `nDCG@10`?"),
         (["--gold", "gold.jsonl", "--baseline", "gold.jsonl"], "is no baseline"),
         (["--gold", "gold.jsonl", "--mode", "sparse"], "'sparse'"),
     ],
@@ -131,6 +133,16 @@ def test_what_cannot_be_meant_is_refused(
     done = retrieve("eval", *flags)
     assert done.code == 2
     assert message in done.err
+
+
+def test_measures_are_named_in_any_case_by_metrics_and_gates(index: Path, gold: Path, retrieve: Program) -> None:
+    done = retrieve("eval", "--gold", gold, "--metrics", "ndcg@10 p@5 map,rr NDCG@10", "--gate", "NDCG@10>=0.1",
+                    "--gate", "map>0", "--gate", "P95<100000ms", "--json")  # fmt: skip
+    assert done.code == 0, done.err
+    assert list(done.json["metrics"])[:4] == ["nDCG@10", "P@5", "AP", "RR"]
+    missed = retrieve("eval", "--gold", gold, "--metrics", "ndcg@10", "--gate", "ndcg@10>1")
+    assert missed.code == 9
+    assert "nDCG@10 is" in missed.err
 
 
 def test_judgments_of_another_collection_are_refused(index: Path, retrieve: Program, tmp_path: Path) -> None:
