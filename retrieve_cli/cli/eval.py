@@ -19,7 +19,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.evaluation.calibration import Calibration
     from retrieve_cli.evaluation.judgments import Topic
-    from retrieve_cli.experiments.arms import Answers
+    from retrieve_cli.experiments.runs import Answers
     from retrieve_cli.experiments.tuning import Tuned
 
 app = typer.Typer(rich_markup_mode=None)
@@ -106,7 +106,7 @@ def evaluate(
     from retrieve_cli.evaluation.trec import read_ids
     from retrieve_cli.experiments import summary, trial as trials
     from retrieve_cli.experiments.ablation import ablations, recommendation
-    from retrieve_cli.experiments.arms import Answers, Runs, arm
+    from retrieve_cli.experiments.runs import Answers, Runs, named_run
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)
@@ -139,12 +139,12 @@ def evaluate(
     runs: Any = {"rrf_k": settings.fusion.rrf_k, "ids": read_ids(trec_ids) if run and trec_ids else None}
     base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
     without = ablations(index) if index and ablate else []
-    others = [arm(text, index, **runs) for text in with_ or ()]
+    others = [named_run(text, index, **runs) for text in with_ or ()]
     trial = trials.Trial.of(base, [*others, *without], topics, chosen, notes)
     advice = None
     if latency_budget_ms is not None:
-        arms = {each.name: trial.arms[each.name] for each in without}
-        advice = recommendation(trial.found, arms, trial.compared, latency_budget_ms)
+        ablated = {each.name: trial.runs[each.name] for each in without}
+        advice = recommendation(trial.found, ablated, trial.compared, latency_budget_ms)
     tuned = _tune(index, topics, chosen) if index and tune else None
     calibration = _calibrate(index, topics) if index and calibrate else None
     per_query = trial.write_per_query(per_query_out, shared.store.runs if index else None)

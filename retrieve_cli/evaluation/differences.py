@@ -24,9 +24,9 @@ _LOSERS = 5
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An arm's value of a measure less that of the baseline, over the same queries."""
+    """An run's value of a measure less that of the baseline, over the same queries."""
 
-    arm: str
+    run: str
     measure: str
     interval: Interval
     """Mean difference and its 95 % interval."""
@@ -60,11 +60,11 @@ class Difference:
         }
 
 
-def differences(baseline: Values, arms: Mapping[str, Values]) -> list[Difference]:
-    """Each arm against the baseline, by each measure that both have, over the queries of the baseline."""
+def differences(baseline: Values, runs: Mapping[str, Values]) -> list[Difference]:
+    """Each run against the baseline, by each measure that both have, over the queries of the baseline."""
     found = [
-        _difference(arm, measure, baseline[measure], values[measure])
-        for arm, values in arms.items()
+        _difference(run, measure, baseline[measure], values[measure])
+        for run, values in runs.items()
         for measure in baseline
         if values.get(measure, {}).keys() == baseline[measure].keys()
     ]
@@ -72,12 +72,12 @@ def differences(baseline: Values, arms: Mapping[str, Values]) -> list[Difference
     return [replace(each, p_holm=p) for each, p in zip(found, adjusted, strict=True)]
 
 
-def _difference(arm: str, measure: str, before: Mapping[str, float], after: Mapping[str, float]) -> Difference:
+def _difference(run: str, measure: str, before: Mapping[str, float], after: Mapping[str, float]) -> Difference:
     names = list(before)
     apart = np.array([after[name] - before[name] for name in names], np.float64)
     worst = sorted(zip(names, apart.tolist(), strict=True), key=lambda each: (each[1], each[0]))[:_LOSERS]
     return Difference(
-        arm=arm,
+        run=run,
         measure=measure,
         interval=interval(apart),
         p=randomisation(apart),

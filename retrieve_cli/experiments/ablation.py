@@ -13,8 +13,8 @@ from retrieve_cli.config.loading import override
 from retrieve_cli.contracts import Stage
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
-from retrieve_cli.experiments.arms import Answers
 from retrieve_cli.experiments.evaluate import Evaluation
+from retrieve_cli.experiments.runs import Answers
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Normalization
 from retrieve_cli.stages.pipeline import Edit, Pipeline, Wrapping
@@ -154,7 +154,7 @@ _CUTS: Mapping[str, Callable[[Stage], Stage | None]] = {
 
 
 def recommendation(
-    found: Evaluation, arms: Mapping[str, Evaluation], compared: Sequence[Difference], budget_ms: float
+    found: Evaluation, runs: Mapping[str, Evaluation], compared: Sequence[Difference], budget_ms: float
 ) -> str:
     """Which configuration to take so that 95 of 100 queries end within the budget, by the first measure.
 
@@ -163,19 +163,19 @@ def recommendation(
     if not (isfinite(budget_ms) and budget_ms > 0):
         raise UsageError(f"--latency-budget-ms is {budget_ms:g}", hint="it is a time above 0, in milliseconds: 50")
     measure = next(iter(found.per_query))
-    quick = {name: arm for name, arm in arms.items() if arm.latency_ms["p95"] <= budget_ms}
+    quick = {name: run for name, run in runs.items() if run.latency_ms["p95"] <= budget_ms}
     better = [
         each
         for each in compared
-        if each.measure == measure and each.arm in quick and each.interval.mean > 0 and each.significant
+        if each.measure == measure and each.run in quick and each.interval.mean > 0 and each.significant
     ]
     if better:
         best = max(better, key=lambda each: each.interval.mean)
-        return f"within {budget_ms:g} ms: {best.arm}, {measure} {best.interval.mean:+.4f}"
+        return f"within {budget_ms:g} ms: {best.run}, {measure} {best.interval.mean:+.4f}"
     if found.latency_ms["p95"] <= budget_ms:
         return f"within {budget_ms:g} ms: as configured; nothing is better beyond noise"
     if not quick:
         return f"within {budget_ms:g} ms: none of these configurations"
-    name, arm = max(quick.items(), key=lambda each: each[1].metrics[measure])
-    change = arm.metrics[measure] - found.metrics[measure]
+    name, run = max(quick.items(), key=lambda each: each[1].metrics[measure])
+    change = run.metrics[measure] - found.metrics[measure]
     return f"within {budget_ms:g} ms: {name}, {measure} {change:+.4f}"

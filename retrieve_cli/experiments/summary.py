@@ -46,14 +46,14 @@ def to_json(outcome: Outcome) -> str:
         "per_query": None if outcome.per_query is None else str(outcome.per_query),
         "notes": trial.notes,
     }
-    if trial.arms:
+    if trial.runs:
         value["arms"] = [
             {
                 "arm": name,
-                **arm.to_json(),
-                "differences": {each.measure: each.to_json() for each in trial.compared if each.arm == name},
+                **run.to_json(),
+                "differences": {each.measure: each.to_json() for each in trial.compared if each.run == name},
             }
-            for name, arm in trial.arms.items()
+            for name, run in trial.runs.items()
         ]
     if outcome.advice is not None:
         value["recommendation"] = outcome.advice
@@ -71,7 +71,7 @@ def show(outcome: Outcome, console: Console) -> None:
     answered = f"{found.queries} queries, {len(found.unanswered)} without an answer"
     times = ", ".join(f"{name} {value:.1f}" for name, value in found.latency_ms.items())
     _say(console, f"{answered}; {found.pipeline}" + (f"; ms of one: {times}" if times else ""))
-    if outcome.trial.arms:
+    if outcome.trial.runs:
         if console.width >= _WIDE:
             console.print(_differences(outcome.trial))
         else:
@@ -108,17 +108,17 @@ def _measures(trial: Trial) -> Table:
 
 
 def _differences(trial: Trial) -> Table:
-    """A row for each measure of each arm: the gain, how sure it is, and what it costs in time."""
+    """A row for each measure of each run: the gain, how sure it is, and what it costs in time."""
     from rich.text import Text
 
     table = _table(
         "compared", "measure", "difference", "95 % interval", "p", "p (Holm)", "won/lost/tied", "would show", "ms",
         left=2,
     )  # fmt: skip
-    for name, arm in trial.arms.items():
-        late = trial.found.latency_ms and arm.latency_ms
-        added = f"{arm.latency_ms['p50'] - trial.found.latency_ms['p50']:+.1f}" if late else ""
-        for at, each in enumerate(found := [one for one in trial.compared if one.arm == name]):
+    for name, run in trial.runs.items():
+        late = trial.found.latency_ms and run.latency_ms
+        added = f"{run.latency_ms['p50'] - trial.found.latency_ms['p50']:+.1f}" if late else ""
+        for at, each in enumerate(found := [one for one in trial.compared if one.run == name]):
             first = at == 0
             table.add_row(
                 Text(printable(name)) if first else "", each.measure, *_cells(each), added if first else "",
@@ -132,7 +132,7 @@ def _stacked(trial: Trial) -> Iterator[str]:
     titles = ("difference", "95 % interval", "p", "p (Holm)", "won/lost/tied", "would show")
     for each in trial.compared:
         told = (f"{title} {cell}" for title, cell in zip(titles, _cells(each), strict=True) if cell)
-        yield f"{each.arm}: {each.measure}: {', '.join(told)}"
+        yield f"{each.run}: {each.measure}: {', '.join(told)}"
 
 
 def _cells(each: Difference) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ def _losers(trial: Trial) -> Iterator[str]:
     for each in trial.compared:
         if each.losers and each.measure == next(iter(trial.found.per_query)):
             lost = ", ".join(f"{name} {difference:+.3f}" for name, difference in each.losers)
-            yield f"{each.arm}: lost most {each.measure}: {lost}"
+            yield f"{each.run}: lost most {each.measure}: {lost}"
 
 
 def _tuning(tuned: Tuned | None) -> Iterator[str]:

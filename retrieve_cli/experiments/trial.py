@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Topic
-from retrieve_cli.experiments.arms import Answers, Arm
 from retrieve_cli.experiments.evaluate import LATENCY, Evaluation, per_query_lines
 from retrieve_cli.experiments.groups import AT_GATE, GROUPS
 from retrieve_cli.experiments.run_file import run_lines, trec_ids
+from retrieve_cli.experiments.runs import Answers, NamedRun
 from retrieve_cli.progress.tasks import noting_interruption, part
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def figures(
     topics: Sequence[Topic], measures: Sequence[Measure], *, retrieving: bool, gated: bool = False
 ) -> list[str]:
-    """Names of what will be known of the first arm, before anything is measured; `gated` if a gate chooses groups."""
+    """Names of what will be known of the first run, before anything is measured; `gated` if a gate chooses groups."""
     names = [str(measure) for measure in measures]
     chunks = [f"chunk {name}" for name in names] if any(topic.names_chunks for topic in topics) else []
     groups = [*GROUPS, *([AT_GATE] if gated else [])] if any(topic.group for topic in topics) else []
@@ -36,11 +36,11 @@ def figures(
 
 @dataclass(slots=True)
 class Trial:
-    """The arms of a comparison, measured: the first one, `base`, is what the others are held against."""
+    """The runs of a comparison, measured: the first one, `base`, is what the others are held against."""
 
     base: str
     found: Evaluation
-    arms: Mapping[str, Evaluation]
+    runs: Mapping[str, Evaluation]
     """All others, by name."""
     compared: Sequence[Difference]
     topics: Sequence[Topic]
@@ -49,8 +49,8 @@ class Trial:
     @classmethod
     def of(
         cls,
-        base: Arm,
-        others: Sequence[Arm],
+        base: NamedRun,
+        others: Sequence[NamedRun],
         topics: Sequence[Topic],
         measures: Sequence[Measure],
         notes: Sequence[str] = (),
@@ -58,20 +58,20 @@ class Trial:
         """Measures them all; `notes` are what is to be said of the queries.
 
         Raises:
-            UsageError: two arms have one name, or none of the judged ids is there.
+            UsageError: two runs have one name, or none of the judged ids is there.
             Unavailable: a leg of one of them cannot run.
         """
-        names = [base.name, *(arm.name for arm in others)]
+        names = [base.name, *(run.name for run in others)]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise UsageError(f"{quoted(twice)} is compared twice", hint="name each --with once")
         found, *rest = _measured([base, *others], topics, measures)
-        arms = {arm.name: each for arm, each in zip(others, rest, strict=True)}
-        compared = differences(found.per_query, {name: arm.per_query for name, arm in arms.items()})
-        new = [f"{name}: {note}" for name, arm in arms.items() for note in arm.notes if note not in found.notes]
-        return cls(base.name, found, arms, compared, topics, [*notes, *found.notes, *new])
+        runs = {run.name: evaluation for run, evaluation in zip(others, rest, strict=True)}
+        compared = differences(found.per_query, {name: run.per_query for name, run in runs.items()})
+        new = [f"{name}: {note}" for name, run in runs.items() for note in run.notes if note not in found.notes]
+        return cls(base.name, found, runs, compared, topics, [*notes, *found.notes, *new])
 
     def write_run(self, path: Path) -> None:
-        """The first arm's run as TREC has it."""
+        """The first run's run as TREC has it."""
         _put(path, run_lines(self.found.run, tag="retrieve"))
 
     def write_ids(self, path: Path | None) -> None:
@@ -100,12 +100,12 @@ class Trial:
 
     def write_report(self, folder: Path, index: Answers | None) -> Path:
         """One HTML page of all of it; returns its path."""
-        from retrieve_cli.experiments.report.page import Arm as Column, write
+        from retrieve_cli.experiments.report.page import Column, write
 
-        columns = [Column(self.base, self.found), *(Column(name, arm) for name, arm in self.arms.items())]
+        columns = [Column(self.base, self.found), *(Column(name, run) for name, run in self.runs.items())]
         return write(
             folder,
-            arms=columns,
+            runs=columns,
             topics=self.topics,
             compared=self.compared,
             describe=_names(index),
@@ -113,7 +113,7 @@ class Trial:
         )
 
 
-def _measured(runs: Sequence[Arm], topics: Sequence[Topic], measures: Sequence[Measure]) -> list[Evaluation]:
+def _measured(runs: Sequence[NamedRun], topics: Sequence[Topic], measures: Sequence[Measure]) -> list[Evaluation]:
     """The evaluations of runs, one after the other."""
     evaluations = []
     for number, run in enumerate(runs, 1):

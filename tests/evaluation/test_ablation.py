@@ -16,8 +16,8 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import differences
 from retrieve_cli.evaluation.statistics import interval
 from retrieve_cli.experiments.ablation import ablations, edits, recommendation
-from retrieve_cli.experiments.arms import Answers
 from retrieve_cli.experiments.evaluate import Evaluation
+from retrieve_cli.experiments.runs import Answers
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.pipeline import Pipeline
 from retrieve_cli.stages.rerank import Rerank

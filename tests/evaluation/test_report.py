@@ -21,7 +21,7 @@ from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.evaluation.statistics import Interval, Wins
 from retrieve_cli.experiments.evaluate import Evaluation, judge, latency
-from retrieve_cli.experiments.report.page import Arm, verdict, write
+from retrieve_cli.experiments.report.page import Column, verdict, write
 
 MEASURES = measures.parse(["nDCG@10", "RR@10"])
 TOPICS = [
@@ -109,24 +109,24 @@ def timed(found: Evaluation, scale: float) -> Evaluation:
     return replace(found, samples_ms=samples, latency_ms=latency(samples), generation="883840ed9a6c")
 
 
-def arms() -> list[Arm]:
+def runs() -> list[Column]:
     base = timed(judge(BASE, TOPICS, MEASURES, pipeline="fuse(bm25@200, dense@200)"), 4.0)
-    return [Arm("as configured", base), Arm("other.run", judge(OTHER, TOPICS, MEASURES, pipeline="other.run"))]
+    return [Column("as configured", base), Column("other.run", judge(OTHER, TOPICS, MEASURES, pipeline="other.run"))]
 
 
-def compared(arms: Sequence[Arm]) -> list[Difference]:
-    return differences(arms[0].evaluation.per_query, {arm.name: arm.evaluation.per_query for arm in arms[1:]})
+def compared(runs: Sequence[Column]) -> list[Difference]:
+    return differences(runs[0].evaluation.per_query, {run.name: run.evaluation.per_query for run in runs[1:]})
 
 
 def written(
-    arms: Sequence[Arm],
+    runs: Sequence[Column],
     topics: Sequence[Topic] = TOPICS,
     *,
     notes: Sequence[str] = (),
     describe: Callable[[str], str | None] = str.title,
     folder: Path = Path("report"),
 ) -> str:
-    path = write(folder, arms=arms, topics=topics, compared=compared(arms), describe=describe, notes=notes)
+    path = write(folder, runs=runs, topics=topics, compared=compared(runs), describe=describe, notes=notes)
     assert path == folder / "index.html"
     return path.read_text("utf-8")
 
@@ -140,27 +140,27 @@ def plain(cells: Sequence[str]) -> list[str]:
 
 @pytest.mark.slow
 def test_every_mean_and_interval_is_that_of_the_evaluation() -> None:
-    shown = {row[0]: plain(row[1:]) for row in Page(written(arms())).table("Mean over").rows[2:]}
+    shown = {row[0]: plain(row[1:]) for row in Page(written(runs())).table("Mean over").rows[2:]}
     for name in ("nDCG@10", "RR@10"):
         figures = ["4"]
-        for arm in arms():
-            found = arm.evaluation.intervals[name]
+        for run in runs():
+            found = run.evaluation.intervals[name]
             figures += [f"{found.mean:.4f}", f"{found.low:.4f}–{found.high:.4f}"]
         assert shown[name] == figures
 
 
 def test_every_time_is_that_of_the_evaluation_and_a_run_has_none() -> None:
-    shown = {row[0]: plain(row[1:]) for row in Page(written(arms())).table("Mean over").rows[2:]}
-    times = arms()[0].evaluation.latency_ms
+    shown = {row[0]: plain(row[1:]) for row in Page(written(runs())).table("Mean over").rows[2:]}
+    times = runs()[0].evaluation.latency_ms
     for stage, prefix in (("whole", ""), ("encoding", "encode_"), ("search", "search_")):
         for share in ("p50", "p95"):
             assert shown[f"{stage}, {share}"] == ["", f"{times[prefix + share]:.3f}", "", "–", ""]
 
 
 def test_every_difference_is_that_of_the_comparison() -> None:
-    table = Page(written(arms())).table("Each arm less the baseline")
+    table = Page(written(runs())).table("Each run less the baseline")
     assert plain(table.rows[1]) == ["B other.run"]
-    for row, found in zip(table.rows[2:], compared(arms()), strict=True):
+    for row, found in zip(table.rows[2:], compared(runs()), strict=True):
         bounds = found.interval
         assert plain(row) == [
             found.measure,
@@ -178,13 +178,13 @@ def test_every_difference_is_that_of_the_comparison() -> None:
     [(0, 1.0, "same for every query"), (3, 0.05, "significant"), (3, 0.0501, "within noise"), (3, 1.0, "within noise")],
 )
 def test_the_verdict_is_that_of_the_corrected_p(lost: int, p: float, said: str) -> None:
-    found = Difference("arm", "m", Interval(-0.1, -0.2, 0.0), 0.01, 0.01, p, Wins(0, lost, 5), 0.1, [])
+    found = Difference("run", "m", Interval(-0.1, -0.2, 0.0), 0.01, 0.01, p, Wins(0, lost, 5), 0.1, [])
     assert verdict(found) == said
 
 
 def test_every_point_of_the_curves_is_in_their_table() -> None:
-    page = Page(written(arms()))
-    found = [curves({topic.id: topic.grades for topic in TOPICS}, arm.evaluation.run) for arm in arms()]
+    page = Page(written(runs()))
+    found = [curves({topic.id: topic.grades for topic in TOPICS}, run.evaluation.run) for run in runs()]
     assert all(found)
     for caption, name in (("Interpolated precision", "precision"), ("nDCG@k", "ndcg")):
         rows = page.table(caption).rows[1:]
@@ -194,8 +194,8 @@ def test_every_point_of_the_curves_is_in_their_table() -> None:
 
 
 def test_the_head_says_what_was_measured() -> None:
-    page = Page(written(arms(), notes=["3 queries have no judgment: left out"]))
-    assert "4 judged queries, 1 unanswered by the baseline; 1 other arm is compared with it." in page.said()
+    page = Page(written(runs(), notes=["3 queries have no judgment: left out"]))
+    assert "4 judged queries, 1 unanswered by the baseline; 1 other run is compared with it." in page.said()
     assert "3 queries have no judgment: left out" in page.said()
     assert [plain(row) for row in page.table("What was measured").rows[1:]] == [
         ["A as configured", "fuse(bm25@200, dense@200)", "883840ed9a6c", "1"],
@@ -204,41 +204,41 @@ def test_the_head_says_what_was_measured() -> None:
 
 
 def test_notes_of_every_arm_are_said_once() -> None:
-    some = [Arm(arm.name, replace(arm.evaluation, notes=["no groups", f"{arm.name} limps"])) for arm in arms()]
+    some = [Column(run.name, replace(run.evaluation, notes=["no groups", f"{run.name} limps"])) for run in runs()]
     said = Page(written(some, notes=["no groups"])).said()
     assert said.count("no groups") == 1
     assert "B: other.run limps" in said
 
 
 def test_more_notes_than_can_be_read_are_counted() -> None:
-    assert "and 80 more notes" in Page(written(arms(), notes=[f"note {number}" for number in range(100)])).said()
+    assert "and 80 more notes" in Page(written(runs(), notes=[f"note {number}" for number in range(100)])).said()
 
 
 # ----------------------------------------------------------------------------------------------- queries
 
 
 def test_the_queries_that_lost_most_come_first() -> None:
-    page = Page(written(arms()))
+    page = Page(written(runs()))
     assert [text for tag, text in page.headings if tag == "h3"][1:] == ["1. segment lungs in CT"]
     assert ("h2", "Queries that lost most") in page.headings
 
 
 def test_alone_the_lowest_values_come_first_and_ties_in_the_order_of_the_judgments() -> None:
     topics = [*TOPICS, Topic("q5", "nothing either", {"x": 1})]
-    page = Page(written([Arm("one", judge(BASE, topics, MEASURES, pipeline="p"))], topics))
+    page = Page(written([Column("one", judge(BASE, topics, MEASURES, pipeline="p"))], topics))
     shown = [text.split(". ")[1] for tag, text in page.headings if tag == "h3"]
     assert shown == ["bones", "nothing either", "register brains", "segment lungs in CT", "count cells"]
 
 
 def test_where_no_arm_lost_the_lowest_values_of_the_baseline_are_shown() -> None:
-    page = Page(written([arms()[0], Arm("twin", arms()[0].evaluation)]))
-    assert "No arm lost a query" in page.said()
+    page = Page(written([runs()[0], Column("twin", runs()[0].evaluation)]))
+    assert "No run lost a query" in page.said()
     assert ("h3", "1. bones") in page.headings
 
 
 def test_hits_of_all_arms_stand_side_by_side_with_their_grades() -> None:
-    rows = [plain(row) for row in Page(written(arms())).table("First hits").rows]
-    values = [arm.evaluation.per_query["nDCG@10"]["q1"] for arm in arms()]
+    rows = [plain(row) for row in Page(written(runs())).table("First hits").rows]
+    values = [run.evaluation.per_query["nDCG@10"]["q1"] for run in runs()]
     assert rows == [
         ["Rank", f"A as configured{values[0]:.4f}", f"B other.run{values[1]:.4f} ({values[1] - values[0]:+.4f})"],
         ["1", "Lungs lungsrelevant, grade 3 · 3", "Cells cellsnot relevant, grade 0 · 5"],
@@ -248,7 +248,7 @@ def test_hits_of_all_arms_stand_side_by_side_with_their_grades() -> None:
 
 
 def test_relevant_records_have_the_rank_at_which_each_arm_found_them() -> None:
-    rows = [plain(row) for row in Page(written(arms())).table("Relevant records").rows]
+    rows = [plain(row) for row in Page(written(runs())).table("Relevant records").rows]
     assert rows == [
         ["Record", "Grade", "A", "B"],
         ["Lungs lungs", "3", "1", "3"],
@@ -257,7 +257,7 @@ def test_relevant_records_have_the_rank_at_which_each_arm_found_them() -> None:
 
 
 def test_a_record_without_a_name_is_shown_by_its_id() -> None:
-    page = Page(written(arms(), describe=lambda _: None))
+    page = Page(written(runs(), describe=lambda _: None))
     assert plain(page.table("Relevant records").rows[1])[0] == "lungs"
 
 
@@ -273,9 +273,9 @@ def test_hits_are_in_the_order_in_which_they_are_measured(scores: dict[str, floa
 
 
 def test_queries_at_either_end_of_a_plot_are_named() -> None:
-    said = Page(written(arms())).said().replace("−", "-")
-    change = {name: value - arms()[0].evaluation.per_query["nDCG@10"][name]
-              for name, value in arms()[1].evaluation.per_query["nDCG@10"].items()}  # fmt: skip
+    said = Page(written(runs())).said().replace("−", "-")
+    change = {name: value - runs()[0].evaluation.per_query["nDCG@10"][name]
+              for name, value in runs()[1].evaluation.per_query["nDCG@10"].items()}  # fmt: skip
     assert "other.run: 1 won, 1 lost, 2 tied" in said
     assert f"Won most{change['q3']:+.4f}register brains" in said.replace("Won most ", "Won most")
     assert f"Lost most{change['q1']:+.4f}segment lungs in CT" in said.replace("Lost most ", "Lost most")
@@ -311,7 +311,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     runs = [good, {topics[0].id: {"zzz": 1.0}}]
     found = [judge(run, topics, MEASURES, pipeline=HOSTILE[at]) for at, run in enumerate(runs)]
     folder = tmp_path_factory.mktemp("hostile")
-    some = [Arm(HOSTILE[at], each) for at, each in enumerate(found)]
+    some = [Column(HOSTILE[at], each) for at, each in enumerate(found)]
     return written(some, topics, notes=HOSTILE, describe=lambda name: name + name, folder=folder)
 
 
@@ -335,7 +335,7 @@ def test_text_of_a_user_never_turns_its_surroundings_around(hostile: str) -> Non
 
 
 def test_nothing_is_fetched(hostile: str) -> None:
-    for text in (hostile, written(arms())):
+    for text in (hostile, written(runs())):
         for _, attributes in Page(text).elements:
             assert "src" not in attributes
             assert (attributes.get("href") or attributes.get("xlink:href") or "#").startswith("#")
@@ -351,15 +351,15 @@ def test_nothing_is_fetched(hostile: str) -> None:
 def test_the_same_evaluation_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib as mpl
 
-    first = written(arms())
+    first = written(runs())
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     with mpl.rc_context({"font.size": 20, "axes.grid": True, "svg.fonttype": "path"}):
-        assert written(arms(), folder=Path("again")) == first
+        assert written(runs(), folder=Path("again")) == first
         assert mpl.rcParams["font.size"] == 20
 
 
 def test_an_id_stands_once_and_every_reference_has_its_target() -> None:
-    some = [*arms(), Arm("third", timed(judge(BASE, TOPICS, MEASURES, pipeline="p"), 90.0))]
+    some = [*runs(), Column("third", timed(judge(BASE, TOPICS, MEASURES, pipeline="p"), 90.0))]
     text = written(some)
     ids = [attributes["id"] for _, attributes in Page(text).elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -367,14 +367,14 @@ def test_an_id_stands_once_and_every_reference_has_its_target() -> None:
 
 
 def test_charts_are_images_with_a_name_or_decoration() -> None:
-    charts = [attributes for tag, attributes in Page(written(arms())).elements if tag == "svg"]
+    charts = [attributes for tag, attributes in Page(written(runs())).elements if tag == "svg"]
     assert len(charts) == 2 + 2 + 1 + 1  # swatches, curves, differences, latency
     for chart in charts:
         assert chart.get("aria-hidden") == "true" or (chart["role"] == "img" and chart["aria-label"])
 
 
 def test_the_page_has_a_language_a_title_and_headings_in_order() -> None:
-    text = written(arms())
+    text = written(runs())
     page = Page(text)
     assert ("html", {"lang": "en"}) in page.elements
     assert "<title>Retrieval evaluation, 4 queries</title>" in text
@@ -390,11 +390,11 @@ def test_a_thousand_queries_and_ten_arms_fit_into_a_small_page() -> None:
     topics = [Topic(str(number), f"query number {number}", {f"d{number}": 1}) for number in range(1354)]
     run: Run = {topic.id: {f"d{topic.id}": 1.0, "other": 0.5} for topic in topics}
     values: list[Mapping[str, Mapping[str, float]]] = [
-        {"m": {topic.id: (int(topic.id) * (7 + arm) % 1000) / 1000 for topic in topics}} for arm in range(11)
+        {"m": {topic.id: (int(topic.id) * (7 + run) % 1000) / 1000 for topic in topics}} for run in range(11)
     ]
-    some = [Arm(f"arm {at}", Evaluation(each, {"m": Interval(0.5, 0.4, 0.6)}, [], run, "p", 1354))
+    some = [Column(f"run {at}", Evaluation(each, {"m": Interval(0.5, 0.4, 0.6)}, [], run, "p", 1354))
             for at, each in enumerate(values)]  # fmt: skip
-    path = write(Path("report"), arms=some, topics=topics, compared=[], describe=lambda _: None, notes=[])
+    path = write(Path("report"), runs=some, topics=topics, compared=[], describe=lambda _: None, notes=[])
     assert path.stat().st_size < 2_000_000
 
 
@@ -404,7 +404,7 @@ def test_a_thousand_queries_and_ten_arms_fit_into_a_small_page() -> None:
 def test_without_grades_the_page_says_why_there_are_no_curves() -> None:
     topics = [Topic("a", "lungs", group="radiology"), Topic("b", "cells", quote="counts cells")]
     found = Evaluation({"group@1": {"a": 1.0}}, {"group@1": Interval(1.0, 1.0, 1.0)}, [], {"a": {"x": 1.0}}, "p", 2)
-    page = Page(written([Arm("one", found)], topics))
+    page = Page(written([Column("one", found)], topics))
     assert "There are no curves: no query grades a record" in page.said()
     assert not any(tag == "svg" for tag, _ in page.elements)
     assert plain(page.table("First hits").rows[1]) == ["1", "X x1"]
@@ -412,10 +412,10 @@ def test_without_grades_the_page_says_why_there_are_no_curves() -> None:
 
 
 def test_a_measure_of_some_queries_or_some_arms_says_so() -> None:
-    first, second = arms()
+    first, second = runs()
     more = {**first.evaluation.per_query, "group@1": {"q1": 1.0}}
     intervals = {**first.evaluation.intervals, "group@1": Interval(1.0, 1.0, 1.0)}
-    some = [Arm(first.name, replace(first.evaluation, per_query=more, intervals=intervals)), second]
+    some = [Column(first.name, replace(first.evaluation, per_query=more, intervals=intervals)), second]
     shown = {row[0]: plain(row[1:]) for row in Page(written(some)).table("Mean over").rows[2:]}
     assert shown["group@1"] == ["1", "1.0000", "1.0000–1.0000", "–", ""]
 
@@ -424,33 +424,35 @@ def test_a_measure_of_some_queries_or_some_arms_says_so() -> None:
 def test_a_single_query_makes_a_page(run: Run) -> None:
     topics = [Topic("q", "one", {"a": 1})]
     found = judge(run, topics, MEASURES, pipeline="p")
-    page = Page(written([Arm("one", found), Arm("two", found)], topics))
+    page = Page(written([Column("one", found), Column("two", found)], topics))
     assert "1 judged query" in page.said()
-    assert plain(page.table("Each arm less").rows[2])[-2:] == ["–", "same for every query"]
+    assert plain(page.table("Each run less").rows[2])[-2:] == ["–", "same for every query"]
 
 
 def test_an_evaluation_that_measured_nothing_makes_a_page() -> None:
-    said = Page(written([Arm("one", Evaluation({}, {}, ["q1"], {}, "p", 1))], [Topic("q1", "one", group="g")])).said()
+    said = Page(
+        written([Column("one", Evaluation({}, {}, ["q1"], {}, "p", 1))], [Topic("q1", "one", group="g")])
+    ).said()
     assert "Nothing was measured." in said
 
 
 def test_a_run_was_not_timed() -> None:
-    page = Page(written([arms()[1]]))
-    assert "No arm was timed." in page.said()
+    page = Page(written([runs()[1]]))
+    assert "No run was timed." in page.said()
     assert ("h2", "Latency") not in page.headings
 
 
 @pytest.mark.parametrize("samples", [[0.0], [5.0] * 3, [0.01, 900.0]], ids=str)
 def test_any_times_can_be_drawn(samples: list[float]) -> None:
     stages = dict.fromkeys(STAGES, samples)
-    found = replace(arms()[0].evaluation, samples_ms=stages, latency_ms=latency(stages))
-    assert ("h2", "Latency") in Page(written([Arm("one", found)])).headings
+    found = replace(runs()[0].evaluation, samples_ms=stages, latency_ms=latency(stages))
+    assert ("h2", "Latency") in Page(written([Column("one", found)])).headings
 
 
 def test_a_page_that_cannot_be_finished_leaves_the_old_one() -> None:
-    first = written(arms())
+    first = written(runs())
     with pytest.raises(ZeroDivisionError):
-        written(arms(), describe=lambda _: str(1 // 0))
+        written(runs(), describe=lambda _: str(1 // 0))
     assert [path.name for path in Path("report").iterdir()] == ["index.html"]
     assert Path("report/index.html").read_text("utf-8") == first
 
@@ -459,7 +461,7 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one() -> None:
 def test_a_missing_package_is_named_with_what_installs_it(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(Unavailable, match=package) as caught:
-        written(arms())
+        written(runs())
     assert caught.value.hint == "pip install 'retrieve-cli[eval]'"
 
 

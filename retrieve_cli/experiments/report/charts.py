@@ -1,6 +1,6 @@
 """The charts of the report, each an SVG element to stand within HTML.
 
-No text of a user is drawn: a chart's font lacks glyphs that a browser has, and with them their width. Arms are told
+No text of a user is drawn: a chart's font lacks glyphs that a browser has, and with them their width. Runs are told
 apart by colour, dash and marker, and called by a letter; their names stand in the legend, which is HTML.
 """
 
@@ -60,7 +60,7 @@ _SETTINGS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How the line of an arm looks."""
+    """How the line of a run looks."""
 
     colour: str
     dash: Any
@@ -68,7 +68,7 @@ class _Style:
 
 
 def swatches(count: int) -> list[str]:
-    """The line of each arm in small, for a legend."""
+    """The line of each run in small, for a legend."""
     found = []
     for at, style in enumerate(_styles(count)):
         with _figure((0.5, 0.16), layout=None) as figure:
@@ -120,7 +120,7 @@ def differences(values: Sequence[float], *, reach: float, measure: str, letter: 
         axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
         axes.grid(axis="y")
         label = (
-            f"Differences in {measure} of arm {letter} from the baseline, from {heights[0]:+.3f} to {heights[-1]:+.3f}"
+            f"Differences in {measure} of run {letter} from the baseline, from {heights[0]:+.3f} to {heights[-1]:+.3f}"
         )
         return _svg(figure, name=f"differences-{letter}", label=label)
 
@@ -139,12 +139,12 @@ def histogram(samples: Sequence[float], *, edges: Floats, times: Mapping[str, fl
         axes.set(xlim=(edges[0], edges[-1]), xlabel="milliseconds of one query", ylabel="queries")
         axes.yaxis.get_major_locator().set_params(integer=True, nbins=5)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handlelength=2.5)
-        label = f"Time of {len(samples)} single queries of arm {letter}: p50 {_time(p50)}, p95 {_time(p95)}"
+        label = f"Time of {len(samples)} single queries of run {letter}: p50 {_time(p50)}, p95 {_time(p95)}"
         return _svg(figure, name=f"latency-{letter}", label=label)
 
 
 def bins(samples: Sequence[Sequence[float]]) -> Floats:
-    """Edges for the histograms of all arms: from 0 up, or logarithmic, then from above 0."""
+    """Edges for the histograms of all runs: from 0 up, or logarithmic, then from above 0."""
     every = np.concatenate([np.asarray(each, np.float64) for each in samples])
     low, high = float(every.min()), float(every.max())
     if low > 0 and np.log10(high / low) > _DECADES:
@@ -156,7 +156,7 @@ def bins(samples: Sequence[Sequence[float]]) -> Floats:
 
 
 def _styles(count: int) -> list[_Style]:
-    """One an arm; the first one, the baseline's, is black and solid."""
+    """One a run; the first one, the baseline's, is black and solid."""
     others = (_Style(_COLOURS[at % 7], _DASHES[at % 4], _MARKERS[at % 5]) for at in range(count - 1))
     return [_Style(_INK, "-", "o"), *others]
 
@@ -188,7 +188,7 @@ def _span(low: float, high: float) -> tuple[float, float]:
 
 
 def _steps(values: Sequence[float]) -> tuple[Floats, Floats]:
-    """Heights and edges of the steps, equal neighbours as one: most queries of most arms are tied."""
+    """Heights and edges of the steps, equal neighbours as one: most queries of most runs are tied."""
     runs = [(value, sum(1 for _ in each)) for value, each in groupby(values)]
     heights = np.array([value for value, _ in runs], np.float64)
     return heights, np.cumsum([0, *(count for _, count in runs)]).astype(np.float64)

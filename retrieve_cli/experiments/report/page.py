@@ -1,4 +1,4 @@
-"""What stands on the report's page: the figures of each arm, their differences, and the queries that went worst.
+"""What stands on the report's page: the figures of each run, their differences, and the queries that went worst.
 
 Everything a user wrote (queries, ids, names) is escaped by the template and cleaned on its way out, wherever it stands.
 The page names no date and no machine: the same evaluation gives the same bytes.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _WORST, _TOP, _RELEVANT = 10, 5, 20
-"""Queries that are shown with their hits, hits of each in each arm, relevant records of each."""
+"""Queries that are shown with their hits, hits of each in each run, relevant records of each."""
 _EXTREMES, _NOTES = 3, 20
 """Queries named beside a plot of differences, at either end; notes in all."""
 _TIED = 1e-9
@@ -35,7 +35,7 @@ _STAGES = {"": "whole", "encode_": "encoding", "search_": "search", "rerank_": "
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class Column:
     """A configuration or a run, by the name that it has on the page."""
 
     name: str
@@ -53,7 +53,7 @@ class _Hit:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What an arm made of a query."""
+    """What a run made of a query."""
 
     value: float | None
     """By the first measure."""
@@ -64,7 +64,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """A relevant record, and its rank in each arm; None where it was not found."""
+    """A relevant record, and its rank in each run; None where it was not found."""
 
     id: str
     name: str | None
@@ -86,7 +86,7 @@ class _Case:
 def write(
     folder: Path,
     *,
-    arms: Sequence[Arm],
+    runs: Sequence[Column],
     topics: Sequence[Topic],
     compared: Sequence[Difference],
     describe: Callable[[str], str | None],
@@ -94,25 +94,25 @@ def write(
 ) -> Path:
     """Writes the page into the folder, which it makes if need be, and returns its path.
 
-    The first arm is the baseline; `compared` holds the differences of the others from it, by their names. `describe`
+    The first run is the baseline; `compared` holds the differences of the others from it, by their names. `describe`
     gives the name of a record, or None.
 
     Raises:
         Unavailable: a package that the report is made with is not installed.
     """
     template = _environment().from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
-    evaluations = {_letter(at): arm.evaluation for at, arm in enumerate(arms)}
-    measure = next((name for name, values in arms[0].evaluation.per_query.items() if values), None)
-    changes = {letter: _changes(measure, arms[0].evaluation, each) for letter, each in evaluations.items()}
-    worst, lost = _worst(measure, arms[0].evaluation, changes, topics)
+    evaluations = {_letter(at): run.evaluation for at, run in enumerate(runs)}
+    measure = next((name for name, values in runs[0].evaluation.per_query.items() if values), None)
+    changes = {letter: _changes(measure, runs[0].evaluation, each) for letter, each in evaluations.items()}
+    worst, lost = _worst(measure, runs[0].evaluation, changes, topics)
     text = template.render(
-        arms={_letter(at): arm for at, arm in enumerate(arms)},
+        runs={_letter(at): run for at, run in enumerate(runs)},
         topics=topics,
-        notes=_notes(arms, notes),
+        notes=_notes(runs, notes),
         measure=measure,
         measures=list(dict.fromkeys(name for each in evaluations.values() for name in each.per_query)),
         stages=_STAGES if any(each.latency_ms for each in evaluations.values()) else {},
-        compared={_letter(at): [each for each in compared if each.arm == arm.name] for at, arm in enumerate(arms)},
+        compared={_letter(at): [each for each in compared if each.run == run.name] for at, run in enumerate(runs)},
         comparisons=len(compared),
         bound=SIGNIFICANT,
         plots=_plots(measure, changes, topics),
@@ -136,22 +136,22 @@ def verdict(found: Difference) -> str:
 
 
 def _letter(at: int) -> str:
-    """What an arm is called where its name is too long: A is the baseline."""
+    """What a run is called where its name is too long: A is the baseline."""
     return chr(ord("A") + at % 26) + (str(at // 26) if at >= 26 else "")
 
 
-def _notes(arms: Sequence[Arm], notes: Sequence[str]) -> list[str]:
-    """Each note once; those of a further arm alone, under its letter; no more than can be read."""
-    found = list(dict.fromkeys([*notes, *arms[0].evaluation.notes]))
-    for at, arm in enumerate(arms):
-        found += [f"{_letter(at)}: {note}" for note in arm.evaluation.notes if note not in found]
+def _notes(runs: Sequence[Column], notes: Sequence[str]) -> list[str]:
+    """Each note once; those of a further run alone, under its letter; no more than can be read."""
+    found = list(dict.fromkeys([*notes, *runs[0].evaluation.notes]))
+    for at, run in enumerate(runs):
+        found += [f"{_letter(at)}: {note}" for note in run.evaluation.notes if note not in found]
     left = len(found) - _NOTES
     return found if left <= 0 else [*found[:_NOTES], f"and {left} more notes of this kind"]
 
 
-def _changes(measure: str | None, baseline: Evaluation, arm: Evaluation) -> dict[str, float]:
-    """An arm's value of the first measure less the baseline's, by query, over those that have both."""
-    before, after = ({} if measure is None else each.per_query.get(measure, {}) for each in (baseline, arm))
+def _changes(measure: str | None, baseline: Evaluation, run: Evaluation) -> dict[str, float]:
+    """A run's value of the first measure less the baseline's, by query, over those that have both."""
+    before, after = ({} if measure is None else each.per_query.get(measure, {}) for each in (baseline, run))
     return {name: after[name] - value for name, value in before.items() if name in after}
 
 
@@ -161,9 +161,9 @@ def _changes(measure: str | None, baseline: Evaluation, arm: Evaluation) -> dict
 def _plots(
     measure: str | None, changes: Mapping[str, Mapping[str, float]], topics: Sequence[Topic]
 ) -> dict[str, dict[str, Any]]:
-    """For each further arm that has the measure: its chart, and the queries at either end, those of a tie in order."""
+    """For each further run that has the measure: its chart, and the queries at either end, those of a tie in order."""
     further = {letter: each for letter, each in list(changes.items())[1:] if each}
-    # One scale for all, or a small difference of one arm would look like a large one of another.
+    # One scale for all, or a small difference of one run would look like a large one of another.
     reach = max((abs(value) for each in further.values() for value in each.values()), default=0.0) * 1.05 or 1.0
     texts = {topic.id: topic.text for topic in topics}
     found = {}
@@ -205,7 +205,7 @@ def _rows(lines: Mapping[str, Points]) -> dict[float, list[float | None]]:
 
 
 def _histograms(evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
-    """A chart for each arm whose queries were timed, all on one axis."""
+    """A chart for each run whose queries were timed, all on one axis."""
     timed = {letter: each for letter, each in evaluations.items() if each.samples_ms.get("total")}
     if not timed:
         return {}
@@ -222,7 +222,7 @@ def _histograms(evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
 def _worst(
     measure: str | None, baseline: Evaluation, changes: Mapping[str, Mapping[str, float]], topics: Sequence[Topic]
 ) -> tuple[list[Topic], bool]:
-    """The queries that lost most in any arm, or where none did, those of lowest value; and which of these it is."""
+    """The queries that lost most in any run, or where none did, those of lowest value; and which of these it is."""
     values = {} if measure is None else baseline.per_query[measure]
     loss = {name: min(each[name] for each in changes.values() if name in each) for name in values}
     lost = any(change < -_TIED for change in loss.values())

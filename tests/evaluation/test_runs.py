@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from samples import Program
 
-from retrieve_cli.experiments.arms import fused
+from retrieve_cli.experiments.runs import fused
 
 GOLD = [
     {"query": "lungs in CT", "relevant": ["lungs"]},

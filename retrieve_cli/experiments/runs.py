@@ -34,7 +34,7 @@ _KEYS_OF_ANSWERS = frozenset(
 )
 
 
-class Arm(Protocol):
+class NamedRun(Protocol):
     """One of the things that are compared."""
 
     @property
@@ -139,7 +139,7 @@ def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
     return found
 
 
-def arm(text: str, base: Answers | None, *, rrf_k: float, ids: TrecIds | None = None) -> Arm:
+def named_run(text: str, base: Answers | None, *, rrf_k: float, ids: TrecIds | None = None) -> NamedRun:
     """What `--with TEXT` names: an artifacts folder, a configuration file, a run, or changes `section.key=value,…`.
 
     `ids` are those of runs.
