@@ -21,7 +21,7 @@ list and holds every import to it.
     sources chunking encoders retrievers graph queries stages evaluation records
     storage web config
     untrusted       files and YAML from outside, read within bounds of kind, size and depth
-    terms           names that catalogs, files and people use for the same thing: tenants, modalities, licences
+    terms           names that catalogs, files and people use for the same thing: tenants, modalities, licences, numbers
     contracts       what flows and what is promised
     numerics        arithmetic with the same bits whatever stands beside a row
     progress        long work as named tasks: how much is done, of how much, how fast

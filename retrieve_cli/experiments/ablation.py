@@ -1,5 +1,4 @@
-"""The worth of each stage: a list of pipelines, each without one active part, its gain against its
-milliseconds."""
+"""Ablation: the pipeline without each of its active parts in turn, to compare what a part gains and costs."""
 
 from __future__ import annotations
 
@@ -21,51 +20,51 @@ from retrieve_cli.stages.pipeline import Edit, Pipeline, Wrapping
 from retrieve_cli.stages.retrieve import Retrieve
 
 First = Retrieve | Fuse
-"""The stage that asks the retrievers."""
+"""The stage that runs the retrievers."""
 
 
 def ablations(base: Answers) -> list[Answers]:
-    """Return the same index with each part of its pipeline switched off in turn, named after what it does without.
+    """Return a run for each active part of the pipeline, without that part and named after it.
 
     Raises:
-        UsageError: there is none that could be.
+        UsageError: there is none.
     """
     pipeline = base.searcher.pipeline(base.searcher.options())
     found = [base.edited(name, edit) for name, edit in edits(pipeline)]
     depth = base.settings.search.depth
     if isinstance(pipeline.retrieves, Fuse) and depth > 1:
-        # By the setting: stages behind the retrievers see as many hits as these are asked for.
+        # By the setting: later stages get as many hits as the retrievers return.
         half = override(base.settings, {"search": {"depth": depth // 2}}, where="--ablate")
-        found.append(base.under("half of the depth", half))
+        found.append(base.under("half the depth", half))
     for each in pipeline.retrieves.retrievals:
         index = registry.retriever(each.name).plain(base.searcher.generation)
         if index is not None:
             found.append(base.under("without field weights", base.settings, {each.name: index}))
     if not found:
         mode = base.settings.search.mode
-        raise UsageError(f"nothing of --mode {mode} can be switched off", hint="leave --mode out")
+        raise UsageError(f"--mode {mode} has no part that can be switched off", hint="omit --mode")
     return found
 
 
 def edits(pipeline: Pipeline) -> Iterator[tuple[str, Edit]]:
-    """Yield a change of the pipeline for each part that is active, and what it is called."""
+    """Yield a name and a change of the pipeline for each active part."""
     for name, kept in _CUTS.items():
         if any(kept(stage) != stage for stage in pipeline.stages):
             yield name, _every(kept)
     if isinstance(pipeline.stages[0], Wrapping) and not hasattr(pipeline.stages[0], "per_text"):
-        yield "without the gate", lambda each: Pipeline((_ungated(each.stages[0]), *each.stages[1:]))
+        yield "without group routing", lambda each: Pipeline((_without_routing(each.stages[0]), *each.stages[1:]))
     first = pipeline.retrieves
     if not isinstance(first, Fuse):
         return
     if any(stage.kind == "rerank" for stage in pipeline.stages):
         yield "without the reranker", lambda each: each.without("rerank")
     for name in [each.name for each in first.retrievals][::-1]:
-        yield f"without the {name} leg", _retrieving(partial(_without, name=name))
+        yield f"without {name}", _retrieving(partial(_without, name=name))
     yield from ((name, _retrieving(edit)) for name, edit in _fusions(first))
 
 
 def _fusions(first: Fuse) -> Iterator[tuple[str, Callable[[Fuse], First]]]:
-    """Other fusions of the same candidates."""
+    """Yield other fusions of the same candidates."""
     fusion = first.fusion
     if fusion.method != "weighted":
         return
@@ -84,22 +83,22 @@ def _normalized(fuse: Fuse, normalization: Normalization) -> Fuse:
 
 
 def _without(fuse: Fuse, name: str) -> First:
-    """The fusion without one retriever; the only other one ranks alone."""
+    """Return the fusion without one retriever; if one is left, it ranks alone."""
     rest = tuple(each for each in fuse.retrievals if each.name != name)
     return Retrieve(rest[0], keep=fuse.keep) if len(rest) == 1 else replace(fuse, retrievals=rest)
 
 
 def _retrieving(edit: Callable[[Fuse], First]) -> Edit:
-    """The change of a pipeline whose retrievers are fused in another way."""
+    """Return a change of a pipeline: its retrievers are fused in another way."""
     return lambda pipeline: pipeline.retrieving(lambda first: edit(first) if isinstance(first, Fuse) else first)
 
 
-def _ungated(stage: Stage) -> Stage:
+def _without_routing(stage: Stage) -> Stage:
     return stage.inner if isinstance(stage, Wrapping) else stage
 
 
 def _every(kept: Callable[[Stage], Stage | None]) -> Edit:
-    """The change of a pipeline that goes through its stages; None drops one."""
+    """Return a change of a pipeline that is made stage by stage; None drops a stage."""
 
     def edit(pipeline: Pipeline) -> Pipeline:
         stages = (kept(stage) for stage in pipeline.stages)
@@ -112,7 +111,7 @@ def _no_expansion(stage: Stage) -> Stage | None:
     return None if stage.kind == "expand" else stage
 
 
-def _no_novelty(stage: Stage) -> Stage | None:
+def _no_mmr(stage: Stage) -> Stage | None:
     return None if hasattr(stage, "trade_off") else stage
 
 
@@ -125,7 +124,7 @@ def _no_group_cap(stage: Stage) -> Stage | None:
     return replace(stage, caps=caps) if caps else None
 
 
-def _no_least_score(stage: Stage) -> Stage | None:
+def _no_min_score(stage: Stage) -> Stage | None:
     from retrieve_cli.stages.threshold import Threshold
 
     if not isinstance(stage, Threshold):
@@ -134,7 +133,7 @@ def _no_least_score(stage: Stage) -> Stage | None:
     return rest if (rest.grade, rest.max_distance) != (None, None) else None
 
 
-def _no_least_similarity(stage: Stage) -> Stage | None:
+def _no_similarity_threshold(stage: Stage) -> Stage | None:
     from retrieve_cli.stages.threshold import Threshold
 
     if not isinstance(stage, Threshold):
@@ -145,23 +144,25 @@ def _no_least_similarity(stage: Stage) -> Stage | None:
 
 _CUTS: Mapping[str, Callable[[Stage], Stage | None]] = {
     "without expansion": _no_expansion,
-    "without relevance against novelty": _no_novelty,
+    "without MMR": _no_mmr,
     "without a cap per group": _no_group_cap,
-    "without a least score": _no_least_score,
-    "without a least similarity": _no_least_similarity,
+    "without min_score": _no_min_score,
+    "without a similarity threshold": _no_similarity_threshold,
 }
-"""Stages that are off until they are configured, or until there are edges."""
+"""Stages that are off until they are configured, or until the graph has edges."""
 
 
 def recommendation(
     found: Evaluation, runs: Mapping[str, Evaluation], compared: Sequence[Difference], budget_ms: float
 ) -> str:
-    """Which configuration to take so that 95 of 100 queries end within the budget, by the first measure.
+    """Return a recommendation: the best run by the primary measure whose 95th percentile is within the budget.
 
-    The one as configured, unless it is too slow, or another one is better beyond noise.
+    It is the configuration as it is, unless that is too slow, or another run is significantly better.
     """
     if not (isfinite(budget_ms) and budget_ms > 0):
-        raise UsageError(f"--latency-budget-ms is {budget_ms:g}", hint="it is a time above 0, in milliseconds: 50")
+        message = f"--latency-budget-ms is {budget_ms:g}; it takes a number of milliseconds above 0"
+        raise UsageError(message, hint="for example: --latency-budget-ms 50")
+    within = f"recommended within {budget_ms:g} ms (p95)"
     measure = next(iter(found.per_query))
     quick = {name: run for name, run in runs.items() if run.latency_ms["p95"] <= budget_ms}
     better = [
@@ -171,11 +172,11 @@ def recommendation(
     ]
     if better:
         best = max(better, key=lambda each: each.interval.mean)
-        return f"within {budget_ms:g} ms: {best.run}, {measure} {best.interval.mean:+.4f}"
+        return f"{within}: {best.run}, {measure} {best.interval.mean:+.4f}"
     if found.latency_ms["p95"] <= budget_ms:
-        return f"within {budget_ms:g} ms: as configured; nothing is better beyond noise"
+        return f"{within}: as configured; no run is significantly better"
     if not quick:
-        return f"within {budget_ms:g} ms: none of these configurations"
+        return f"{within}: none of these configurations"
     name, run = max(quick.items(), key=lambda each: each[1].metrics[measure])
     change = run.metrics[measure] - found.metrics[measure]
-    return f"within {budget_ms:g} ms: {name}, {measure} {change:+.4f}"
+    return f"{within}: {name}, {measure} {change:+.4f}"

@@ -1,1 +1,1 @@
-"""Names that catalogs, files and people use for the same thing: tenants, modalities, licences."""
+"""Names that catalogs, files and people use for the same thing: tenants, modalities, licences, numbers."""

@@ -36,15 +36,13 @@ def names(artifacts: Path, **settings: dict[str, object]) -> list[str]:
 
 
 def test_only_what_is_active_is_switched_off(index: Path) -> None:
-    assert {"without the dense leg", "without the bm25 leg", "ranks instead of scores", "half of the depth"} <= set(
-        names(index)
-    )
-    ranks = {"without the dense leg", "without the bm25 leg", "half of the depth", "without field weights"}
+    assert {"without dense", "without bm25", "ranks instead of scores", "half the depth"} <= set(names(index))
+    ranks = {"without dense", "without bm25", "half the depth", "without field weights"}
     assert set(names(index, fusion={"method": "rrf"})) == ranks
     assert names(index, search={"mode": "bm25"}) == ["without field weights"]
     gated = names(index, gating={"enabled": True}, diversity={"mmr": 0.5, "per_group": 2}, search={"min_score": 0.1})
-    further = {"without the gate", "without relevance against novelty", "without a cap per group"}
-    assert further | {"without a least score"} <= set(gated)
+    further = {"without group routing", "without MMR", "without a cap per group"}
+    assert further | {"without min_score"} <= set(gated)
     with pytest.raises(UsageError, match="--mode dense"):
         names(index, search={"mode": "dense"})
 
@@ -59,7 +57,7 @@ def test_one_command_shows_what_each_stage_is_worth(index: Path, retrieve: Progr
     alone = retrieve("eval", "--gold", gold, "--mode", "bm25", "--json").json
     assert done.json["arms"][0]["metrics"] == alone["metrics"]
     shown = retrieve("eval", "--gold", gold, "--ablate", "--latency-budget-ms", "100000")
-    assert "without the" in shown.out
+    assert "without dense" in shown.out
     assert "as configured" in shown.out
     advised = retrieve("eval", "--gold", gold, "--ablate", "--latency-budget-ms", "100000", "--json").json
     assert "as configured" in advised["recommendation"]
@@ -107,13 +105,13 @@ def pipelines(artifacts: Path, **settings: dict[str, object]) -> dict[str, str]:
 def test_each_ablation_leaves_out_its_part_and_nothing_else(index: Path) -> None:
     assert pipelines(index) == {
         "": "fuse(bm25@200, dense@200)",
-        "without the dense leg": "bm25@200",
-        "without the bm25 leg": "dense@200",
+        "without dense": "bm25@200",
+        "without bm25": "dense@200",
         "ranks instead of scores": "fuse(bm25@200, dense@200)",
         "equal weights": "fuse(bm25@200, dense@200)",
         "z-scores over candidates": "fuse(bm25@200, dense@200)",
         "min-max instead of z-scores": "fuse(bm25@200, dense@200)",
-        "half of the depth": "fuse(bm25@100, dense@100)",
+        "half the depth": "fuse(bm25@100, dense@100)",
         "without field weights": "fuse(bm25@200, dense@200)",
     }
 
@@ -124,13 +122,13 @@ def test_stages_before_and_behind_the_fusion_are_kept_by_an_ablation_of_another(
     tail = f" > {threshold} > limit(per_group 2) > mmr(0.5)"
     fused = "fuse(bm25@200, dense@200)"
     assert found[""] == gate(fused) + tail
-    assert found["without the gate"] == fused + tail
-    assert found["without relevance against novelty"] == gate(fused) + tail.removesuffix(" > mmr(0.5)")
+    assert found["without group routing"] == fused + tail
+    assert found["without MMR"] == gate(fused) + tail.removesuffix(" > mmr(0.5)")
     assert found["without a cap per group"] == gate(fused) + tail.replace(" > limit(per_group 2)", "")
-    assert found["without a least score"] == gate(fused) + tail.replace("min_score=-5, ", "")
-    assert found["without a least similarity"] == gate(fused) + tail.replace(", grade=0", "")
-    assert found["without the dense leg"] == gate("bm25@200") + tail
-    assert found["half of the depth"] == gate(fused.replace("200", "100")) + tail
+    assert found["without min_score"] == gate(fused) + tail.replace("min_score=-5, ", "")
+    assert found["without a similarity threshold"] == gate(fused) + tail.replace(", grade=0", "")
+    assert found["without dense"] == gate("bm25@200") + tail
+    assert found["half the depth"] == gate(fused.replace("200", "100")) + tail
 
 
 def test_an_ablation_of_the_fusion_keeps_the_reranker(index: Path) -> None:
@@ -145,7 +143,7 @@ def test_an_ablation_of_the_fusion_keeps_the_reranker(index: Path) -> None:
     reranked = Pipeline((*fused.stages, Rerank(Constant(), "constant", depth=3, keep=3, interpolate=0.5)))
     found = {name: str(edit(reranked)) for name, edit in edits(reranked)}
     assert found["without the reranker"] == str(fused)
-    assert found["without the dense leg"] == "bm25@200 > constant@3"
+    assert found["without dense"] == "bm25@200 > constant@3"
     assert all(pipeline.endswith("> constant@3") for name, pipeline in found.items() if name != "without the reranker")
 
 

@@ -156,7 +156,7 @@ def test_a_narrow_terminal_cuts_no_figure(gold: Path, retrieve: Program, monkeyp
     shown = retrieve(*flags).out
     low, high = found["interval"]
     assert f"{low:+.4f} to {high:+.4f}" in shown
-    assert f"p {found['p']:.4f}" in shown
+    assert f"p {found['p_holm']:.3f}" in shown
 
 
 # ------------------------------------------------------------------------------------------ files of users

@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 from samples import Program
 
 from retrieve_cli.evaluation.differences import differences
-from retrieve_cli.evaluation.statistics import paired_t, randomisation
+from retrieve_cli.evaluation.statistics import holm, paired_t, randomisation
+from retrieve_cli.terms.figures import rounded
 
 values = st.lists(st.floats(0, 1), min_size=2, max_size=30)
 
@@ -42,11 +43,30 @@ def test_more_comparisons_ask_for_more() -> None:
     together = differences(base, arms)
     alone = [differences(base, {name: arm})[0] for name, arm in arms.items()]
     assert [each.p for each in together] == [each.p for each in alone]
-    assert all(each.p_holm >= each.p for each in together)
-    assert min(each.p_holm for each in together) == pytest.approx(min(1.0, 5 * min(each.p for each in alone)))
+    assert all(each.p_holm is not None and each.p_holm >= each.p for each in together)
+    assert min(each.p_holm or 0.0 for each in together) == pytest.approx(min(1.0, 5 * min(each.p for each in alone)))
 
 
-def test_an_arm_that_changes_nothing_is_said_to() -> None:
+def test_only_the_primary_measure_is_corrected_and_decides() -> None:
+    generator = np.random.default_rng(0)
+    names = [str(number) for number in range(60)]
+    base = {measure: dict(zip(names, generator.random(60), strict=True)) for measure in ("nDCG@10", "R@100")}
+    runs = {
+        f"run {number}": {
+            measure: {name: value + 0.01 * (number + 1) + generator.normal(0, 0.05) for name, value in values.items()}
+            for measure, values in base.items()
+        }
+        for number in range(4)
+    }
+    found = differences(base, runs)
+    primary, others = ([each for each in found if each.primary is kind] for kind in (True, False))
+    assert [each.p_holm for each in primary] == pytest.approx(holm([each.p for each in primary]))
+    assert {each.measure for each in primary} == {"nDCG@10"}
+    assert {(each.p_holm, each.significant, each.to_json()["significant"]) for each in others} == {(None, False, None)}
+    assert any(each.p <= 0.05 for each in others)
+
+
+def test_a_run_that_changes_nothing_is_said_to() -> None:
     base = {"m": {"a": 0.5, "b": 1.0}}
     [found] = differences(base, {"arm": base})
     assert (found.p, found.p_holm, found.losers) == (1.0, 1.0, [])
@@ -84,7 +104,7 @@ def test_settings_and_runs_are_compared_with_what_is_configured(
     assert third["differences"]["nDCG@10"]["tied"] == 3
     shown = retrieve("eval", "--gold", gold, "--with", "search.mode=bm25", "--with", run).out
     assert "search.mode=bm25" in shown
-    assert "the same for every query" in shown
+    assert "no query differs" in shown
 
 
 @pytest.mark.parametrize(
@@ -106,3 +126,38 @@ def test_a_change_that_cannot_be_compared_is_refused(
     done = retrieve("eval", "--gold", gold, "--with", change)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_comparison_is_a_table_of_at_most_78_columns_whatever_it_compares(
+    index: Path, gold: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    changes = [
+        "search.mode=bm25",
+        "fusion.dense_weight=0.123456,fusion.bm25_weight=0.876544,fusion.normalization=minmax",
+    ]
+    flags = [flag for change in changes for flag in ("--with", change)]
+    measures = "nDCG@10,R@100,RR@10,AP@100,P@5,Success@1,Rprec,Judged@10,nDCG@100,IPrec@0.1"
+    done = retrieve("eval", "--gold", gold, *flags, "--ablate", "--metrics", measures)
+    assert done.code == 0, done.err
+    tables = [line.rstrip() for line in done.out.splitlines() if not line.startswith(("  ", "pipeline: ", "latency "))]
+    assert [line for line in tables if len(line) > 78] == []
+    assert "\u2026" not in done.out  # no name and no number is cut
+    for measure in measures.split(","):
+        assert measure in done.out
+
+
+def test_a_person_reads_three_significant_digits_and_a_program_all(index: Path, gold: Path, retrieve: Program) -> None:
+    exact = retrieve("eval", "--gold", gold, "--json", "--mode", "bm25").json
+    shown = retrieve("eval", "--gold", gold, "--mode", "bm25").out.splitlines()
+    assert any(line.split()[:2] == ["nDCG@10", rounded(exact["metrics"]["nDCG@10"])] for line in shown)
+    assert "3 queries, 1 without an answer" in shown or "3 queries, all answered" in shown
+    assert any(line.startswith("latency per query: p50 ") for line in shown)
+
+
+def test_the_largest_drops_of_the_primary_measure_are_named(index: Path, gold: Path, retrieve: Program) -> None:
+    flags = ("eval", "--gold", gold, "--with", "search.mode=bm25", "--metrics", "R@1,nDCG@10", "--mode", "dense")
+    compared = retrieve(*flags, "--json").json["runs"][0]
+    assert [name for name, each in compared["differences"].items() if each["primary"]] == ["R@1"]
+    assert compared["run"] == compared["arm"] == "search.mode=bm25"
+    losers = compared["differences"]["R@1"]["losers"]
+    assert ("largest drops of R@1:" in retrieve(*flags).out) is bool(losers)
