@@ -82,7 +82,8 @@ def _drawn(
 ) -> tuple[str, int, Mapping[str, int]]:
     """Writes queries drawn from the live index; their kind, how many, and by reason how many texts became none."""
     from retrieve_cli.assemble.indexes import open_indexes
-    from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter, write
+    from retrieve_cli.experiments.gold_lines import write
+    from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter
     from retrieve_cli.storage.generation import open_generation
 
     with open_generation(shared.store) as generation:

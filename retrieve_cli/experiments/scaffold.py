@@ -21,45 +21,16 @@ and from no list of words: `Introduction` stands in several records, `Normal use
 from __future__ import annotations
 
 import html
-import json
 import re
-from array import array
-from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.storage import durable
+from retrieve_cli.experiments.fair_queries import Candidate, Holders, Kind, Maker, Starter
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Analyzer, Rows
-
-Kind = Literal["descriptions", "titles", "headings"]
-
-LONGEST = 30
-"""Words of a query; nobody types more."""
-CROWD = 10
-"""Records, a page of results: where more of them hold all words of a query in one chunk, no one of them is right."""
-REASONS: Mapping[str, str] = {
-    "missing": "records without any",
-    "own title": "repeating their document's title",
-    "repeated": "in more than one record",
-    "short": "with too few content words",
-    "long": f"with more than {LONGEST} words",
-    "vague": f"with words found together in more than {CROWD} records",
-}
-"""Why something became no query, as it reads behind a number."""
-_LEAST = {"descriptions": 3, "titles": 2, "headings": 2}
-"""Content words of a query; the name of a catalog's record may have a single one."""
+    from retrieve_cli.contracts import Analyzer
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
@@ -68,27 +39,6 @@ _SENTENCE = re.compile(r"[.!?](?=\s+[^\W\d_a-z])|[.!?]\s*$|[。！？]|\r?\n\s*\
 _EMPTY = re.compile(r"\(\s*\)|[\"“]\s*[\"”]")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _BRACKET = re.compile(r"[(\[]")
-
-
-@dataclass(frozen=True, slots=True)
-class Starter:
-    """Lines of a gold file, and by reason how many texts became none."""
-
-    lines: Sequence[Mapping[str, Json]]
-    skipped: Mapping[str, int]
-
-    @property
-    def reasons(self) -> str:
-        """How many became none and why, in a sentence."""
-        return ", ".join(f"{count} {REASONS[reason]}" for reason, count in self.skipped.items())
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A query that may be fair, and the row of the record that it is made of."""
-
-    query: str
-    row: int
 
 
 def default_kind(generation: Generation) -> Kind:
@@ -114,20 +64,20 @@ def starter(generation: Generation, analyzer: Analyzer, kind: Kind, *, n: int, s
 
 def from_titles(generation: Generation, analyzer: Analyzer, *, n: int, seed: int) -> Starter:
     """Names as they stand. That a catalog's name is mentioned in many records makes it no worse as a query."""
-    maker = _Maker(generation, analyzer, "titles")
+    maker = Maker(generation, analyzer, "titles")
     records = list(enumerate(generation.records))
-    named = [_Candidate(_plain(record["name"]), row) for row, record in records]
+    named = [Candidate(_plain(record["name"]), row) for row, record in records]
     names = {row for row, record in records if record["kind"] == "catalog"}
     return maker.starter(named, n=n, seed=seed, names=names)
 
 
 def from_headings(generation: Generation, analyzer: Analyzer, *, n: int, seed: int) -> Starter:
     """Innermost headings. The title of the own document is left to `titles`; that of another one is ambiguous."""
-    maker = _Maker(generation, analyzer, "headings")
+    maker = Maker(generation, analyzer, "headings")
     titles = [maker.key(record["name"]) for record in generation.records]
     for row, title in enumerate(titles):
         maker.owners[title].add(row)
-    found: dict[tuple[int, frozenset[str]], _Candidate] = {}
+    found: dict[tuple[int, frozenset[str]], Candidate] = {}
     for row, title in enumerate(titles):
         headings = list(_headings(generation, row))
         maker.skipped["missing"] += not headings
@@ -135,23 +85,23 @@ def from_headings(generation: Generation, analyzer: Analyzer, *, n: int, seed: i
             if (key := maker.key(heading)) == title:
                 maker.skipped["own title"] += 1
             else:
-                found.setdefault((row, key), _Candidate(heading, row))
+                found.setdefault((row, key), Candidate(heading, row))
     return maker.starter(list(found.values()), n=n, seed=seed)
 
 
 def from_descriptions(generation: Generation, analyzer: Analyzer, *, n: int, seed: int) -> Starter:
     """First sentences of descriptions, each without the name of its record."""
-    maker = _Maker(generation, analyzer, "descriptions")
+    maker = Maker(generation, analyzer, "descriptions")
     found = []
     for row, record in enumerate(generation.records):
         description = _SENTENCE.split(_TAG.sub(" ", record["description"]).strip(), maxsplit=1)[0]
         if any(char.isalnum() for char in description):
-            found.append(_Candidate(_plain(description), row))
+            found.append(Candidate(_plain(description), row))
         else:
             maker.skipped["missing"] += 1
-    holders = _Holders(generation, analyzer, found)
+    holders = Holders(generation, analyzer, found)
     nameless = [
-        _Candidate(_without_name(each.query, generation.records[each.row]["name"], holders, analyzer), each.row)
+        Candidate(_without_name(each.query, generation.records[each.row]["name"], holders, analyzer), each.row)
         for each in found
     ]
     return maker.starter(nameless, n=n, seed=seed, holders=holders)
@@ -180,7 +130,7 @@ def _plain(text: str) -> str:
     return " ".join(words).strip(" :;,>")
 
 
-def _without_name(sentence: str, name: str, holders: _Holders, analyzer: Analyzer) -> str:
+def _without_name(sentence: str, name: str, holders: Holders, analyzer: Analyzer) -> str:
     """The sentence without the name of its record, however it is joined, and without a part of the name that is a
     name by itself (`CellDetector`) and in no other record. `X is a` and `The X is a` go with it."""
     text = sentence
@@ -199,119 +149,3 @@ def _without_name(sentence: str, name: str, holders: _Holders, analyzer: Analyze
     start = next((start for start, _, _ in analyzer.spans(text)), len(text))
     start -= text[start - 1 : start] == "("
     return " ".join(text[start:].split()).strip(" :;,-–—")
-
-
-# ------------------------------------------------------------------------------------------- what is fair
-
-
-class _Holders:
-    """Which records hold all of some terms within one chunk, for the terms of the candidates."""
-
-    def __init__(self, generation: Generation, analyzer: Analyzer, candidates: Iterable[_Candidate]) -> None:
-        wanted = {term for candidate in candidates for term in analyzer.terms(candidate.query)}
-        rows: dict[str, array[int]] = defaultdict(lambda: array("q"))
-        for row, chunk in enumerate(generation.chunks):
-            for term in wanted.intersection(analyzer.terms(f"{chunk['header']}{chunk['text']}")):
-                rows[term].append(row)
-        self._rows = {term: np.array(held, np.int64) for term, held in rows.items()}
-        self._starts = generation.starts
-
-    def count(self, terms: Iterable[str]) -> int:
-        """How many records they are, or at most: the count ends once it cannot exceed `CROWD`."""
-        held = sorted((self._rows.get(term, _NOWHERE) for term in terms), key=len)
-        common = held[0]
-        for rows in held[1:]:
-            if len(common) <= CROWD:
-                break
-            common = np.intersect1d(common, rows, assume_unique=True)
-        return len(np.unique(np.searchsorted(self._starts, common, side="right")))
-
-
-_NOWHERE: Rows = np.empty(0, np.int64)
-
-
-@dataclass
-class _Maker:
-    """Picks the fair ones among candidates and draws from them."""
-
-    generation: Generation
-    analyzer: Analyzer
-    kind: Kind
-    skipped: Counter[str] = field(default_factory=Counter)
-    owners: dict[frozenset[str], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By the terms of a query, the records that could be meant."""
-
-    def key(self, query: str) -> frozenset[str]:
-        """What two spellings of one query have in common."""
-        return frozenset(self.analyzer.terms(query))
-
-    def starter(
-        self,
-        candidates: Sequence[_Candidate],
-        *,
-        n: int,
-        seed: int,
-        names: Collection[int] = (),
-        holders: _Holders | None = None,
-    ) -> Starter:
-        """At most `n` lines; `names` are the records whose candidate is a name and not a description."""
-        for each in candidates:
-            self.owners[self.key(each.query)].add(each.row)
-        known = holders or _Holders(self.generation, self.analyzer, candidates)
-        fair = []
-        for each in candidates:
-            if reason := self._fault(each, known, name=each.row in names):
-                self.skipped[reason] += 1
-            else:
-                fair.append(each)
-        lines = []
-        for number, each in enumerate(_drawn(self.generation, fair, seed)[:n], 1):
-            record = self.generation.records[each.row]
-            lines.append(gold_line(self.kind, number, each.query, {record["id"]: 1}, record["group"]))
-        return Starter(lines, {reason: self.skipped[reason] for reason in REASONS if self.skipped[reason]})
-
-    def _fault(self, candidate: _Candidate, holders: _Holders, *, name: bool) -> str:
-        """Why a query is not fair; empty where it is."""
-        spans = self.analyzer.spans(candidate.query)
-        words = sum(any(map(str.isalpha, candidate.query[start:end])) for start, end, _ in spans)
-        if words < (1 if name else _LEAST[self.kind]):
-            return "short"
-        if len(candidate.query.split()) > LONGEST:
-            return "long"
-        key = self.key(candidate.query)
-        if len(self.owners[key]) > 1:
-            return "repeated"
-        return "vague" if not name and holders.count(key) > CROWD else ""
-
-
-def _drawn(generation: Generation, candidates: Iterable[_Candidate], seed: int) -> list[_Candidate]:
-    """The candidates in an order that seed, ids and texts decide, whatever row a record has: no record comes twice
-    before each has come once, and groups and sources take turns."""
-    ends = list(accumulate(source.records for source in generation.manifest.sources))
-    by_chance = sorted(candidates, key=lambda each: sha1([seed, generation.record_id(each.row), each.query]))
-    by_group = _in_turn(by_chance, lambda each: (bisect_right(ends, each.row), generation.records[each.row]["group"]))
-    return _in_turn(by_group, lambda each: each.row)
-
-
-def _in_turn(candidates: Sequence[_Candidate], kind: Callable[[_Candidate], Hashable]) -> list[_Candidate]:
-    """The first of each kind, then the second of each, and so on; otherwise in the order they have."""
-    seen: Counter[Hashable] = Counter()
-    turns = []
-    for each in candidates:
-        turns.append(seen[kind(each)])
-        seen[kind(each)] += 1
-    return [candidates[at] for at in sorted(range(len(candidates)), key=turns.__getitem__)]
-
-
-# -------------------------------------------------------------------------------------------- gold files
-
-
-def gold_line(made_by: str, number: int, query: str, grades: Mapping[str, int], group: str | None) -> dict[str, Json]:
-    """A line of a gold file."""
-    line = {"id": f"{made_by}-{number:04}", "query": query, "relevant": dict(grades)}
-    return {**line, **({"group": group} if group else {}), "synthetic": made_by}
-
-
-def write(lines: Iterable[Mapping[str, Json]], path: Path) -> None:
-    """Puts the lines in the file's place, in one step."""
-    durable.put(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
