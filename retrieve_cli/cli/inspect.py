@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 app = typer.Typer(
-    help="Look into the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff.",
+    help="Inspect the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff.",
     rich_markup_mode=None,
 )
 
 
 @app.callback(invoke_without_command=True)
 def inspect(context: typer.Context) -> None:
-    """Look into the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff."""
+    """Inspect the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -37,10 +37,12 @@ Id = Annotated[str, typer.Argument(metavar="ID")]
 @app.command()
 @shared("text", "json")
 def status(*, shared: Shared) -> None:
-    """Show what the live generation is made of."""
-    from retrieve_cli.inspect import views
+    """Show contents, sources, model, pipeline and size of the index; -v shows everything."""
+    from retrieve_cli.inspect import status as viewed
 
-    _show(_look(shared, partial(views.status, artifacts=shared.artifacts)), shared)
+    view = _look(shared, partial(viewed.status, artifacts=shared.artifacts, settings=shared.settings()))
+    lines = None if shared.talk.verbose else viewed.status_lines(view, width=shared.console().width)
+    _show(view, shared, lines)
 
 
 @app.command()
@@ -72,19 +74,21 @@ def records(
 @app.command()
 @shared("text", "json")
 def record(id_: Id, *, shared: Shared) -> None:
-    """Show a record: its fields and weights, the text that was indexed, its chunks."""
-    from retrieve_cli.inspect import views
+    """Show a record: its fields and weights, the text that was indexed, its chunks; -v shows long texts in full."""
+    from retrieve_cli.inspect import text, views
 
-    _show(_look(shared, partial(views.record, record_id=id_)), shared)
+    view = _look(shared, partial(views.record, record_id=id_))
+    _show(view, shared, [text.record_text(view, whole=shared.talk.verbose)])
 
 
 @app.command()
 @shared("text", "json")
 def chunk(id_: Id, *, shared: Shared) -> None:
-    """Show a chunk: where it stands, what was embedded, the terms that BM25 counts."""
-    from retrieve_cli.inspect import views
+    """Show a chunk: its place, its text, the text that was embedded, the terms that BM25 counts."""
+    from retrieve_cli.inspect import text, views
 
-    _show(_look(shared, partial(views.chunk, chunk_id=id_, settings=shared.settings())), shared)
+    view = _look(shared, partial(views.chunk, chunk_id=id_, settings=shared.settings()))
+    _show(view, shared, [text.chunk_text(view)])
 
 
 @app.command("files")
@@ -171,9 +175,10 @@ def why(
     *,
     shared: Shared,
 ) -> None:
-    """Follow one record (or chunk) through every stage that answers QUERY: where it stands, and where it is lost."""
+    """Explain the rank of one record (or chunk) for QUERY, or why it is missing, stage by stage; -v shows more."""
     from retrieve_cli.cli import requests
     from retrieve_cli.contracts import Request
+    from retrieve_cli.inspect.text import why_lines
     from retrieve_cli.inspect.why import why as trace
     from retrieve_cli.search.searcher import Searcher
 
@@ -187,10 +192,10 @@ def why(
         doc_ids=requests.exact(doc_ids, "--doc-id"),
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
     )
-    found, notices = trace(searcher, request, requests.sound(id_))
+    view, notices = trace(searcher, request, requests.sound(id_))
     for notice in notices:
         shared.talk.say(f"note: {notice}")
-    _show(found, shared)
+    _show(view, shared, None if shared.talk.verbose else why_lines(view))
 
 
 @app.command()
@@ -209,13 +214,13 @@ app.command()(queries)
 @app.command()
 @shared("text", "json")
 def verify(*, shared: Shared) -> None:
-    """Read every byte of the live generation against its manifest; exit 5 and name the file where one is damaged."""
+    """Check every file of the index against its SHA-1; exit 5 and name each damaged file."""
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.inspect import views
+    from retrieve_cli.inspect import text, views
 
     with progress_for(shared.talk, sys.stderr):
         report = views.verify(shared.store, shared.settings())
-    _show(report, shared)
+    _show(report, shared, text.verify_lines(report))
     if not report["ok"]:
         raise typer.Exit(Exit.INDEX_CORRUPT)
 
@@ -223,16 +228,17 @@ def verify(*, shared: Shared) -> None:
 @app.command()
 @shared("text", "json")
 def history(*, shared: Shared) -> None:
-    """List the generations that are kept, newest first: any of them can be made live by sync --rollback ID."""
-    from retrieve_cli.inspect import views
-    from retrieve_cli.output import formats, terminal
+    """List the generations that are kept, newest first; sync --rollback ID makes one of them current again."""
+    from retrieve_cli.inspect import text, views
+    from retrieve_cli.inspect.status import noun_of
+    from retrieve_cli.output import formats
 
     shared.settings()
-    found = views.history(shared.store)
+    rows = views.history(shared.store)
     if shared.format == "json":
-        print(formats.dump(found))
-    else:
-        terminal.print_history(found, shared.console())
+        print(formats.dump(rows))
+        return
+    print(*text.history_lines(rows, noun_of(kind for row in rows for kind in row["kinds"])), sep="\n")
 
 
 @app.command()
@@ -253,11 +259,14 @@ def diff(
     from retrieve_cli.cli.requests import read_requests, sound
     from retrieve_cli.contracts import Request
     from retrieve_cli.inspect.diff import compare
+    from retrieve_cli.inspect.status import noun_of
+    from retrieve_cli.inspect.text import diff_lines
 
     queries = [Request(sound(text), str(number)) for number, text in enumerate(query or (), 1)]
     if gold is not None:
         queries += read_requests(_lines(gold), str(gold), Request(""), folder=gold.parent)
-    _show(compare(shared.store, shared.settings(), old, new, queries), shared)
+    view = compare(shared.store, shared.settings(), old, new, queries)
+    _show(view, shared, None if shared.talk.verbose else diff_lines(view, noun_of(view["kinds"])))
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -276,10 +285,13 @@ def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[
         return look(generation)
 
 
-def _show(value: dict[str, Any], shared: Shared) -> None:
+def _show(value: dict[str, Any], shared: Shared, lines: Iterable[str] | None = None) -> None:
+    """Print a view: as JSON, as these lines for people, or whole as YAML if there are none."""
     from retrieve_cli.output import formats, terminal
 
-    print(
-        formats.dump(value) if shared.format == "json" else terminal.outline(value),
-        end="\n" if shared.format == "json" else "",
-    )
+    if shared.format == "json":
+        print(formats.dump(value))
+    elif lines is None:
+        print(terminal.outline(value), end="")
+    else:
+        print("\n".join(lines).rstrip("\n"))

@@ -31,6 +31,7 @@ def compare(
     found: dict[str, Json] = {
         "from": before.manifest.id,
         "to": after.manifest.id,
+        "kinds": sorted({source.kind for source in after.manifest.sources}),
         **changes.counts,
         "records": {name: list(getattr(changes, name)) for name in ("added", "changed", "removed")},
         "recipe": {key: {"from": old, "to": new} for key, (old, new) in recipe.items()},

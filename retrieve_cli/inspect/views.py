@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,49 +14,12 @@ from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.records import columns
 from retrieve_cli.search.conditions import allowed_by
-from retrieve_cli.storage.generation import CHUNKS, GRAPH, RECORDS, Generation, open_generation
+from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.graph.graph import Dangling, Graph
-
-
-def status(generation: Generation, artifacts: Path) -> dict[str, Json]:
-    """What the live generation is made of."""
-    manifest = generation.manifest
-    return {
-        "generation": manifest.id,
-        "artifacts": str(artifacts),
-        "records": len(generation.records),
-        "chunks": len(generation.chunks),
-        "built": dict(manifest.built),
-        "sources": [asdict(source) for source in manifest.sources],
-        "recipe": manifest.recipe.to_json(),
-        **_prefixes(generation),
-        **_columns(generation),
-        "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
-        "files": {name: asdict(entry) for name, entry in manifest.files.items()},
-    }
-
-
-def _prefixes(generation: Generation) -> dict[str, Json]:
-    """Prefixes of queries and passages, and their source; none (null) in an index of an earlier version."""
-    manifest = generation.manifest
-    if manifest.recipe.encoder is None:
-        return {}
-    card, sources = manifest.recipe.encoder_card, manifest.built.get("prefixes", {})
-    texts = {"query": card.query_prefix, "passage": card.passage_prefix}
-    return {"prefixes": {kind: {"text": text, "from": sources.get(kind)} for kind, text in texts.items()}}
-
-
-def _columns(generation: Generation) -> dict[str, Json]:
-    """The fields that records can be filtered by, and how many records have more in one than is kept of it."""
-    if columns.FILE not in generation.manifest.files:
-        return {}
-    found = columns.columns_of(generation)
-    return {"filters": {"fields": found.fields, "omitted": found.omitted}}
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
@@ -204,6 +166,7 @@ def history(store: Store) -> list[dict[str, Json]]:
     return [
         {
             "generation": kept.manifest.id,
+            "current": kept.live,
             "live": kept.live,
             "in_use": kept.in_use,
             "at": kept.manifest.built.get("at"),
@@ -212,6 +175,7 @@ def history(store: Store) -> list[dict[str, Json]]:
             "chunks": kept.manifest.rows(CHUNKS),
             "quarantined": sum(source.refused for source in kept.manifest.sources),
             "changes": kept.manifest.built.get("changes", {}),
+            "kinds": sorted({source.kind for source in kept.manifest.sources}),
             "bytes": kept.bytes,
         }
         for kept in reversed(store.kept())

@@ -1,8 +1,8 @@
-"""Why a document is, or is not, in an answer: one record followed through every stage, and where an empty answer ends.
+"""Explanation of a record's rank, or of its absence, stage by stage; and of answers without results.
 
-What decides is read from the rankings that the stages handed on. What a leg thinks of a record that it did not list is
-asked of it: its place among all records that may be found, as if nothing were cut; among all of them where it is not
-one of these. Records of another tenant than the request's are not in the index: neither found, counted nor suggested.
+The verdict follows from the rankings that the stages passed on. A retriever is also asked for the rank of a record that
+is below its depth: its rank among all records that the query searches, or among all records if it is not one of these.
+Records of another tenant than the request's are not in the index: neither found, counted nor suggested.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from retrieve_cli.search.questions import RequestReader
 from retrieve_cli.search.ranker import Ranked
 from retrieve_cli.search.relaxation import answered
 from retrieve_cli.search.searcher import Searcher, replace_retrievers
+from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 
 
 def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json], Sequence[str]]:
-    """Return the way of a record (or chunk) through the stages that answer a request, however long they take, and what
-    the user should know of it.
+    """Return the ranks of a record (or chunk) in the stages that answer a request, however long they take, and notices.
 
     Raises:
         UsageError, Unavailable: the request cannot be answered.
@@ -40,38 +40,38 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
     reader = RequestReader(searcher.generation)
     own = reader.own(request)
     try:
-        at = _find(searcher.generation, name, own)
+        place = _find(searcher.generation, name, own)
     except UsageError as error:
         return {"id": name, "in_index": False, "verdict": f"{error.message}: {error.hint}"}, ()
     searcher = searcher.under(override(searcher.settings, {"search": {"deadline_ms": None}}, where="why"))
-    options = replace_retrievers(searcher.options(unit=at.unit), request.retrievers)
+    options = replace_retrievers(searcher.options(unit=place.unit), request.retrievers)
     (answer,) = searcher.answer([request], options)
     question = answer.question
     query = answered(question, answer.attempts)
     ranked = searcher.rank([query], options)
     free = replace(query, records=own, chunks=None, visible=own)
-    may_be_found = at.passes(query.records, query.chunks)
-    passes = reader.conditions(request)
-    told = {
+    may_be_found = place.passes(query.records, query.chunks)
+    conditions = reader.conditions(request)
+    view = {
         "id": name,
         "in_index": True,
         "query": question.clean,
         "enhanced_query": question.enhanced,
         **({"answered_as": query.text} if query.text != question.query.text else {}),
-        "filters": {each.written: at.passes(each.records, each.chunks) for each in passes},
-        "excluded": searcher.generation.record_id(at.record) in question.excluded,
+        "filters": {condition.written: place.passes(condition.records, condition.chunks) for condition in conditions},
+        "excluded": searcher.generation.record_id(place.record) in question.excluded,
         "may_be_found": may_be_found,
-        **_unhindered(searcher, query if may_be_found else free, at, options, ranked),
-        "stages": [_stage(step, at) for step in ranked.steps],
+        **_unhindered(searcher, query if may_be_found else free, place, options, ranked),
+        "stages": [_stage(step, place) for step in ranked.steps],
         "trace": dict(ranked.rankings[0].trace),
-        "rank": next((rank for rank, result in enumerate(answer.results, 1) if at.is_at(result.hit)), None),
+        "rank": next((rank for rank, result in enumerate(answer.results, 1) if place.is_at(result.hit)), None),
     }
-    return {**told, "verdict": "; ".join(_verdict(told, ranked, answer, at, searcher))}, answer.notices
+    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, searcher))}, answer.notices
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What is followed: a record, or one of its chunks."""
+    """The record that is explained, or one of its chunks."""
 
     record: int
     row: int
@@ -89,7 +89,7 @@ class _Place:
 
 
 def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
-    """What a name means to a tenant. Raises: UsageError where that is neither a record nor a chunk of its own."""
+    """Return the record or chunk of this name. Raises: UsageError: the tenant has neither."""
     try:
         record = generation.find_record(name, visible=own)
         return _Place(record, int(generation.starts[record]), "record")
@@ -101,52 +101,53 @@ def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
         return _Place(int((generation.starts <= row).sum()) - 1, row, "chunk")
 
 
-def _stage(step: Step, at: _Place) -> dict[str, Json]:
-    """Where a stage has the record, of how many hits."""
+def _stage(step: Step, place: _Place) -> dict[str, Json]:
+    """Return the rank of the record after a stage, and how many hits the stage has."""
     ranking = step.rankings[0]
-    rank = next((rank for rank, hit in enumerate(ranking.hits, 1) if at.is_at(hit)), None)
-    told: dict[str, Json] = {"stage": step.name, "rank": rank, "hits": len(ranking.hits)}
+    rank = next((rank for rank, hit in enumerate(ranking.hits, 1) if place.is_at(hit)), None)
+    view: dict[str, Json] = {"stage": step.name, "rank": rank, "hits": len(ranking.hits)}
     if rank is not None:
         hit = ranking.hits[rank - 1]
-        told["score"] = hit.score
+        view["score"] = hit.score
         if hit.reranked is not None and step.stage.kind == "rerank":
-            told |= {"rank_before": hit.reranked.before, "reranker_score": hit.reranked.score}
-    return told
+            view |= {"rank_before": hit.reranked.before, "reranker_score": hit.reranked.score}
+    return view
 
 
 def _depths(ranked: Ranked) -> dict[str, int]:
-    """By retriever, how many candidates it was asked for."""
+    """Return the retrieval depth by retriever."""
     return {each.name: each.depth for each in ranked.pipeline.retrieves.retrievals}
 
 
 def _unhindered(
-    searcher: Searcher, query: Query, at: _Place, options: SearchOptions, ranked: Ranked
+    searcher: Searcher, query: Query, place: _Place, options: SearchOptions, ranked: Ranked
 ) -> dict[str, Json]:
-    """What each retriever and their fusion think of the record among all others that may be found."""
-    rows = len(searcher.generation.records if at.unit == "record" else searcher.generation.chunks)
+    """Return the rank of the record in each retriever and in their fusion, as if nothing were cut."""
+    rows = len(searcher.generation.records if place.unit == "record" else searcher.generation.chunks)
     free = searcher.under(_without_cuts(searcher.settings, rows))
     every = replace(options, k=rows, rerank=False, expand=False, route=False, min_score=None)
-    found = free.rank([replace(query, also=())], every)
-    hits = found.rankings[0].hits
-    rank = next((rank for rank, hit in enumerate(hits, 1) if at.is_at(hit)), None)
+    ranking = free.rank([replace(query, also=())], every)
+    hits = ranking.rankings[0].hits
+    rank = next((rank for rank, hit in enumerate(hits, 1) if place.is_at(hit)), None)
     if rank is None:
-        return {"legs": {name: {"rank": None, "listed": False} for name in found.retrievers}, "fused": {"rank": None}}
+        absent = {name: {"rank": None, "listed": False} for name in ranking.retrievers}
+        return {"retrievers": absent, "legs": absent, "fused": {"rank": None}}
     hit, depths = hits[rank - 1], _depths(ranked)
-    legs = {
-        each.source: {
-            "rank": each.rank,
-            "score": each.score,
-            "normalized": each.normalized,
-            "weight": each.weight,
-            "listed": each.rank is not None and each.rank <= depths[each.source],
+    standings = {
+        evidence.source: {
+            "rank": evidence.rank,
+            "score": evidence.score,
+            "normalized": evidence.normalized,
+            "weight": evidence.weight,
+            "listed": evidence.rank is not None and evidence.rank <= depths[evidence.source],
         }
-        for each in hit.evidence
+        for evidence in hit.evidence
     }
-    return {"legs": legs, "fused": {"rank": rank, "of": len(hits), "score": hit.score}}
+    return {"retrievers": standings, "legs": standings, "fused": {"rank": rank, "of": len(hits), "score": hit.score}}
 
 
 def _without_cuts(settings: Settings, rows: int) -> Settings:
-    """The settings with nothing but the retrievers and their fusion."""
+    """Return the settings without all that cuts or reorders after fusion."""
     free: dict[str, Json] = {
         "search": {"depth": rows, "similarity_top_k": None, "grade": None, "max_distance": None},
         "diversity": {"per_source": None, "per_group": None, "mmr": None},
@@ -154,94 +155,106 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
     return replace(override(settings, free, where="why"), boost=BoostSettings())
 
 
-def _verdict(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, searcher: Searcher) -> Iterator[str]:
-    """The place in the answer, or the first stage that has the record no more."""
-    if told["rank"] is not None:
-        yield f"it is result {told['rank']}"
-    elif told["excluded"]:
+def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, searcher: Searcher) -> Iterator[str]:
+    """Yield the rank in the answer, or the first stage without the record."""
+    if view["rank"] is not None:
+        yield f"it is result {view['rank']}"
+    elif view["excluded"]:
         yield "the query excludes it"
-    elif failed := [written for written, passes in told["filters"].items() if not passes]:
+    elif failed := [written for written, passes in view["filters"].items() if not passes]:
         yield f"it does not pass {' and '.join(failed)}"
-    elif not told["may_be_found"]:
-        yield "it is not among the records that the query may find"
-    elif (lost := _lost(told["stages"])) is None:
-        yield _unshown(told["stages"][-1], ranked, answer, at, searcher.generation)
+    elif not view["may_be_found"]:
+        yield "it is not one of the records that the query searches"
+    elif (lost := _lost(view["stages"])) is None:
+        yield _unshown(view["stages"][-1], ranked, answer, place, searcher.generation)
     elif lost == 0:
-        yield _not_found(told, ranked, answer, at, searcher)
+        yield _not_found(view, ranked, answer, place, searcher)
     else:
-        yield _cut(told["stages"][lost - 1], told["stages"][lost], ranked, searcher.settings)
+        yield _cut(view["stages"][lost - 1], view["stages"][lost], ranked, searcher.settings)
     for rank, result in enumerate(answer.results, 1):
-        name = searcher.generation.chunk_id(at.row)
-        if at.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
+        name = searcher.generation.chunk_id(place.row)
+        if place.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
             yield f"its text is shown in the context of result {rank}, {result.hit.id}"
 
 
 def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
-    """The first stage from which on none has it; None where the last one has. A walk along edges may bring in what
-    the legs did not list."""
-    had = [at for at, stage in enumerate(stages) if stage["rank"] is not None]
-    after = had[-1] + 1 if had else 0
+    """Return the first stage after the last that has the record; None if the last stage has it.
+
+    Expansion may add a record that no retriever lists.
+    """
+    having = [place for place, stage in enumerate(stages) if stage["rank"] is not None]
+    after = having[-1] + 1 if having else 0
     return after if after < len(stages) else None
 
 
-def _not_found(told: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, searcher: Searcher) -> str:
-    """Why the first stage does not have it."""
+def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, searcher: Searcher) -> str:
+    """Return the reason why the first stage does not have the record."""
     settings = searcher.settings
-    gate = told["trace"].get("gate")
+    gate = view["trace"].get("gate")
     if gate is not None and gate["passes"] == 2:
         visible = answer.question.query.visible
         places, names = groups_of(searcher.generation, settings.gating.field, visible)
-        group = None if places[at.record] < 0 else names[places[at.record]]
+        group = None if places[place.record] < 0 else names[places[place.record]]
         if group not in [chosen["group"] for chosen in gate["chosen"]]:
-            own = "records without a group" if group is None else f"its group {group!r}"
-            return f"the gate searches {len(gate['chosen'])} of {gate['groups_seen']} groups, {own} not among them"
-    legs = told["legs"].items()
-    if any(leg["listed"] for _, leg in legs):
-        first, rank = told["stages"][0], told["fused"]["rank"]
-        return f"it is not among the {first['hits']} hits of {first['stage']}; were nothing cut, it is at rank {rank}"
+            own = "records without a group" if group is None else f"its group, {group!r}"
+            searched = f"{len(gate['chosen'])} of {gate['groups_seen']} groups"
+            return f"group routing searches {searched}, and not {own}"
+    standings = view["retrievers"].items()
+    if any(standing["listed"] for _, standing in standings):
+        first, rank = view["stages"][0], view["fused"]["rank"]
+        passed = figures.count(first["hits"], "hit")
+        return f"it is at rank {rank} without cuts, and {first['stage']} passes on {passed}"
     ranks = (
-        f"{name} has it at rank {leg['rank']}" if leg["rank"] else f"{name} does not find it" for name, leg in legs
+        f"{name} has it at rank {standing['rank']}" if standing["rank"] else f"{name} does not match it"
+        for name, standing in standings
     )
     depths = set(_depths(ranked).values())
-    return f"no leg lists it among its {' or '.join(map(str, sorted(depths)))} candidates: {', '.join(ranks)}"
+    return f"no retriever has it in its top {' or '.join(map(str, sorted(depths)))}: {', '.join(ranks)}"
 
 
 def _cut(before: dict[str, Json], stage: dict[str, Json], ranked: Ranked, settings: Settings) -> str:
-    """Why a stage has no more what the one before handed on."""
-    had = f"{before['stage']} has it at rank {before['rank']} with {before['score']:.4g}"
+    """Return the reason why a stage dropped the record."""
+    had = f"{before['stage']} has it at rank {before['rank']} (score {figures.rounded(before['score'])})"
     if stage["stage"] == ranked.reranker and before["rank"] > settings.rerank.depth:
-        return f"{had}, and {stage['stage']} reads the first {settings.rerank.depth}"
-    return f"{had}, and it is not among the {stage['hits']} hits of {stage['stage']}"
+        return f"{had}, and {stage['stage']} reranks the top {settings.rerank.depth}"
+    return f"{had}, and {stage['stage']} drops it"
 
 
-def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, at: _Place, generation: Generation) -> str:
-    """Why what all stages have is no result."""
+def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, generation: Generation) -> str:
+    """Return the reason why a record that all stages have is not a result."""
     if last["rank"] > (shown := len(ranked.rankings[0].hits)):
-        return f"it is hit {last['rank']} of {last['stage']}, and {shown} are asked for: -k {last['rank']} shows it"
-    own = [hit.id for hit in ranked.rankings[0].hits if at.is_at(hit)]
-    own += [generation.chunk_id(at.row)] if at.unit == "chunk" else []
+        requested = figures.count(shown, "result is", "results are")
+        return (
+            f"it is at rank {last['rank']} after {last['stage']}, and {requested} requested: -k {last['rank']} shows it"
+        )
+    own = [hit.id for hit in ranked.rankings[0].hits if place.is_at(hit)]
+    own += [generation.chunk_id(place.row)] if place.unit == "chunk" else []
     cut = dict(answer.spent.cut) if answer.spent is not None else {}
     about = [why for name, why in cut.items() if name in own]
-    return f"the budget has no room for it: {about[0]}" if about else "it is shown with another hit of its record"
+    return f"it does not fit into the budget: {about[0]}" if about else "it is shown with another hit of its record"
 
 
 def why_empty(searcher: Searcher, answer: Answer) -> list[str]:
-    """Sentences on where the last hit of an answer without results went; only visible records are counted."""
+    """Return sentences on the stage that dropped the last hit of an answer without results.
+
+    Only visible records are counted.
+    """
     generation, query = searcher.generation, answer.question.query
-    found, visible = query.records, query.visible
+    allowed, visible = query.records, query.visible
     conditions = RequestReader(generation).conditions(answer.query)
     total = len(generation.records)
     if visible is not None:
         total = int(visible.sum())
-        conditions = [each._replace(records=each.records & visible) for each in conditions]
-    said = [f"{int(each.records.sum())} of {total} records pass {each.written}" for each in conditions]
-    if found is not None:
-        said.append(f"{int(found.sum())} of {total} records pass all that was asked")
-    said += [f"{leg}: {reason}" for leg, reason in answer.strategies_skipped.items()]
-    said += [f"{stage} handed on {hits} hits" for stage, hits in answer.stages]
-    said += [f"as {attempt.text!r}: {attempt.results} results" for attempt in answer.attempts]
-    if answer.confidence and answer.confidence.get("left_out"):
-        said.append(f"{answer.confidence['left_out']} were less sure than --min-confidence")
+        conditions = [condition._replace(records=condition.records & visible) for condition in conditions]
+    of_all = f"of {figures.count(total, 'record')}"
+    lines = [f"{int(condition.records.sum()):,} {of_all} pass {condition.written}" for condition in conditions]
+    if allowed is not None:
+        lines.append(f"{int(allowed.sum()):,} {of_all} pass all conditions")
+    lines += [f"{retriever}: {reason}" for retriever, reason in answer.strategies_skipped.items()]
+    lines += [f"{stage} passed on {figures.count(hits, 'hit')}" for stage, hits in answer.stages]
+    lines += [f"as {attempt.text!r}: {figures.count(attempt.results, 'result')}" for attempt in answer.attempts]
+    if answer.confidence and (below := answer.confidence.get("left_out")):
+        lines.append(f"{figures.count(below, 'result')} below --min-confidence")
     if answer.spent is not None:
-        said += [f"{name}: {why}" for name, why in answer.spent.cut]
-    return said
+        lines += [f"{name}: {reason}" for name, reason in answer.spent.cut]
+    return lines

@@ -27,24 +27,6 @@ def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
     console.print(table)
 
 
-def print_history(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
-    """A table of generations: which is current, when each was published, its size and its changes."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("generation", "", "published", "records", "chunks", "changes", "MiB"):
-        table.add_column(column, justify="right" if column in ("records", "chunks", "MiB") else "left")
-    for row in rows:
-        state = ", ".join(word for word, holds in (("current", row["live"]), ("in use", row["in_use"])) if holds)
-        changes = ", ".join(f"{count} {what}" for what, count in row["changes"].items() if count and what != "kept")
-        size = f"{row['bytes'] / 2**20:.1f}"
-        cells = (row["generation"], state, row["at"], row["records"], row["chunks"], changes, size)
-        table.add_row(*(Text(printable(str(cell))) for cell in cells))
-    console.print(table)
-
-
 def outline(value: Mapping[str, Json]) -> str:
     """Nested values as indented `key: value` lines (YAML)."""
     import yaml

@@ -89,3 +89,77 @@ def test_text_output_is_readable_as_yaml(index: Path, retrieve: Program) -> None
     import yaml
 
     assert yaml.safe_load(retrieve("inspect", "record", "brain").out)["name"] == "BrainStrip"
+
+
+def test_status_is_eight_lines_for_people_and_everything_with_verbose(index: Path, retrieve: Program) -> None:
+    shown = retrieve("inspect", "status").out.splitlines()
+    labels = ["index", "contents", "sources", "model", "pipeline", "size", "rejected", "filter by"]
+    assert [line[:10].strip() for line in shown] == labels
+    lines = {line[:10].strip(): line[10:].strip() for line in shown}
+    view = retrieve("inspect", "status", "--json").json
+    assert view["generation"] in lines["index"]
+    assert lines["contents"].startswith("5 records, 5 chunks")
+    assert lines["sources"].startswith("tools.jsonl (5 records); read ")
+    assert lines["pipeline"] == view["pipeline"] == "fuse(bm25@200, dense@200)"
+    assert lines["rejected"] == "none"
+    assert "license" in lines["filter by"]
+    assert "recipe:" in retrieve("inspect", "status", "-v").out
+
+
+def test_a_folder_holds_documents_and_a_catalog_records(catalog: Path, retrieve: Program, tmp_path: Path) -> None:
+    folder = tmp_path / "guides"
+    folder.mkdir()
+    for name in ("lungs", "cells"):
+        (folder / f"{name}.md").write_text(f"# About {name}\n\nA guide.\n")
+    assert retrieve("build", "--docs-dir", folder, "--artifacts", "of-docs").code == 0
+    assert retrieve("build", "--catalog", catalog, "--artifacts", "of-tools").code == 0
+    for artifacts, noun, other in (("of-docs", "document", "record"), ("of-tools", "record", "document")):
+        shown = retrieve("inspect", "status", "--artifacts", artifacts).out
+        assert f" {noun}s, " in shown
+        history = retrieve("inspect", "history", "--artifacts", artifacts).out
+        assert (f"{noun}s" in history, f"{other}s" in history) == (True, False)
+
+
+def test_status_counts_what_was_rejected_and_says_where_it_is_listed(tmp_path: Path, retrieve: Program) -> None:
+    lines = [{"id": str(number), "name": f"tool {number}"} for number in range(30)]
+    path = tmp_path / "c.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + "not JSON\n")
+    assert retrieve("build", "--catalog", path).code == 8
+    assert "rejected   1 item, listed in artifacts/quarantine.jsonl" in retrieve("inspect", "status").out
+
+
+def test_status_of_an_index_that_cannot_answer_says_why(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__MODE", "splade")
+    done = retrieve("inspect", "status")
+    assert done.code == 0
+    assert "pipeline   bm25, dense (" in done.out
+    assert retrieve("inspect", "status", "--json").json["pipeline"] is None
+
+
+def test_a_long_text_is_cut_for_people_and_whole_with_verbose(tmp_path: Path, retrieve: Program) -> None:
+    folder = tmp_path / "long"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Title\n\n" + "One sentence about ferrets. " * 300)
+    assert retrieve("build", "--docs-dir", folder).code == 0
+    assert " more characters (-v)" in retrieve("inspect", "record", "a.md").out
+    whole = retrieve("inspect", "record", "a.md", "-v").out
+    assert whole.count("ferrets") >= 300
+    assert "more characters" not in whole
+
+
+def test_diff_names_records_recipe_and_moves_in_plain_lines(
+    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert retrieve("build", "--catalog", catalog).code == 0
+    lines = catalog.read_text().splitlines()
+    catalog.write_text("\n".join(lines[1:]) + "\n")
+    monkeypatch.setenv("RETRIEVE_BM25__B", "0.5")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    shown = retrieve("inspect", "diff", "--query", "lungs in CT").out.splitlines()
+    assert shown[0].endswith(": 0 added, 0 changed, 1 removed, 4 unchanged records")
+    assert shown[1] == "removed  lungs"
+    assert "recipe   bm25.b: 0.75 → 0.5" in shown
+    assert "queries  1 of 1 query answered differently, mean overlap of the top 10 is 80%" in shown
+    assert "    − lungs (rank 1)" in shown

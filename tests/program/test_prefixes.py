@@ -85,4 +85,4 @@ def test_the_prefixes_of_the_imaging_agent_are_a_matter_of_two_keys(
 
 def test_a_model_without_prefixes_has_none_and_nobody_says_so(index: Path, retrieve: Program) -> None:
     assert prefixes(retrieve) == {"query": {"text": "", "from": None}, "passage": {"text": "", "from": None}}
-    assert "prefixes" in retrieve("inspect", "status").out
+    assert "prefixes" in retrieve("inspect", "status", "-v").out

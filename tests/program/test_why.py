@@ -149,7 +149,7 @@ def test_a_record_of_another_tenant_is_not_in_the_index_whatever_the_case(tenant
 
 def test_what_only_a_tag_leaves_out(index: Path, retrieve: Program) -> None:
     told = why(retrieve, "brain [INCLUDE:cells]", "brain")
-    assert told["verdict"] == "it is not among the records that the query may find"
+    assert told["verdict"] == "it is not one of the records that the query searches"
 
 
 def test_what_no_leg_lists(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,9 +157,7 @@ def test_what_no_leg_lists(index: Path, retrieve: Program, monkeypatch: pytest.M
     told = why(retrieve, "brain volumes", "stitch", "-k", "1")
     assert not any(leg["listed"] for leg in told["legs"].values())
     rank = told["legs"]["dense"]["rank"]
-    assert told["verdict"] == (
-        f"no leg lists it among its 2 candidates: bm25 does not find it, dense has it at rank {rank}"
-    )
+    assert told["verdict"] == (f"no retriever has it in its top 2: bm25 does not match it, dense has it at rank {rank}")
 
 
 def test_a_leg_lists_so_many_of_those_that_a_filter_leaves(
@@ -171,19 +169,19 @@ def test_a_leg_lists_so_many_of_those_that_a_filter_leaves(
     assert {each["doc_id"] for each in found} == {"cells", "stitch"}
     told = why(retrieve, "brain volumes", found[1]["doc_id"], "-k", "1", "--filter", "group=microscopy")
     assert told["legs"]["dense"]["listed"]
-    assert "no leg lists it" not in told["verdict"]
+    assert "no retriever has it" not in told["verdict"]
 
 
 def test_what_comes_behind_the_last_result(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     full = answered(retrieve, "brain")
     third = full[2]["doc_id"]
     told = why(retrieve, "brain", third, "-k", "2")
-    assert told["verdict"] == (
-        "it is not among the 2 hits of fuse(bm25@200, dense@200); were nothing cut, it is at rank 3"
-    )
+    assert told["verdict"] == ("it is at rank 3 without cuts, and fuse(bm25@200, dense@200) passes on 2 hits")
     monkeypatch.setenv("RETRIEVE_SEARCH__MIN_SCORE", "-9")
     told = why(retrieve, "brain", third, "-k", "2")
-    assert told["verdict"] == "it is hit 3 of threshold(min_score=-9), and 2 are asked for: -k 3 shows it"
+    assert (
+        told["verdict"] == "it is at rank 3 after threshold(min_score=-9), and 2 results are requested: -k 3 shows it"
+    )
 
 
 def test_what_a_threshold_takes(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +189,7 @@ def test_what_a_threshold_takes(index: Path, retrieve: Program, monkeypatch: pyt
     told = why(retrieve, "brain", "cells")
     assert told["stages"][-1] == {"stage": "threshold(min_score=1)", "rank": None, "hits": 1}
     assert told["verdict"].startswith("fuse(bm25@200, dense@200) has it at rank ")
-    assert told["verdict"].endswith("and it is not among the 1 hits of threshold(min_score=1)")
+    assert told["verdict"].endswith("and threshold(min_score=1) drops it")
 
 
 def test_what_the_gate_does_not_search(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +197,7 @@ def test_what_the_gate_does_not_search(index: Path, retrieve: Program, monkeypat
     monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
     monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "0")
     told = why(retrieve, "brain", "cells")
-    assert told["verdict"] == "the gate searches 1 of 3 groups, its group 'microscopy' not among them"
+    assert told["verdict"] == "group routing searches 1 of 3 groups, and not its group, 'microscopy'"
 
 
 def test_what_the_reranker_does_not_read(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +211,7 @@ def test_what_the_reranker_does_not_read(catalog: Path, retrieve: Program, monke
         told = why(retrieve, "brain volumes", name, "-k", "4")
         assert (told["rank"], told["stages"][1]["rank"]) == (None, None)
         if told["stages"][0]["rank"] is not None:
-            assert told["verdict"].endswith("and maxsim@2 reads the first 2")
+            assert told["verdict"].endswith("and maxsim@2 reranks the top 2")
     for rank, result in enumerate(answered(retrieve, "brain volumes", "-k", "4"), 1):
         told = why(retrieve, "brain volumes", result["doc_id"], "-k", "4")
         assert told["stages"][1]["rank_before"] == result["rerank"]["rank_before"]
@@ -224,7 +222,7 @@ def test_what_the_budget_has_no_room_for(index: Path, retrieve: Program, monkeyp
     monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "1")
     last = answered(retrieve, "brain")[0]["doc_id"]
     told = why(retrieve, "brain", next(name for name in IDS if name != last))
-    assert told["verdict"] == ("the budget has no room for it: left out: it takes 1 chunk where 0 of 1 are left")
+    assert told["verdict"] == ("it does not fit into the budget: left out: it takes 1 chunk where 0 of 1 are left")
 
 
 def test_a_chunk_that_is_shown_with_another_is_told_with_which(
@@ -255,7 +253,13 @@ def test_a_question_that_cannot_be_read_is_an_error_here_too(index: Path, retrie
 
 def test_text_says_what_json_says(index: Path, retrieve: Program) -> None:
     done = retrieve("inspect", "why", "brain [EXCLUDED:nobody]", "brain")
-    assert "verdict: it is result 1" in done.out
+    assert done.out.startswith("brain: it is result 1\n")
+    view = why(retrieve, "brain", "brain")
+    assert [stage["stage"] for stage in view["stages"]] == ["fuse(bm25@200, dense@200)"]
+    assert all(stage["stage"] in done.out for stage in view["stages"])
+    assert view["retrievers"] == view["legs"]
+    assert all(name in done.out for name in view["retrievers"])
+    assert "may_be_found: true" in retrieve("inspect", "why", "brain", "brain", "-v").out
     assert done.err.count("no record has the id or name 'nobody'") == 1
 
 
@@ -266,9 +270,9 @@ def test_text_says_what_json_says(index: Path, retrieve: Program) -> None:
     ("words", "sentence"),
     [
         (["brain", "--filter", "license=GPL"], "0 of 5 records pass license=GPL"),
-        (["brain [INCLUDE:nobody]"], "0 of 5 records pass all that was asked"),
+        (["brain [INCLUDE:nobody]"], "0 of 5 records pass all conditions"),
         (["the of", "--mode", "bm25"], "bm25: the query has no words besides stop words"),
-        (["brain", "--min-score", "99"], "threshold(min_score=99) handed on 0 hits"),
+        (["brain", "--min-score", "99"], "threshold(min_score=99) passed on 0 hits"),
         (["brain", "--max-tokens", "1"], "brain#0: left out: it takes"),
     ],
 )
