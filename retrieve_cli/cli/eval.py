@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json as jsonlib
+import shlex
 import sys
 from collections.abc import Mapping
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ import typer
 
 from retrieve_cli.cli.options import MODES, Shared, shared
 from retrieve_cli.cli.scaffold import scaffold
-from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted
+from retrieve_cli.errors import Exit, RetrieveError, UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -101,20 +100,22 @@ def evaluate(
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
+    from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import gates, measures
     from retrieve_cli.evaluation.trec import read_ids
     from retrieve_cli.experiments import summary, trial as trials
     from retrieve_cli.experiments.ablation import ablations, recommendation
-    from retrieve_cli.experiments.runs import Answers, Runs, named_run
+    from retrieve_cli.experiments.runs import Runs, named_run
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)
-    topics, notes = _topics(gold, beir, split, queries, qrels)
+    given = judged.Input(gold, beir, split, queries, qrels)
+    topics, notes = given.topics()
     chosen = measures.parse(measures.names(metrics or measures.DEFAULT))
     figures = trials.figures(topics, chosen, retrieving=not run, gated=settings.gating.enabled)
     wanted = gates.resolved([gates.Gate.of(text) for text in gate or ()], figures)
-    before = _baseline(baseline, tolerance)
+    before = judged.baseline(baseline, tolerance)
     _check_company(
         {
             "--ablate": ablate,
@@ -134,13 +135,13 @@ def evaluate(
     read = [gold, queries, qrels, *(run or ()), trec_ids if run else None]
     written = {"--run-out": run_out, "--per-query-out": per_query_out, "--trec-ids": None if run else trec_ids}
     trials.check_places(report, written, read)
-    index = None if run else Answers.of("as configured", shared.store, settings)
-    topics = _located(index, topics) if index else topics
     runs: Any = {"rrf_k": settings.fusion.rrf_k, "ids": read_ids(trec_ids) if run and trec_ids else None}
-    base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
-    without = ablations(index) if index and ablate else []
-    others = [named_run(text, index, **runs) for text in with_ or ()]
-    trial = trials.Trial.of(base, [*others, *without], topics, chosen, notes)
+    with judged.corpus_hint(beir, shared):
+        index, topics = (None, topics) if run else judged.opened(shared, settings, topics)
+        base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
+        without = ablations(index) if index and ablate else []
+        others = [named_run(text, index, **runs) for text in with_ or ()]
+        trial = trials.Trial.of(base, [*others, *without], topics, chosen, notes)
     advice = None
     if latency_budget_ms is not None:
         ablated = {each.name: trial.runs[each.name] for each in without}
@@ -153,7 +154,9 @@ def evaluate(
         if not (run and trec_ids):
             trial.write_ids(trec_ids)
     if report is not None:
-        shared.talk.say(f"the report is at {trial.write_report(report, index)}")
+        command = shlex.join(["retrieve", *sys.argv[1:]])
+        page = trial.write_report(report, index, settings, command=command, judgments=given.name)
+        shared.talk.say(f"report: {page}")
     outcome = summary.Outcome(trial, per_query, advice, tuned, calibration)
     summary.FORMATS[shared.format](outcome, shared.console())
     for note in trial.notes:
@@ -203,58 +206,6 @@ def _check_company(given: Mapping[str, object], companions: Mapping[str, object]
     asks = [name for name in ("--ablate", "--tune", "--calibrate") if given[name]]
     if asks and given["--run"]:
         raise UsageError(f"{asks[0]} asks an index, and --run retrieves nothing", hint="leave --run out")
-
-
-def _topics(
-    gold: Path | None, beir: Path | None, split: str, queries: Path | None, qrels: Path | None
-) -> tuple[list[Topic], list[str]]:
-    """The judged queries of the one input that was named, and what is to be said of them."""
-    from retrieve_cli.evaluation import judgments
-
-    given = [name for name, path in (("--gold", gold), ("--beir", beir), ("--queries", queries or qrels)) if path]
-    if len(given) != 1 or (given == ["--queries"] and not (queries and qrels)):
-        hint = "--gold FILE, or --beir DIR, or --queries FILE and --qrels FILE"
-        raise UsageError("name one set of judged queries", hint=hint)
-    if gold:
-        topics = judgments.read_gold(gold)
-        made = {topic.synthetic for topic in topics if topic.synthetic}
-        count = sum(bool(topic.synthetic) for topic in topics)
-        what = f"{count} of {len(topics)} queries are synthetic (made from {', '.join(sorted(made))})"
-        if made == {"session"}:
-            what = f"{count} of {len(topics)} queries were judged in a session, on what this index showed"
-        return topics, [f"{what}: they tell configurations apart, not how good any of them is"] if made else []
-    if beir:
-        topics, unjudged = judgments.read_beir(beir, split)
-    elif queries and qrels:
-        topics, unjudged = judgments.read_files(queries, qrels)
-    return topics, [f"{unjudged} queries have no judgment: left out"] if unjudged else []
-
-
-def _located(index: Answers, topics: list[Topic]) -> list[Topic]:
-    """The queries, those that name a file or a heading with the records that these pick."""
-    from retrieve_cli.experiments.passages import Passages
-
-    placed = [topic for topic in topics if topic.names_place and not topic.grades]
-    return Passages.of(index.searcher.generation, placed).judged(topics) if placed else topics
-
-
-def _baseline(path: Path | None, tolerance: float) -> dict[str, float]:
-    from retrieve_cli.evaluation.gates import check_tolerance
-
-    check_tolerance(tolerance)
-    if path is None:
-        return {}
-    try:
-        found: Any = jsonlib.loads(files.read_text(path, limit=files.MANIFEST, encoding="utf-8-sig"))["metrics"]
-        figures = {str(name): float(value) for name, value in found.items()}
-        if not figures or not all(map(isfinite, figures.values())):
-            raise ValueError("it holds no figures")
-        return figures
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check --baseline") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        hint = "it is what `retrieve eval --json` printed, saved to a file"
-        raise UsageError(f"{path} is no baseline ({quoted(error)})", hint=hint) from error
 
 
 def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:

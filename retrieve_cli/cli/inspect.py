@@ -1,4 +1,4 @@
-"""`retrieve inspect`: what is in the index, and whether it is sound."""
+"""`retrieve inspect`: contents and soundness of the index."""
 
 from __future__ import annotations
 
@@ -49,15 +49,16 @@ def status(*, shared: Shared) -> None:
 @shared("text", "json", "jsonl")
 def records(
     filter_: Annotated[
-        list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="Only where it holds; repeatable.")
+        list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="Keep records that match; repeatable.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many; 0 for all.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Maximum number of records; 0: all.")] = 20,
     *,
     shared: Shared,
 ) -> None:
-    """List the records, all or those that pass every filter."""
+    """List the records, or those that match every filter."""
     from retrieve_cli.inspect import views
     from retrieve_cli.output import formats, terminal
+    from retrieve_cli.terms import figures
 
     if limit < 0:
         raise UsageError(f"--limit is {limit}; it takes a whole number from 0", hint="--limit 0 shows all of them")
@@ -68,7 +69,7 @@ def records(
         print(formats.dump(found))
     else:
         terminal.print_records(found["records"], shared.console())
-        shared.talk.say(f"{len(found['records'])} of {found['matched']} records")
+        shared.talk.say(f"{len(found['records']):,} of {figures.count(found['matched'], 'record')}")
 
 
 @app.command()
@@ -95,14 +96,15 @@ def chunk(id_: Id, *, shared: Shared) -> None:
 @shared("text", "json", "jsonl")
 def files_(
     source: Annotated[str | None, typer.Option("--source", metavar="NAME", help="Only files of this source.")] = None,
-    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only what is of this group.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only records of this group.")] = None,
     *,
     shared: Shared,
 ) -> None:
-    """List the files that the index was built from: SHA-1, records, chunk ids; chunks per group.
+    """List the files that the index was built from: records, chunks, SHA-1, chunk ids; chunks per group.
 
-    A document's SHA-1 is that of its path and its bytes, by which a sync knows whether it changed: printf
-    '["file","PATH",""]' | cat - PATH | sha1sum. A catalog's is that of its lines. --json has the ids of all chunks.
+    The SHA-1 of a document is that of its path and its bytes, by which a sync detects changes: printf
+    '["file","PATH",""]' | cat - PATH | sha1sum. That of a catalog covers its lines. --json has all digits and all
+    chunk ids.
     """
     from retrieve_cli.inspect import files as listed
     from retrieve_cli.storage.generation import open_generation
@@ -122,56 +124,50 @@ def files_(
 @shared("text", "json")
 def graph(
     id_: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A record; or FIELD:VALUE, which records share.")
+        str | None, typer.Argument(metavar="[ID]", help="A record id, or FIELD:VALUE that records share.")
     ] = None,
-    dot: Annotated[bool, typer.Option("--dot", help="Print what stands around it for Graphviz.")] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="Print its neighbourhood for Graphviz.")] = False,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE", help="Draw what stands around it, as .svg or .png.")
+        Path | None, typer.Option("--picture", metavar="FILE", help="Draw its neighbourhood, as .svg or .png.")
     ] = None,
-    radius: Annotated[int, typer.Option("--radius", metavar="N", help="Of a drawing: so many edges far.")] = 1,
+    radius: Annotated[int, typer.Option("--radius", metavar="N", help="Size of the neighbourhood in edges.")] = 1,
     *,
     shared: Shared,
 ) -> None:
-    """Show the edges between records, and names that lead nowhere; or what leads from a record, and to it."""
+    """Show the edges between records and dangling references, or the neighbours of one record."""
     from retrieve_cli.inspect import views
 
     if not dot and picture is None:
         _show(_look(shared, partial(views.graph, name=id_, settings=shared.settings())), shared)
         return
     if id_ is None:
-        raise UsageError("what stands around a record is drawn", hint="retrieve inspect graph ID --dot")
+        raise UsageError("--dot and --picture need a record", hint="retrieve inspect graph ID --dot")
     if radius < 1:
         raise UsageError(f"--radius is {radius}; it takes a whole number from 1", hint="--radius 1")
     drawn = _look(shared, partial(views.drawing, name=id_, radius=radius, picture=picture))
     if dot:
         print(drawn["dot"], end="")
     if picture is not None:
-        shared.talk.say(f"{picture}: {drawn['nodes']} nodes")
+        shared.talk.say(f"{picture}: {drawn['nodes']:,} nodes")
 
 
 @app.command()
 @shared("text", "json")
 def why(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The question, tags and all.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, with its tags.")],
     id_: Id,
     filters: Annotated[
-        list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="As query has it; repeatable.")
+        list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="As for query; repeatable.")
     ] = None,
-    files: Annotated[
-        list[str] | None, typer.Option("--file", metavar="PATH", help="As query has it; repeatable.")
-    ] = None,
-    also: Annotated[
-        list[str] | None, typer.Option("--also", metavar="TEXT", help="As query has it; repeatable.")
-    ] = None,
+    files: Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="As for query; repeatable.")] = None,
+    also: Annotated[list[str] | None, typer.Option("--also", metavar="TEXT", help="As for query; repeatable.")] = None,
     doc_ids: Annotated[
-        list[str] | None, typer.Option("--doc-id", metavar="ID", help="As query has it; repeatable.")
+        list[str] | None, typer.Option("--doc-id", metavar="ID", help="As for query; repeatable.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="X", help="As query has it.")] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", "-n", "--top-k", "--limit", metavar="N", help="As query has it.")
-    ] = None,
-    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="As query has it.")] = None,
-    retrievers: Annotated[str | None, typer.Option("--retrievers", metavar="A,B", help="As query has it.")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="X", help="As for query.")] = None,
+    k: Annotated[int | None, typer.Option("-k", "-n", "--top-k", "--limit", metavar="N", help="As for query.")] = None,
+    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="As for query.")] = None,
+    retrievers: Annotated[str | None, typer.Option("--retrievers", metavar="A,B", help="As for query.")] = None,
     *,
     shared: Shared,
 ) -> None:
@@ -201,7 +197,7 @@ def why(
 @app.command()
 @shared("text", "json")
 def run(id_: Id, *, shared: Shared) -> None:
-    """Show what query --save-run kept."""
+    """Show a run that query --save-run saved."""
     from retrieve_cli.output import journal
 
     shared.settings()
@@ -244,18 +240,19 @@ def history(*, shared: Shared) -> None:
 @app.command()
 @shared("text", "json")
 def diff(
-    old: Annotated[str | None, typer.Argument(metavar="[A]", help="A generation; by default the one before B.")] = None,
-    new: Annotated[str | None, typer.Argument(metavar="[B]", help="Another; by default the live one.")] = None,
+    old: Annotated[str | None, typer.Argument(metavar="[A]", help="A generation. Default: the one before B.")] = None,
+    new: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one. Default: the current one.")] = None,
     gold: Annotated[
-        Path | None, typer.Option("--gold", metavar="FILE", help="Ask both the queries of this gold file.")
+        Path | None,
+        typer.Option("--gold", metavar="FILE", help="Compare the answers to the queries of this gold file."),
     ] = None,
     query: Annotated[
-        list[str] | None, typer.Option("--query", metavar="TEXT", help="Ask both this; repeatable.")
+        list[str] | None, typer.Option("--query", metavar="TEXT", help="Compare the answers to this query; repeatable.")
     ] = None,
     *,
     shared: Shared,
 ) -> None:
-    """Show what B has differently from A: records, recipe, and how the top ten of queries moved."""
+    """Show the differences of two generations: records, settings of the index, and the top 10 of queries."""
     from retrieve_cli.cli.requests import read_requests, sound
     from retrieve_cli.contracts import Request
     from retrieve_cli.inspect.diff import compare
@@ -273,14 +270,14 @@ def _lines(path: Path) -> list[bytes]:
     try:
         return files.read_bytes(path, limit=files.JUDGMENTS).splitlines()
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its rights") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its permissions") from error
 
 
 def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[str, Any]:
-    """What `look` sees in the live generation; damage that it meets is named."""
+    """Return a view of the current generation; damaged parts are named."""
     from retrieve_cli.storage.generation import open_generation
 
-    shared.settings()  # a configuration that is wrong is said, though these commands need none of it
+    shared.settings()  # a faulty configuration is an error here too
     with open_generation(shared.store) as generation:
         return look(generation)
 

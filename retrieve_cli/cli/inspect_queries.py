@@ -13,18 +13,19 @@ from retrieve_cli.errors import UsageError
 @shared("text", "json", "prometheus")
 def queries(
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DATE", help="Only queries from then on: 2026-01-31, in UTC.")
+        str | None, typer.Option("--since", metavar="DATE", help="Only queries since then, in UTC: 2026-01-31.")
     ] = None,
-    most: Annotated[int, typer.Option("-n", metavar="N", help="Show so many of the texts that are asked most.")] = 10,
+    most: Annotated[int, typer.Option("-n", metavar="N", help="Number of most frequent queries to show.")] = 10,
     *,
     shared: Shared,
 ) -> None:
-    """Summarise the log of queries: number, latency, scores, by day; texts asked most, and those that found nothing.
+    """Summarise the query log: number, latency and scores by day; frequent queries, and those without results.
 
-    --format prometheus prints the numbers for a textfile collector; retrieve serve has them at /metrics.
+    --format prometheus is for a textfile collector; retrieve serve has the same numbers at /metrics.
     """
     from retrieve_cli.inspect.query_log import moment, read_log
     from retrieve_cli.output import formats, journal, prometheus
+    from retrieve_cli.terms import figures
 
     if most < 0:
         raise UsageError(f"-n is {most}; it takes a whole number from 0", hint="-n 10")
@@ -42,7 +43,7 @@ def queries(
 
         print_queries(log.to_json(most), shared.console())
     if log.damages:
-        named = ", ".join(f"{each.line} ({each.why})" for each in log.damaged)
+        named = ", ".join(f"{damage.line} ({damage.why})" for damage in log.damaged)
         more = ", …" if log.damages > len(log.damaged) else ""
-        lines = "1 damaged line" if log.damages == 1 else f"{log.damages} damaged lines"
-        shared.talk.say(f"note: without {lines} of {path}: {named}{more}")
+        lines = figures.count(log.damages, "damaged line")
+        shared.talk.say(f"note: skipped {lines} of {path}: {named}{more}")

@@ -81,6 +81,10 @@ class Evaluation:
         }
 
 
+class OtherCollection(UsageError):
+    """The judgments are about another collection than the index."""
+
+
 def judge(
     run: Run,
     topics: Sequence[Topic],
@@ -165,15 +169,15 @@ def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
     """What is to be said of judged ids that the index does not have.
 
     Raises:
-        UsageError: it has none of them.
+        OtherCollection: it has none of them.
     """
     relevant = {name for topic in topics for name, grade in topic.grades.items() if grade > 0}
     known = searcher.generation.contents_by_id()
     absent = sorted(relevant - known.keys())
     if relevant and len(absent) == len(relevant):
         hint = f"ids of the index look like {quoted(next(iter(known), ''))}: name the judgments of this collection"
-        raise UsageError(
-            f"none of the {len(relevant)} relevant ids is in the index ({quoted(absent[0])}, …)", hint=hint
+        raise OtherCollection(
+            f"none of the {len(relevant):,} relevant ids is in the index ({quoted(absent[0])}, …)", hint=hint
         )
     if not absent:
         return []

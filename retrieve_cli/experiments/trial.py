@@ -23,6 +23,8 @@ from retrieve_cli.storage.manifest import sha1
 if TYPE_CHECKING:
     from ir_measures import Measure
 
+    from retrieve_cli.config.settings import Settings
+
 
 def figures(
     topics: Sequence[Topic], measures: Sequence[Measure], *, retrieving: bool, gated: bool = False
@@ -98,11 +100,16 @@ class Trial:
             return None
         return target
 
-    def write_report(self, folder: Path, index: Answers | None) -> Path:
-        """One HTML page of all of it; returns its path."""
+    def write_report(
+        self, folder: Path, index: Answers | None, settings: Settings, *, command: str, judgments: str
+    ) -> Path:
+        """Write everything as one HTML page; return its path."""
+        from retrieve_cli.experiments.report.about import About
         from retrieve_cli.experiments.report.page import Column, write
 
         columns = [Column(self.base, self.found), *(Column(name, run) for name, run in self.runs.items())]
+        generation = None if index is None else index.searcher.generation
+        about = About.of(generation, settings, runs=[self.base], command=command, judgments=judgments)
         return write(
             folder,
             runs=columns,
@@ -110,6 +117,7 @@ class Trial:
             compared=self.compared,
             describe=_names(index),
             notes=self.notes,
+            about=about,
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.output.formats import dump
 from retrieve_cli.storage.generation import RECORDS
+from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Json
@@ -55,10 +56,14 @@ class File:
         """Return the line of a table."""
         first, last = (self.ids[0], self.ids[-1].rpartition("#")[2]) if self.ids else ("", "")
         ids = f"{first}–#{last}" if len(self.ids) > 1 else first
-        return printable(f"{self.sha1 or '-':40}  {self.records:7}  {self.chunks:7}  {self.path}  {ids}".rstrip())
+        sha1 = (self.sha1 or "-")[:_DIGITS]
+        line = f"{self.records:{_NUMBER},}  {self.chunks:{_NUMBER},}  {sha1:{_DIGITS}}  {self.path}  {ids}"
+        return printable(line.rstrip())
 
 
-HEADER = f"{'sha1':40}  {'records':>7}  {'chunks':>7}  file  chunk ids"
+_NUMBER, _DIGITS = 9, 12
+"""Columns of a number, and of the SHA-1 of which programs get all digits."""
+HEADER = f"{'records':>{_NUMBER}}  {'chunks':>{_NUMBER}}  {'sha1':{_DIGITS}}  file  chunk ids"
 
 
 class Listing:
@@ -158,14 +163,16 @@ def as_lines(listing: Listing) -> Iterator[str]:
 
 
 def as_text(listing: Listing) -> Iterator[str]:
-    """Yield the lines of a table of files, then those of one of groups."""
+    """Yield the lines of a table of files, their totals, and a table of groups."""
     yield HEADER + "\n"
     for file in listing:
         yield file.line() + "\n"
+    totals = {"file": listing.files, "record": listing.records, "chunk": listing.chunks}
+    yield ", ".join(figures.count(total, noun) for noun, total in totals.items()) + "\n"
     groups = [*listing.groups.most_common(), *([("no group", listing.without_group)] if listing.without_group else [])]
     if listing.groups:
-        yield f"\n{'chunks':>7}  group\n"
-        yield from (f"{count:7}  {printable(name)}\n" for name, count in groups)
+        yield f"\n{'chunks':>{_NUMBER}}  group\n"
+        yield from (f"{count:{_NUMBER},}  {printable(name)}\n" for name, count in groups)
 
 
 def _digests(generation: Generation) -> Sequence[str | None]:

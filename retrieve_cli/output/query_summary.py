@@ -11,17 +11,17 @@ from retrieve_cli.errors import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-_COLUMNS = ("day", "queries", "p50 ms", "p95 ms", "empty", "relaxed", "reranked", "few", "top score")
+_COLUMNS = ("day", "queries", "p50 ms", "p95 ms", "no results", "relaxed", "reranked", "few hits", "top score")
 
 
 def print_queries(report: Mapping[str, Json], console: Console) -> None:
     """Print a report, as `inspect queries` has it."""
     rows = [*report["by_day"], {**report, "day": "all"}] if report["queries"] else []
     if not rows:
-        console.print("no queries")
+        console.print("no queries in the log")
         return
     _table(_COLUMNS, [_cells(row) for row in rows], console)
-    for title, key in (("asked most", "frequent"), ("found nothing", "found_nothing")):
+    for title, key in (("most frequent queries", "frequent"), ("queries without results", "found_nothing")):
         if report[key]:
             console.print()
             _table(("times", title), [(str(each["count"]), each["query"]) for each in report[key]], console)
@@ -40,7 +40,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], console: Conso
     from rich.table import Table
     from rich.text import Text
 
-    words = ("day", "asked most", "found nothing")
+    words = ("day", "most frequent queries", "queries without results")
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(column, justify="left" if column in words else "right", overflow="fold")

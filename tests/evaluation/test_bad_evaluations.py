@@ -98,7 +98,7 @@ def test_a_baseline_without_figures_is_none(gold: Path, retrieve: Program) -> No
     for text in ('{"metrics": {}}', '{"metrics": {"nDCG@10": NaN}}', "[" * 100_000):
         Path("base.json").write_text(text)
         done = retrieve("eval", "--gold", gold, "--baseline", "base.json")
-        assert (done.code, "is no baseline" in done.err) == (2, True)
+        assert (done.code, "is not a baseline" in done.err) == (2, True)
 
 
 def test_queries_that_ask_for_nothing_measurable_are_an_error(index: Path, retrieve: Program, tmp_path: Path) -> None:

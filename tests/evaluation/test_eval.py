@@ -1,6 +1,7 @@
 """`retrieve eval`: the whole program against judged queries."""
 
 import json
+import shlex
 from pathlib import Path
 
 import ir_measures
@@ -122,7 +123,7 @@ def test_gates_end_with_9_and_a_sentence_each(index: Path, gold: Path, retrieve:
         (["--gold", "gold.jsonl", "--gate", "p@5>=1"], "hint: add it: --metrics nDCG@10,R@100,RR@10,AP@100,P@5"),
         (["--gold", "gold.jsonl", "--gate", "p96<=300ms"], "did you mean `p95`?"),
         (["--gold", "gold.jsonl", "--gate", "ndgc@10>0.5"], "did you mean `nDCG@10`?"),
-        (["--gold", "gold.jsonl", "--baseline", "gold.jsonl"], "is no baseline"),
+        (["--gold", "gold.jsonl", "--baseline", "gold.jsonl"], "is not a baseline"),
         (["--gold", "gold.jsonl", "--mode", "sparse"], "'sparse'"),
     ],
     ids=str,
@@ -182,3 +183,45 @@ def test_a_gate_is_a_figure_a_sign_and_a_limit(text: str, passes: float, fails: 
 def test_a_measure_that_is_missing_now_is_a_loss() -> None:
     assert losses({"a": 0.5}, {"a": 0.5, "b": 0.1}, 0.0) == ["b is in the baseline and was not computed"]
     assert losses({"a": 0.49}, {"a": 0.5}, 0.01) == []
+
+
+@pytest.fixture
+def beir(tmp_path: Path, catalog: Path) -> Path:
+    """A BEIR folder whose corpus is the catalog."""
+    folder = tmp_path / "five tools"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text(catalog.read_text())
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "lungs in CT"}\n{"_id": "q2", "text": "other"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tlungs\t1\n")
+    return folder
+
+
+def run_hint(retrieve: Program, err: str) -> None:
+    """Run the commands of a hint, one after the other."""
+    hint = err.partition("hint: index its corpus first: ")[2].strip()
+    assert hint
+    for command in hint.split(" && "):
+        program, *words = shlex.split(command)
+        done = retrieve(*words)
+        assert (program, done.code) == ("retrieve", 0), done.err
+    assert "nDCG@10" in done.out
+
+
+def test_a_beir_folder_without_an_index_leads_to_the_two_commands_that_work(beir: Path, retrieve: Program) -> None:
+    done = retrieve("eval", "--beir", beir)
+    assert done.code == 4
+    assert not Path("artifacts").exists()
+    run_hint(retrieve, done.err)
+
+
+def test_a_beir_folder_of_another_collection_than_the_index_leads_to_an_index_of_its_own(
+    beir: Path, retrieve: Program, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": "x", "name": "something else"}\n')
+    assert retrieve("build", "--catalog", other).code == 0
+    before = (Path("artifacts") / "current").read_text()
+    done = retrieve("eval", "--beir", beir)
+    assert done.code == 2
+    run_hint(retrieve, done.err)
+    assert (Path("artifacts") / "current").read_text() == before

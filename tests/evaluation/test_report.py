@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import ir_measures
 import pytest
 from hypothesis import given, strategies as st
+from samples import Program
 
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import measures
@@ -20,8 +22,11 @@ from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.evaluation.statistics import Interval, Wins
+from retrieve_cli.experiments.comparison import chance
 from retrieve_cli.experiments.evaluate import Evaluation, judge, latency
+from retrieve_cli.experiments.report.about import About
 from retrieve_cli.experiments.report.page import Column, verdict, write
+from retrieve_cli.terms.figures import rounded
 
 MEASURES = measures.parse(["nDCG@10", "RR@10"])
 TOPICS = [
@@ -99,6 +104,15 @@ class Page(HTMLParser):
         return " ".join(self.data.split())
 
 
+ABOUT = About(
+    collection=["tools.jsonl: 5 records", "5 chunks"],
+    judgments="gold.jsonl",
+    date="2026-01-31 12:00 UTC",
+    version="0.1.0",
+    command="retrieve eval --gold gold.jsonl --report page",
+    changed={"fusion.method": "rrf"},
+    settings={"fusion.method": "rrf", "search.k": 10},
+)
 STAGES = ("encode", "search", "rerank", "total")
 
 
@@ -126,7 +140,7 @@ def written(
     describe: Callable[[str], str | None] = str.title,
     folder: Path = Path("report"),
 ) -> str:
-    path = write(folder, runs=runs, topics=topics, compared=compared(runs), describe=describe, notes=notes)
+    path = write(folder, runs=runs, topics=topics, compared=compared(runs), describe=describe, notes=notes, about=ABOUT)
     assert path == folder / "index.html"
     return path.read_text("utf-8")
 
@@ -154,7 +168,7 @@ def test_every_time_is_that_of_the_evaluation_and_a_run_has_none() -> None:
     times = runs()[0].evaluation.latency_ms
     for stage, prefix in (("whole", ""), ("encoding", "encode_"), ("search", "search_")):
         for share in ("p50", "p95"):
-            assert shown[f"{stage}, {share}"] == ["", f"{times[prefix + share]:.3f}", "", "–", ""]
+            assert shown[f"{stage}, {share}"] == ["", rounded(times[prefix + share]), "", "–", ""]
 
 
 def test_every_difference_is_that_of_the_comparison() -> None:
@@ -166,7 +180,7 @@ def test_every_difference_is_that_of_the_comparison() -> None:
             found.measure,
             f"{bounds.mean:+.4f}",
             f"{bounds.low:+.4f} to {bounds.high:+.4f}",
-            *(f"{p:.4g}" for p in (found.p, found.p_holm, found.p_t)),
+            *("–" if p is None else chance(p) for p in (found.p, found.p_holm, found.p_t)),
             *map(str, (found.wins.won, found.wins.lost, found.wins.tied)),
             f"{found.detectable:.4f}",
             verdict(found),
@@ -175,7 +189,12 @@ def test_every_difference_is_that_of_the_comparison() -> None:
 
 @pytest.mark.parametrize(
     ("lost", "p", "said"),
-    [(0, 1.0, "same for every query"), (3, 0.05, "significant"), (3, 0.0501, "within noise"), (3, 1.0, "within noise")],
+    [
+        (0, 1.0, "no query differs"),
+        (3, 0.05, "significant"),
+        (3, 0.0501, "not significant"),
+        (3, 1.0, "not significant"),
+    ],
 )
 def test_the_verdict_is_that_of_the_corrected_p(lost: int, p: float, said: str) -> None:
     found = Difference("run", "m", Interval(-0.1, -0.2, 0.0), 0.01, 0.01, p, Wins(0, lost, 5), 0.1, [])
@@ -197,7 +216,7 @@ def test_the_head_says_what_was_measured() -> None:
     page = Page(written(runs(), notes=["3 queries have no judgment: left out"]))
     assert "4 judged queries, 1 unanswered by the baseline; 1 other run is compared with it." in page.said()
     assert "3 queries have no judgment: left out" in page.said()
-    assert [plain(row) for row in page.table("What was measured").rows[1:]] == [
+    assert [plain(row) for row in page.table("Runs").rows[1:]] == [
         ["A as configured", "fuse(bm25@200, dense@200)", "883840ed9a6c", "1"],
         ["B other.run", "other.run", "–", "0"],
     ]
@@ -220,7 +239,7 @@ def test_more_notes_than_can_be_read_are_counted() -> None:
 def test_the_queries_that_lost_most_come_first() -> None:
     page = Page(written(runs()))
     assert [text for tag, text in page.headings if tag == "h3"][1:] == ["1. segment lungs in CT"]
-    assert ("h2", "Queries that lost most") in page.headings
+    assert ("h2", "Largest drops") in page.headings
 
 
 def test_alone_the_lowest_values_come_first_and_ties_in_the_order_of_the_judgments() -> None:
@@ -277,8 +296,8 @@ def test_queries_at_either_end_of_a_plot_are_named() -> None:
     change = {name: value - runs()[0].evaluation.per_query["nDCG@10"][name]
               for name, value in runs()[1].evaluation.per_query["nDCG@10"].items()}  # fmt: skip
     assert "other.run: 1 won, 1 lost, 2 tied" in said
-    assert f"Won most{change['q3']:+.4f}register brains" in said.replace("Won most ", "Won most")
-    assert f"Lost most{change['q1']:+.4f}segment lungs in CT" in said.replace("Lost most ", "Lost most")
+    assert f"Largest gains{change['q3']:+.4f}register brains" in said.replace("Largest gains ", "Largest gains")
+    assert f"Largest drops{change['q1']:+.4f}segment lungs in CT" in said.replace("Largest drops ", "Largest drops")
 
 
 # ------------------------------------------------------------------------------------------ hostile text
@@ -358,6 +377,30 @@ def test_the_same_evaluation_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatc
         assert mpl.rcParams["font.size"] == 20
 
 
+def test_the_page_says_what_it_takes_to_repeat_the_evaluation() -> None:
+    said = Page(written(runs())).said()
+    for text in (*ABOUT.collection, ABOUT.judgments, ABOUT.date, ABOUT.version, ABOUT.command, "fusion.method: rrf"):
+        assert text in said
+    aside = written(runs()).partition("<aside")[2].partition("</dl>")[0]
+    assert "search.k" not in aside  # a default stands among all settings only
+    assert "search.k: 10" in said
+
+
+def test_the_report_of_the_program_names_its_collection_command_and_settings(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"query": "lungs in CT", "relevant": ["lungs"]}\n')
+    monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")
+    monkeypatch.setattr("sys.argv", ["retrieve", "eval", "--gold", str(gold), "--report", "page"])
+    assert retrieve("eval", "--gold", gold, "--report", "page").code == 0
+    said = Page(Path("page/index.html").read_text("utf-8")).said()
+    assert "tools.jsonl: 5 records" in said
+    assert f"retrieve eval --gold {gold} --report page" in said
+    assert "fusion.method: rrf" in said
+    assert f"Date{datetime.now(UTC):%Y}" in said.replace(" ", "")
+
+
 def test_an_id_stands_once_and_every_reference_has_its_target() -> None:
     some = [*runs(), Column("third", timed(judge(BASE, TOPICS, MEASURES, pipeline="p"), 90.0))]
     text = written(some)
@@ -377,7 +420,7 @@ def test_the_page_has_a_language_a_title_and_headings_in_order() -> None:
     text = written(runs())
     page = Page(text)
     assert ("html", {"lang": "en"}) in page.elements
-    assert "<title>Retrieval evaluation, 4 queries</title>" in text
+    assert "<title>Retrieval evaluation of gold.jsonl, 4 queries</title>" in text
     levels = [int(tag[1]) for tag, _ in page.headings]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
@@ -394,7 +437,7 @@ def test_a_thousand_queries_and_ten_arms_fit_into_a_small_page() -> None:
     ]
     some = [Column(f"run {at}", Evaluation(each, {"m": Interval(0.5, 0.4, 0.6)}, [], run, "p", 1354))
             for at, each in enumerate(values)]  # fmt: skip
-    path = write(Path("report"), runs=some, topics=topics, compared=[], describe=lambda _: None, notes=[])
+    path = write(Path("report"), runs=some, topics=topics, compared=[], describe=lambda _: None, notes=[], about=ABOUT)
     assert path.stat().st_size < 2_000_000
 
 
@@ -426,14 +469,14 @@ def test_a_single_query_makes_a_page(run: Run) -> None:
     found = judge(run, topics, MEASURES, pipeline="p")
     page = Page(written([Column("one", found), Column("two", found)], topics))
     assert "1 judged query" in page.said()
-    assert plain(page.table("Each run less").rows[2])[-2:] == ["–", "same for every query"]
+    assert plain(page.table("Each run less").rows[2])[-2:] == ["–", "no query differs"]
 
 
 def test_an_evaluation_that_measured_nothing_makes_a_page() -> None:
     said = Page(
         written([Column("one", Evaluation({}, {}, ["q1"], {}, "p", 1))], [Topic("q1", "one", group="g")])
     ).said()
-    assert "Nothing was measured." in said
+    assert "There are no measures." in said
 
 
 def test_a_run_was_not_timed() -> None:

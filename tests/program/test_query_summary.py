@@ -131,7 +131,7 @@ def test_damaged_lines_are_counted_and_named(retrieve: Program) -> None:
     named = done.json["damaged"]["first"]
     assert [each["line"] for each in named] == list(range(2, 12))
     assert named[0]["why"] == "not JSON"
-    assert f"note: without {len(bad)} damaged lines" in retrieve("inspect", "queries").err
+    assert f"note: skipped {len(bad)} damaged lines" in retrieve("inspect", "queries").err
 
 
 def test_lines_of_an_earlier_version_count_as_far_as_they_tell(retrieve: Program) -> None:

@@ -116,7 +116,7 @@ def differences(values: Sequence[float], *, reach: float, measure: str, letter: 
             axes.stairs(part, edges, baseline=0, fill=True, color=colour, linewidth=0)
         axes.axhline(0, color=_INK, linewidth=0.6)
         axes.set(xlim=(0, len(values)), ylim=(-reach, reach), ylabel=f"difference in {measure}")
-        axes.set_xlabel("queries, from most won to most lost")
+        axes.set_xlabel("queries, from the largest gain to the largest drop")
         axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
         axes.grid(axis="y")
         label = (
@@ -136,7 +136,7 @@ def histogram(samples: Sequence[float], *, edges: Floats, times: Mapping[str, fl
         axes.axvline(p95, color=_INK, linewidth=1.1, linestyle=":", label=f"p95 {_time(p95)}")
         if edges[0] > 0:
             _logarithmic(axes)
-        axes.set(xlim=(edges[0], edges[-1]), xlabel="milliseconds of one query", ylabel="queries")
+        axes.set(xlim=(edges[0], edges[-1]), xlabel="latency per query, ms", ylabel="queries")
         axes.yaxis.get_major_locator().set_params(integer=True, nbins=5)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handlelength=2.5)
         label = f"Time of {len(samples)} single queries of run {letter}: p50 {_time(p50)}, p95 {_time(p95)}"

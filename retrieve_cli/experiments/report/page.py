@@ -1,7 +1,7 @@
-"""What stands on the report's page: the figures of each run, their differences, and the queries that went worst.
+"""Contents of the report's page: its origin, the measures of each run, differences, and the worst queries.
 
 Everything a user wrote (queries, ids, names) is escaped by the template and cleaned on its way out, wherever it stands.
-The page names no date and no machine: the same evaluation gives the same bytes.
+Without its date the page is the same, byte for byte, for the same evaluation.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from retrieve_cli.evaluation.curves import Points, curves
 from retrieve_cli.evaluation.differences import SIGNIFICANT, Difference
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import ranked
+from retrieve_cli.experiments.comparison import chance
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.experiments.report import charts
+from retrieve_cli.experiments.report.about import About
 from retrieve_cli.storage import durable
+from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -91,6 +94,7 @@ def write(
     compared: Sequence[Difference],
     describe: Callable[[str], str | None],
     notes: Sequence[str],
+    about: About,
 ) -> Path:
     """Writes the page into the folder, which it makes if need be, and returns its path.
 
@@ -108,11 +112,13 @@ def write(
     text = template.render(
         runs={_letter(at): run for at, run in enumerate(runs)},
         topics=topics,
+        about=about,
         notes=_notes(runs, notes),
         measure=measure,
         measures=list(dict.fromkeys(name for each in evaluations.values() for name in each.per_query)),
         stages=_STAGES if any(each.latency_ms for each in evaluations.values()) else {},
         compared={_letter(at): [each for each in compared if each.run == run.name] for at, run in enumerate(runs)},
+        primary=sum(each.primary for each in compared),
         comparisons=len(compared),
         bound=SIGNIFICANT,
         plots=_plots(measure, changes, topics),
@@ -129,10 +135,12 @@ def write(
 
 
 def verdict(found: Difference) -> str:
-    """How sure it is, in words."""
+    """Return the conclusion in words; of a measure that is not primary there is none."""
     if not (found.wins.won or found.wins.lost):
-        return "same for every query"
-    return "significant" if found.significant else "within noise"
+        return "no query differs"
+    if not found.primary:
+        return "information"
+    return "significant" if found.significant else "not significant"
 
 
 def _letter(at: int) -> str:
@@ -173,7 +181,7 @@ def _plots(
         ordered = sorted(each.items(), key=lambda change: -change[1])
         won = [(texts.get(name, name), change) for name, change in ordered if change > _TIED]
         chart = charts.differences(list(each.values()), reach=reach, measure=str(measure), letter=letter)
-        ends = [("Won most", won[:_EXTREMES]), ("Lost most", lost[:_EXTREMES])]
+        ends = [("Largest gains", won[:_EXTREMES]), ("Largest drops", lost[:_EXTREMES])]
         found[letter] = {"chart": chart, "ends": ends, "won": len(won), "lost": len(lost), "queries": len(each)}
     return found
 
@@ -272,8 +280,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = {"cut": _cut, "number": _number, "count": "{:,}".format, "chart": Markup}
-    found.filters |= {**written, "verdict": verdict, "finite": isfinite}
+    written = {"cut": _cut, "number": _number, "count": "{:,}".format, "chart": Markup, "chance": chance}
+    found.filters |= {**written, "verdict": verdict, "finite": isfinite, "rounded": figures.rounded}
     return found
 
 
