@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retrieve_cli.experiments.tuning import Tuned
 
 app = typer.Typer(rich_markup_mode=None)
-app.command(short_help="Make a starter gold file from the index.")(scaffold)
+app.command(short_help="Generate a gold file from the index.")(scaffold)
 
 
 def _path(name: str, help_: str, metavar: str = "FILE") -> Any:
@@ -33,35 +33,37 @@ def _path(name: str, help_: str, metavar: str = "FILE") -> Any:
 @shared("text", "json")
 def evaluate(
     context: typer.Context,
-    gold: Annotated[Path | None, _path("--gold", "A gold file in JSON Lines.")] = None,
-    beir: Annotated[Path | None, _path("--beir", "A folder in BEIR's form.", "DIR")] = None,
-    split: Annotated[str, typer.Option("--split", metavar="NAME", help="Its judgments.")] = "test",
+    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines.")] = None,
+    beir: Annotated[Path | None, _path("--beir", "Folder in BEIR's format.", "DIR")] = None,
+    split: Annotated[str, typer.Option("--split", metavar="NAME", help="Judgments of the BEIR folder.")] = "test",
     queries: Annotated[Path | None, _path("--queries", "Queries, JSONL or TSV.")] = None,
     qrels: Annotated[Path | None, _path("--qrels", "Judgments, TREC or BEIR.")] = None,
     run: Annotated[
         list[Path] | None,
-        _path("--run", "Judge this TREC run, retrieve nothing; repeated: fused by reciprocal ranks."),
+        _path("--run", "Evaluate this TREC run instead of an index; repeated: fused by reciprocal ranks."),
     ] = None,
     metrics: Annotated[
         list[str] | None,
         typer.Option(
-            "--metrics", metavar="NAMES", help="By their ir_measures names.  [default: nDCG@10 R@100 RR@10 AP@100]"
+            "--metrics",
+            metavar="NAMES",
+            help="Names as in ir_measures, in any case; the first decides.  [default: nDCG@10 R@100 RR@10 AP@100]",
         ),
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", metavar=MODES, help="Which retrievers answer: all, or one.  [default: hybrid]"),
+        typer.Option("--mode", metavar=MODES, help="Retrievers: all, or one.  [default: hybrid]"),
     ] = None,
-    run_out: Annotated[Path | None, _path("--run-out", "Write the run as TREC has it.")] = None,
+    run_out: Annotated[Path | None, _path("--run-out", "Write the run as a TREC run file.")] = None,
     trec_ids: Annotated[
         Path | None,
-        _path("--trec-ids", "Ids that a TREC run has percent-encoded: read for --run, else written for --run-out."),
+        _path("--trec-ids", "Percent-encoded ids of a TREC run: read for --run, else written for --run-out."),
     ] = None,
     per_query_out: Annotated[
-        Path | None, _path("--per-query-out", "Where every measure of every query goes.  [default: ARTIFACTS/runs]")
+        Path | None, _path("--per-query-out", "Write the measures of every query.  [default: ARTIFACTS/runs]")
     ] = None,
-    report: Annotated[Path | None, _path("--report", "Write a page of all of it, index.html.", "DIR")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Compare, with what --with names.")] = False,
+    report: Annotated[Path | None, _path("--report", "Write an HTML report to DIR/index.html.", "DIR")] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Compare with the runs of --with.")] = False,
     with_: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,34 +73,40 @@ def evaluate(
         ),
     ] = None,
     ablate: Annotated[
-        bool, typer.Option("--ablate", help="Compare with every active stage switched off in turn.")
+        bool, typer.Option("--ablate", help="Compare with each active stage switched off in turn.")
     ] = False,
     latency_budget_ms: Annotated[
         float | None,
-        typer.Option("--latency-budget-ms", metavar="MS", help="With --ablate: recommend what ends in time (p95)."),
+        typer.Option(
+            "--latency-budget-ms", metavar="MS", help="With --ablate: recommend the best run within MS (p95)."
+        ),
     ] = None,
-    tune: Annotated[bool, typer.Option("--tune", help="Search better settings; their gain is held out.")] = False,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Search better settings; the gain is measured on held-out queries.")
+    ] = False,
     write: Annotated[
-        bool, typer.Option("--write", help="With --tune: put what is recommended into the configuration.")
+        bool, typer.Option("--write", help="With --tune: write the recommended settings to the configuration.")
     ] = False,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure what a score is worth; query then reports confidence.")
+        bool, typer.Option("--calibrate", help="Calibrate scores; query then reports a confidence.")
     ] = False,
     gate: Annotated[
         list[str] | None,
-        typer.Option("--gate", metavar="GATE", help="End with 9 unless it holds: 'nDCG@10>=0.6', 'p95<=300ms'."),
+        typer.Option("--gate", metavar="GATE", help="Exit with 9 if it fails: 'nDCG@10>=0.6', 'p95<=300ms'."),
     ] = None,
-    baseline: Annotated[Path | None, _path("--baseline", "End with 9 if worse than this earlier --json.")] = None,
-    tolerance: Annotated[float, typer.Option("--tolerance", metavar="X", help="How much worse is tolerated.")] = 0.0,
+    baseline: Annotated[Path | None, _path("--baseline", "Exit with 9 if worse than this earlier --json.")] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", metavar="X", help="Tolerated loss against --baseline.")
+    ] = 0.0,
     *,
     shared: Shared,
 ) -> None:
-    """Measure the answers to judged queries: every query counts, every mean has its interval, latency stands beside.
+    """Evaluate on judged queries: means over all queries with 95 % intervals, and latency.
 
-    With --with or --ablate, compare: paired by query, each difference with its interval and how sure it is.
+    --with and --ablate compare runs, paired by query: differences with intervals and significance of the first measure.
     """
     if context.invoked_subcommand is not None:
-        _refuse_options(context)
+        _reject_options(context)
         return
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
@@ -169,17 +177,17 @@ def evaluate(
     failed = [fault for each in wanted if (fault := each.fault(known))]
     failed += gates.losses(trial.found.metrics, before, tolerance)
     if failed:
-        raise _GateFailed("; ".join(failed), hint="see which queries lost: --per-query-out FILE")
+        raise _GateFailed("; ".join(failed), hint="see the measures of each query: --per-query-out FILE")
 
 
-def _refuse_options(context: typer.Context) -> None:
-    """Raises: UsageError where options stand before a subcommand, which would not see them."""
+def _reject_options(context: typer.Context) -> None:
+    """Reject options before a subcommand, which would not see them. Raises: UsageError."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if given:
         flag = f"--{given[0].rstrip('_').replace('_', '-')}"
         name = context.invoked_subcommand
-        raise UsageError(f"{flag} stands before {name}", hint=f"put it behind: retrieve eval {name} {flag} ...")
+        raise UsageError(f"{flag} is before {name}", hint=f"put it after: retrieve eval {name} {flag} ...")
 
 
 class _GateFailed(RetrieveError):
@@ -193,19 +201,17 @@ _COMPANION = {
     "--write": "--tune",
     "--trec-ids": "--run or --run-out",
 }
-"""Options that mean nothing without another one."""
+"""Options that need another one."""
 
 
 def _check_company(given: Mapping[str, object], companions: Mapping[str, object]) -> None:
-    """Raises: UsageError where an option stands without the one that it belongs to, or beside one that forbids it."""
+    """Check combinations. Raises: UsageError: an option lacks the one that it needs, or excludes another."""
     for name, there in companions.items():
         if there and not given[_COMPANION[name]]:
-            raise UsageError(
-                f"{name} goes with {_COMPANION[name]}", hint=f"add {_COMPANION[name]}, or leave {name} out"
-            )
+            raise UsageError(f"{name} needs {_COMPANION[name]}", hint=f"add {_COMPANION[name]}, or omit {name}")
     asks = [name for name in ("--ablate", "--tune", "--calibrate") if given[name]]
     if asks and given["--run"]:
-        raise UsageError(f"{asks[0]} asks an index, and --run retrieves nothing", hint="leave --run out")
+        raise UsageError(f"{asks[0]} needs an index, and --run uses none", hint="omit --run")
 
 
 def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
@@ -216,19 +222,19 @@ def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
 
 
 def _write(tuned: Tuned, shared: Shared) -> None:
-    """Puts what is recommended into the configuration."""
+    """Write the recommended settings to the configuration."""
     from retrieve_cli.config import editing
     from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.storage import durable
 
     path = shared.config or DEFAULT_FILE
     if not tuned.recommended:
-        shared.talk.say("nothing is written: no gain beyond noise")
+        shared.talk.say("nothing written: the gain is not significant")
         return
     text = files.read_bytes(path, limit=files.CONFIG).decode() if path.exists() else ""
     durable.put(path, editing.changed(text, tuned.changes, where=str(path)))
-    later = "; what changes the index takes effect at the next sync" if tuned.changes_index else ""
-    shared.talk.say(f"{path} is changed{later}")
+    later = "; run retrieve sync to apply the changes of the index" if tuned.changes_index else ""
+    shared.talk.say(f"wrote {path}{later}")
 
 
 def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:
@@ -238,11 +244,11 @@ def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:
 
 
 def _keep(found: Calibration, index: Answers, shared: Shared) -> None:
-    """Puts a calibration beside the generations."""
+    """Save a calibration beside the generations."""
     from retrieve_cli.evaluation import calibration
 
     store = shared.store
     with store.writer(wait=index.settings.sync.wait, say=shared.talk.say):
         aside = calibration.write(store.calibration, [found])
     if aside is not None:
-        shared.talk.say(f"note: {store.calibration} could not be read, and is kept as {aside}")
+        shared.talk.say(f"note: {store.calibration} could not be read and was renamed to {aside}")

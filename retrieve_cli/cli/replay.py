@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @shared("text", "json")
 def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run that query --save-run kept: its id, or its folder.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run saved by query --save-run: its id, or its folder.")],
     *,
     shared: Shared,
 ) -> None:
-    """Answer a run's requests again from its generation, under its settings, and compare byte by byte.
+    """Answer the requests of a saved run again on its generation with its settings, and compare byte by byte.
 
-    Times, deadlines, the run's id and whether sources have changed since are not compared. Servers, credentials and
-    folders of models are those of today's configuration. Exit 0 if the answers are identical, 1 if not.
+    Times, deadlines, the run id and freshness are not compared. Servers, credentials and model folders are those of the
+    present configuration. Exit 0 if the answers are identical, 1 if not.
     """
     from retrieve_cli.cli import requests
     from retrieve_cli.inspect import replay as replaying

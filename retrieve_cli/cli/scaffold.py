@@ -12,6 +12,7 @@ import typer
 
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import UsageError, printable, quoted
+from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -24,29 +25,31 @@ _MANY = 50
 
 @shared("text", "json")
 def scaffold(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The gold file to write.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Gold file to write.")],
     from_: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="descriptions|titles|headings|session",
-            help="Of first sentences of descriptions without the record's name, of names as they stand, of headings of"
-            " sections, or what you ask and judge.  [default: descriptions in a catalog, headings in documents]",
+            help="Origin of the queries: first sentences of descriptions without the record's name, names, headings of"
+            " sections, or your own queries and judgments.  [default: descriptions of catalogs, headings of documents]",
         ),
     ] = None,
     n: Annotated[
-        int | None, typer.Option("-n", metavar="N", min=1, help="At most so many queries.  [default: 50]")
+        int | None, typer.Option("-n", metavar="N", min=1, help="Maximum number of queries.  [default: 50]")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="S", help="Another draw.  [default: 0]")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Put it in the place of a file that is there.")] = False,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="S", help="Seed of the random selection.  [default: 0]")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     *,
     shared: Shared,
 ) -> None:
-    """Make a starter gold file: queries drawn from the live index, with one right answer each, or a session of yours.
+    """Generate a gold file: queries from the index with one right answer each, or your own in a session.
 
-    Queries made of the records' own words are easy to answer: they show what breaks, not how well people are served.
-    In a session a line is a query and the next one the numbers (or ids) of what is right for it: 1 3, or with grades
-    1:3 3:1; an empty one where nothing is. An empty query ends it.
+    Generated queries use the records' own words and are easy: they show regressions, not the quality for real users.
+    In a session, type a query, and on the next line the numbers or ids of the relevant results: 1 3, or with grades
+    1:3 3:1; an empty line if there are none. An empty query ends the session.
     """
     from retrieve_cli.config.values import unknown
     from retrieve_cli.output.formats import dump
@@ -54,7 +57,7 @@ def scaffold(
     if from_ is not None and from_ not in KINDS:
         raise unknown(f"value {quoted(from_)} of --from", from_, KINDS)
     if from_ == "session" and seed is not None:
-        raise UsageError("--seed is for queries that are drawn; a session draws none", hint="leave --seed out")
+        raise UsageError("--seed selects generated queries, and a session has none", hint="omit --seed")
     _check_place(out, force=force)
     settings = shared.settings()
     if from_ == "session":
@@ -64,23 +67,24 @@ def scaffold(
     if shared.format == "json":
         print(dump({"path": str(out), "queries": count, "from": kind, "skipped": skipped}))
     else:
-        print(printable(f"{count} queries from {kind} are in {out}: retrieve eval --gold {out}"))
+        queries = figures.count(count, "query", "queries")
+        print(printable(f"wrote {queries} from {kind} to {out}; next: retrieve eval --gold {out}"))
 
 
 def _check_place(out: Path, *, force: bool) -> None:
-    """Raises: UsageError where nothing may be written to `out`."""
+    """Check the output path. Raises: UsageError: nothing may be written to `out`."""
     if not out.parent.is_dir():
         raise UsageError(f"there is no folder {out.parent}", hint=f"mkdir -p {out.parent}")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; --out takes a file", hint=f"--out {out / 'gold.jsonl'}")
     if out.exists() and not force:
-        raise UsageError(f"{out} is there already", hint="name another file, or replace it: --force")
+        raise UsageError(f"{out} exists", hint="name another file, or overwrite it: --force")
 
 
 def _drawn(
     shared: Shared, settings: Settings, out: Path, kind: str | None, *, n: int, seed: int
 ) -> tuple[str, int, Mapping[str, int]]:
-    """Writes queries drawn from the live index; their kind, how many, and by reason how many texts became none."""
+    """Write generated queries; return their kind, their number, and the numbers of skipped texts by reason."""
     from retrieve_cli.assemble.indexes import open_indexes
     from retrieve_cli.experiments.gold_lines import write
     from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter
@@ -92,10 +96,10 @@ def _drawn(
         made = starter(generation, analyzer, chosen, n=n, seed=seed)
     write(made.lines, out)
     if len(made.lines) < n:
-        shared.talk.say(f"note: there are {len(made.lines)} fair queries, not {n}")
+        shared.talk.say(f"note: {figures.count(len(made.lines), 'fair query', 'fair queries')} instead of {n:,}")
     if made.skipped:
-        shared.talk.say(f"left out of the {chosen}: {made.reasons}")
-    shared.talk.say("these are made of the records' own words: look them over, and expect figures close to 1")
+        shared.talk.say(f"skipped {chosen}: {made.reasons}")
+    shared.talk.say("these queries use the records' own words: review them, and expect measures close to 1")
     return chosen, len(made.lines), made.skipped
 
 
@@ -103,7 +107,7 @@ def _drawn(
 
 
 def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None) -> tuple[str, int, Mapping[str, int]]:
-    """Asks and judges until there is no query; each judged one is in the file before the next is asked."""
+    """Answer and judge queries until an empty one; each judged query is saved before the next."""
     from retrieve_cli.contracts import Request
     from retrieve_cli.experiments.session import FORM, Judged
     from retrieve_cli.search.searcher import Searcher
@@ -124,11 +128,11 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
                 skipped["nothing right"] += 1
     except (KeyboardInterrupt, UsageError):
         if len(judged):
-            dialogue.say(f"{len(judged)} judged queries are in {out}")
+            dialogue.say(f"{figures.count(len(judged), 'judged query', 'judged queries')} saved to {out}")
         raise
     if not len(judged):
-        said = "".join(f", {count} {reason}" for reason, count in skipped.items())
-        raise UsageError(f"no query was judged{said}: {out} is not written", hint=FORM)
+        reasons = "".join(f", {count} {reason}" for reason, count in skipped.items())
+        raise UsageError(f"no query was judged{reasons}: {out} is not written", hint=FORM)
     return "session", len(judged), dict(skipped)
 
 
@@ -138,19 +142,19 @@ def _say_notices(notices: Sequence[str], dialogue: _Dialogue) -> None:
 
 
 class _Dialogue:
-    """Hears lines on stdin and shows answers on stderr; asks again where somebody is there to answer."""
+    """Dialogue of a session: lines from stdin, answers on stderr; on a terminal a faulty line is asked for again."""
 
     def __init__(self, shared: Shared) -> None:
         if sys.stdin is None:
-            raise UsageError("stdin is closed, and a session is read from it", hint="run it in a terminal")
+            raise UsageError("a session reads stdin, which is closed", hint="run it in a terminal")
         self._lines: Iterator[bytes] = iter(sys.stdin.buffer.readline, b"")
         self._number = 0
         self._terminal = sys.stdin.isatty()
-        # Whoever sits before it must see the answers, whatever is printed on stdout in the end.
+        # On a terminal the user must see the answers, even with --quiet or --json.
         self.say = _to_stderr if self._terminal else shared.talk.say
 
     def hear(self, prompt: str) -> str | None:
-        """The next line without the blanks around it; None where there is none.
+        """Return the next line without surrounding blanks; None at the end.
 
         Raises:
             UsageError: it is not UTF-8.
@@ -167,22 +171,22 @@ class _Dialogue:
             raise UsageError(f"line {self._number} of stdin is not UTF-8", hint="convert it with iconv") from error
 
     def show(self, answer: Answer) -> None:
-        """The results, numbered: name, id, and a line of what was found."""
+        """Show the results with numbers: name, id, and a snippet."""
         from retrieve_cli.output.snippet import ROOM, snippet
 
         for number, result in enumerate(answer.results, 1):
             self.say(f"{number:3}  {result.record['name']}  [{result.record['id']}]")
             self.say(f"     {snippet(answer, result).cut(ROOM).text}")
         if not answer.results:
-            self.say("nothing was found; an id may still be right")
+            self.say("no results; you may still name the id of a relevant record")
 
     def judgment(self, judged: Judged, shown: Sequence[str]) -> dict[str, int] | None:
-        """The grades that the next line gives; None where there is none.
+        """Return the grades of the next line; None at the end.
 
         Raises:
-            UsageError: the line gives no grades, and nobody is there to mend it.
+            UsageError: the line has another form, and stdin is not a terminal.
         """
-        while (line := self.hear("right")) is not None:
+        while (line := self.hear("relevant")) is not None:
             try:
                 return judged.grades(line, shown)
             except UsageError as error:

@@ -1,8 +1,8 @@
-"""Confidence: the probability that a hit of this score is relevant, as it was calibrated on judged queries.
+"""Confidence: the probability that a hit with a score is relevant, calibrated on judged queries.
 
-A calibration holds for the scores it was measured on and for no others: its card says which those are, and whoever
-applies it compares cards. `evaluation/calibration.py` makes them; here they are applied, written and read, without
-scikit-learn. Probabilities and rates lie in [0, 1].
+A calibration is valid for the scores it was measured on and for no others: its card identifies them, and cards are
+compared before it is applied. `evaluation/fitting.py` makes calibrations; here they are applied, written and read,
+without scikit-learn. Probabilities and rates lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 GRID = tuple(percent / 100 for percent in range(101))
-"""Thresholds of which the rates of wrong decisions are known."""
+"""Thresholds for which the rates of wrong decisions are stored."""
 AGAIN = "calibrate again: retrieve eval --gold FILE --calibrate"
 
 
@@ -40,10 +40,10 @@ AGAIN = "calibrate again: retrieve eval --gold FILE --calibrate"
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:
-    """A line through the points (x, y), level beyond its ends: x increasing, y never falling.
+    """Piecewise linear curve through the points (x, y), constant beyond its ends: x increasing, y never falling.
 
     Raises:
-        ValueError: the points are none of these.
+        ValueError: the points are not of that form.
     """
 
     x: tuple[float, ...]
@@ -63,7 +63,7 @@ class Isotonic:
         x, y = np.array(self.x), np.array(self.y)
         if x.size == 1:
             return np.full_like(scores, y[0])
-        # Not np.interp: at a point it may round past its value, and a higher score shall never be less sure.
+        # Not np.interp: at a point it may round past its value, and confidence must not fall as the score rises.
         inside = np.clip(scores, x[0], x[-1])
         left = np.minimum(np.searchsorted(x, inside, "right"), x.size - 1) - 1
         share = (inside - x[left]) / (x[left + 1] - x[left])
@@ -108,7 +108,7 @@ _CURVES: Mapping[str, type[Isotonic | Logistic]] = {"isotonic": Isotonic, "logis
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Hits of like confidence: its mean, the share of them that is relevant, and how many they are."""
+    """Hits of similar confidence: mean confidence, share of relevant hits, and their number."""
 
     predicted: float
     observed: float
@@ -117,14 +117,14 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A curve from score to probability, what it holds for, and how far it can be trusted.
+    """A curve from score to probability, the scores it is valid for, and its errors.
 
-    The figures come from queries that the curve in question had not seen; the curve itself from all of them.
+    The errors are measured on held-out queries; the curve itself is fitted on all queries.
     """
 
     curve: Curve
     card: Mapping[str, Json]
-    """Which scores it holds for, plain JSON: legs, fusion, unit, depth, whatever else changes a score."""
+    """Origin of the scores as plain JSON: retrievers, fusion, unit, depth, whatever else changes a score."""
     generation: str
     """Id of the index it was measured on."""
     queries: int
@@ -135,17 +135,17 @@ class Calibration:
     brier: float
     """Mean squared distance of confidence and truth (Brier 1950)."""
     brier_base: float
-    """The same of a confidence that is always the share of relevant hits. A curve that is not below it says nothing."""
+    """The same for the base rate, the share of relevant hits: a curve that is not below it is useless."""
     calibration_error: float
     """Mean distance of confidence and observed share over the bins (expected calibration error)."""
     reliability: tuple[Bin, ...]
-    """At most ten bins of about as many hits, least sure first."""
+    """At most ten bins of about equal size, by increasing confidence."""
     rates: tuple[tuple[float, float], ...]
     """For each threshold of GRID the false-accept and the false-reject rate, see `at`."""
 
     def __post_init__(self) -> None:
         if len(self.rates) != len(GRID):
-            raise ValueError(f"rates are needed of {len(GRID)} thresholds, not of {len(self.rates)}")
+            raise ValueError(f"rates for {len(GRID)} thresholds are needed, not for {len(self.rates)}")
         # As it will be read again, so that cards compare alike before and after: a tuple becomes a list.
         object.__setattr__(self, "card", json.loads(json.dumps(dict(self.card), allow_nan=False)))
 
@@ -167,16 +167,17 @@ class Calibration:
         return self.curve(values)
 
     def at(self, threshold: float) -> tuple[float, float]:
-        """What it costs to take only hits of at least this confidence: the false-accept and the false-reject rate.
+        """Return the false-accept and the false-reject rate of a confidence threshold.
 
-        The share of all hits that are not relevant and yet taken, and of all relevant hits that are not. A relevant
-        chunk that was no hit counts in neither. Of the threshold of GRID at or next below this one.
+        The former is the share of irrelevant hits that reach the threshold, the latter the share of relevant hits that
+        do not. A relevant chunk that is not a hit counts in neither. Rates are those of the next threshold of GRID at
+        or below.
 
         Raises:
             UsageError: the threshold lies outside [0, 1].
         """
         if not 0 <= threshold <= 1:
-            raise UsageError(f"a confidence lies between 0 and 1, not at {threshold}", hint="for example: 0.5")
+            raise UsageError(f"a confidence is a number from 0 to 1, not {threshold}", hint="for example: 0.5")
         return self.rates[bisect_right(GRID, threshold) - 1]
 
     def to_json(self) -> dict[str, Json]:
@@ -184,10 +185,10 @@ class Calibration:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json]) -> Calibration:
-        """The calibration that `to_json` gave.
+        """Return the calibration that `to_json` wrote.
 
         Raises:
-            ValueError: something is missing, or is no such number.
+            ValueError: something is missing or out of range.
         """
         try:
             curve = _CURVES[value["method"]]
@@ -214,14 +215,14 @@ class Calibration:
 
 def _as(kind: type, value: Json) -> Json:
     if not isinstance(value, kind) or isinstance(value, bool):  # to Python a truth value is a whole number
-        raise TypeError(f"{quoted(value)} is no {kind.__name__}")
+        raise TypeError(f"{quoted(value)} is not a {kind.__name__}")
     return value
 
 
 def _count(value: Json) -> int:
     number: int = _as(int, value)
     if number < 0:
-        raise ValueError(f"{number} is no count")
+        raise ValueError(f"{number} is not a count")
     return number
 
 
@@ -232,7 +233,7 @@ def _number(value: Json) -> float:
 def _share(value: Json) -> float:
     number = _number(value)
     if not 0 <= number <= 1:
-        raise ValueError(f"{number} does not lie between 0 and 1")
+        raise ValueError(f"{number} is not between 0 and 1")
     return number
 
 
@@ -242,7 +243,7 @@ def _numbers(value: Json) -> Json:
 
 
 def read(path: Path) -> list[Calibration]:
-    """The calibrations in a file; none where there is no file.
+    """Return the calibrations in a file; none if there is no file.
 
     Raises:
         UsageError: the file cannot be read, is damaged, or from another schema.
@@ -252,14 +253,14 @@ def read(path: Path) -> list[Calibration]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
     except ValueError as error:
-        raise UsageError(f"{path} holds no calibrations: {error}", hint=AGAIN) from error
+        raise UsageError(f"{path} is not a file of calibrations: {error}", hint=AGAIN) from error
 
 
 def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
-    """Adds calibrations to a file, each in the place of the one with the same card.
+    """Add calibrations to a file; each replaces the one with the same card.
 
-    A file that cannot be understood is set aside and its new path returned: the hint of `read` is to calibrate again,
-    which must not fail over the same file. Two writers at once: the last one wins.
+    A file that cannot be read is renamed and its new path returned: the hint of `read` is to calibrate again, which
+    must not fail because of the same file. If two processes write at once, the last one wins.
 
     Raises:
         OSError: the file cannot be written.
@@ -279,7 +280,7 @@ def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
 
 
 def _load(path: Path) -> list[Calibration]:
-    """What `read` returns; ValueError where the file is not one of this schema."""
+    """Return the result of `read`. Raises: ValueError: the file is of another schema."""
     return of_bytes(read_bytes(path, limit=MANIFEST)) if path.exists() else []
 
 
@@ -295,4 +296,4 @@ def of_bytes(content: bytes) -> list[Calibration]:
     try:
         return [Calibration.from_json(entry) for entry in value["calibrations"]]
     except (KeyError, TypeError) as error:
-        raise ValueError("it has no list of them") from error
+        raise ValueError("it has no list of calibrations") from error

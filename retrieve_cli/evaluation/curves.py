@@ -1,6 +1,6 @@
 """The points of the two curves of a run: precision over recall, nDCG over the cut-off, each a mean over queries.
 
-Every query with grades counts, as in any other measure: one that was not answered counts 0.
+Every query with grades counts, as in any other measure; a query without results counts as 0.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ RECALLS = tuple(step / 10 for step in range(11))
 CUTOFFS = (1, 2, 3, 5, 10, 20, 50, 100)
 
 Points = Sequence[tuple[float, float]]
-"""Where on the x axis, and the mean there."""
+"""Places on the x axis, each with the mean there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """What a run's figures are made of, by recall and by rank."""
+    """Precision by recall and nDCG by rank, as means over queries."""
 
     queries: int
-    """Those that have grades."""
+    """Number of queries with grades."""
     depth: int
-    """Hits of the query that has most; nothing is known of what lies deeper."""
+    """The largest number of hits of a query."""
     precision: Points
     """Interpolated precision at the recalls 0.0, 0.1 ... 1.0: the highest at this recall or a later one."""
     ndcg: Points
@@ -34,7 +34,7 @@ class Curves:
 
 
 def curves(qrels: Mapping[str, Grades], run: Run) -> Curves | None:
-    """The curves of a run over the queries that have grades; None where no query has any.
+    """Return the curves of a run over the queries with grades; None if no query has grades.
 
     Raises:
         Unavailable: the package that computes measures is not installed.

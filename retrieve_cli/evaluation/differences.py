@@ -26,7 +26,7 @@ _DROPS = 5
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An run's value of a measure less that of the baseline, over the same queries."""
+    """Value of a measure for a run minus that of the baseline, over the same queries."""
 
     run: str
     measure: str

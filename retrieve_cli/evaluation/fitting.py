@@ -1,8 +1,8 @@
-"""Score calibration: from judged hits, the curve that says how probable it is that a hit of a score is relevant.
+"""Score calibration: from judged hits, the curve from score to the probability that a hit is relevant.
 
-Two shapes are tried, a sigmoid and a free rising curve, and the one that predicts the hits of unseen queries better is
-kept. Hits of one query resemble each other, so it is queries that are held out, never single hits. Neither the order
-of the hits nor the scale or the zero of their scores changes a probability.
+Two shapes are fitted, a sigmoid and an isotonic curve, and the one that predicts held-out queries better is kept. Hits
+of one query resemble each other, so whole queries are held out, never single hits. Neither the order of the hits nor
+scale and offset of their scores change a probability.
 
 Throughout, scores are (n,) finite float64, `relevant` (n,) bool, confidences (n,) float64 in [0, 1], one a hit.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 FEWEST = 20
-"""Hits of either kind that it takes: ten a coefficient (Peduzzi et al. 1996). A rate counted on 20 is known to ±0.2."""
+"""Required hits of either kind: ten per coefficient (Peduzzi et al. 1996). A rate of 20 hits is known to ±0.2."""
 
 BINS = 10
 
@@ -42,11 +42,11 @@ def fit(
     folds: int = 5,
     seed: int = 0,
 ) -> Calibration:
-    """The calibration of scores of hits, some of them relevant, that were found for (n,) queries.
+    """Return the calibration of the scores of hits, of which some are relevant, for (n,) queries.
 
-    The shapes are compared by their Brier score over `folds` folds of the queries; where they tie, the sigmoid is
-    taken. All figures come from the predictions for held-out queries, the curve is fitted on all queries. To report the
-    better of two flatters it a little; and of few hits the calibration error is above 0 even for the true curve.
+    The shapes are compared by their Brier score over `folds` folds of the queries; if they tie, the sigmoid is taken.
+    All errors are those of predictions for held-out queries; the curve is fitted on all queries. Reporting the better
+    of two shapes is slightly optimistic, and with few hits the calibration error is above 0 even for the true curve.
 
     Raises:
         UsageError: too few hits that are relevant or that are not, or too few queries that have them.
@@ -78,10 +78,10 @@ def fit(
 
 
 def logistic(scores: Floats, relevant: Bools) -> Logistic:
-    """The sigmoid of the largest likelihood (Platt 1999); `level` where that one would fall.
+    """Return the maximum-likelihood sigmoid (Platt 1999), or `level` if that one falls.
 
-    Truth is taken as (r + 1) / (r + 2) and 1 / (n - r + 2) instead of 1 and 0, as Platt does: so there is a finite
-    curve even of scores that part the hits without an error.
+    Targets are (r + 1) / (r + 2) and 1 / (n - r + 2) instead of 1 and 0, as in Platt: the curve is finite even if the
+    scores separate the hits perfectly.
     """
     low, reach = float(scores.min()), float(np.ptp(scores))
     unit = (scores - low) / (reach or 1.0)  # before the squares of the deviation, which may vanish or overflow
@@ -90,7 +90,7 @@ def logistic(scores: Floats, relevant: Bools) -> Logistic:
         return level(scores, relevant)
     hits = int(relevant.sum())
     target = np.where(relevant, (hits + 1) / (hits + 2), 1 / (relevant.size - hits + 2))
-    # A target between 0 and 1 is a hit seen twice, so much as relevant and so much as not.
+    # A target between 0 and 1 is a hit that counts twice, with weights for relevant and irrelevant.
     twice = np.tile((unit - centre) / deviation, 2)[:, np.newaxis]
     kinds = np.repeat([1, 0], relevant.size)
     model = _package().linear_model.LogisticRegression(C=1e9, solver="newton-cholesky", tol=1e-10)
@@ -102,17 +102,17 @@ def logistic(scores: Floats, relevant: Bools) -> Logistic:
 
 
 def level(scores: Floats, relevant: Bools) -> Logistic:
-    """The share of relevant hits, whatever the score."""
+    """Return a constant curve, the share of relevant hits."""
     share = float(relevant.mean())
     return Logistic(float(scores.min()), 0.0, math.log(share / (1 - share)))
 
 
 def isotonic(scores: Floats, relevant: Bools, *, prior: float = 1.0) -> Isotonic:
-    """The rising curve nearest to the truth (Zadrozny & Elkan 2002), each plateau with `prior` more hits of both kinds.
+    """Return the isotonic fit (Zadrozny & Elkan 2002), each plateau with `prior` more hits of both kinds.
 
     Without them, three lucky hits at the top are a probability of 1. In 19 simulated settings (five shapes, 20 to 200
-    queries), confidences of 0.8 and more lay 0.12 above the truth on average; with one hit of both kinds, as Laplace
-    has it, 0.03, and the squared distance from the true curve fell by 15 %. Two cost more than they bring.
+    queries), confidences of 0.8 and more were 0.12 too high on average; with one hit of both kinds (Laplace), 0.03, and
+    the squared distance from the true curve fell by 15 %. Two hits cost more than they gain.
     """
     # Only the order of the scores decides, so no scale of them can round two of them into one.
     xs, place, count = np.unique(scores, return_inverse=True, return_counts=True)
@@ -126,7 +126,7 @@ def isotonic(scores: Floats, relevant: Bools, *, prior: float = 1.0) -> Isotonic
 
 
 def _risen(shares: Floats, weights: ArrayLike) -> Floats:
-    """The nearest shares that never fall: neighbours that would are given their common mean."""
+    """Return the nearest non-decreasing shares: neighbours that fall get their common mean."""
     # Not the class of that name: it draws lines between the fitted values, which rounds them apart.
     nearest: Floats = _package().isotonic.isotonic_regression(shares, sample_weight=weights, y_min=0, y_max=1)
     return nearest
@@ -134,20 +134,20 @@ def _risen(shares: Floats, weights: ArrayLike) -> Floats:
 
 Fit: TypeAlias = Callable[["Floats", "Bools"], Curve]
 FITS: Mapping[str, Fit] = {"logistic": logistic, "isotonic": isotonic}
-"""The shapes, the one that is taken in a tie first."""
+"""The shapes; the first one is taken in a tie."""
 
 
 # ------------------------------------------------------------------------------------------ held out
 
 
 def assign(relevant: Bools, owners: Ints, *, folds: int, seed: int = 0) -> Ints:
-    """(queries,) the fold of each query; `owners` is the (n,) number of the query of each hit, from 0.
+    """Return the (queries,) fold of each query; `owners` is the (n,) number of the query of each hit, from 0.
 
-    By lot, but queries that have hits of one kind only are dealt first and last, so that every fold gets its part of
-    both kinds.
+    Folds are drawn at random, except that queries with hits of one kind only are dealt first and last, so that every
+    fold gets its share of both kinds.
 
     Raises:
-        UsageError: so few hits of a kind, or queries that have them, that a fold may go without.
+        UsageError: too few hits of a kind, or queries with them, for every fold.
         ValueError: fewer than two folds.
     """
     if folds < 2:
@@ -156,9 +156,9 @@ def assign(relevant: Bools, owners: Ints, *, folds: int, seed: int = 0) -> Ints:
         hits, queries = int(chosen.sum()), np.unique(owners[chosen]).size
         if hits < FEWEST or queries < 2 * folds:
             raise UsageError(
-                f"too little to calibrate on: {kind} hits: {hits}, of {queries} queries; "
-                f"it takes {FEWEST} hits, of {2 * folds} queries",
-                hint="judge more queries, and more of what is found for each",
+                f"too few judgments to calibrate: {kind} hits: {hits} of {queries} queries; "
+                f"at least {FEWEST} hits of {2 * folds} queries are needed",
+                hint="judge more queries, and more results of each",
             )
     kinds = np.sign(np.bincount(owners, ~relevant)) - np.sign(np.bincount(owners, relevant))
     lots = np.random.default_rng(seed).permutation(kinds.size)
@@ -168,7 +168,7 @@ def assign(relevant: Bools, owners: Ints, *, folds: int, seed: int = 0) -> Ints:
 
 
 def held_out(make: Fit, scores: Floats, relevant: Bools, held: Ints) -> Floats:
-    """The confidence of each hit by the curve that was fitted on all folds but its own; `held` is the (n,) fold."""
+    """Return the confidence of each hit by the curve fitted on all folds but its own; `held` is the (n,) fold."""
     confidences = np.empty_like(scores)
     for fold in np.unique(held):
         inside = held == fold
@@ -181,10 +181,9 @@ def _brier(confidences: Floats, relevant: Bools) -> float:
 
 
 def reliability(confidences: Floats, relevant: Bools) -> tuple[Bin, ...]:
-    """At most ten bins of about as many hits, least sure first.
+    """Return at most ten bins of about equal size, by increasing confidence.
 
-    Hits of one confidence share a bin, that in which the middle one of them falls: which of them are relevant must not
-    decide where a bin ends.
+    Hits of equal confidence share a bin, the one of their middle hit: relevance must not decide where a bin ends.
     """
     _, place, count = np.unique(confidences, return_inverse=True, return_counts=True)
     middle = np.cumsum(count) - count / 2
@@ -196,7 +195,7 @@ def reliability(confidences: Floats, relevant: Bools) -> tuple[Bin, ...]:
 
 
 def rates(confidences: Floats, relevant: Bools) -> tuple[tuple[float, float], ...]:
-    """For each threshold of GRID the false-accept and the false-reject rate, see `Calibration.at`."""
+    """Return the false-accept and the false-reject rate for each threshold of GRID, see `Calibration.at`."""
     others, hits = np.sort(confidences[~relevant]), np.sort(confidences[relevant])
     accepted = (others.size - np.searchsorted(others, GRID)) / others.size
     rejected = np.searchsorted(hits, GRID) / hits.size
@@ -207,14 +206,14 @@ def rates(confidences: Floats, relevant: Bools) -> tuple[tuple[float, float], ..
 
 
 def _rows(scores: ArrayLike, relevant: ArrayLike, queries: Iterable[int | str]) -> tuple[Floats, Bools, Ints]:
-    """The hits in one order whatever theirs was, and the number of each one's query among the sorted ids."""
+    """Return the hits in a canonical order, and the number of the query of each among the sorted ids."""
     values, truth, names = (
         np.asarray(scores, np.float64),
         np.asarray(relevant, np.bool_),
         [str(name) for name in queries],
     )
     if not values.shape == truth.shape == (len(names),):
-        raise ValueError(f"{values.shape} scores, {truth.shape} judgments, {len(names)} queries: it takes one a hit")
+        raise ValueError(f"{values.shape} scores, {truth.shape} judgments, {len(names)} queries: one per hit is needed")
     if not np.isfinite(values).all():
         raise ValueError("a score is not a finite number")
     numbers = {name: number for number, name in enumerate(sorted(set(names)))}

@@ -1,4 +1,4 @@
-"""What an evaluation must reach: a figure, a sign and a limit, or no less than it reached before."""
+"""Gates of an evaluation: limits for its measures and latencies, and a baseline that it must not fall below."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
 _SIGN = re.compile(r">=|<=|>|<")
 _LIMIT = re.compile(r"([-+]?[0-9.]+(?:e[-+]?\d+)?)\s*+(?:ms)?")
 _ROUNDING = 1e-9
-"""Less than any figure is printed to: a baseline is read back from its decimal digits."""
+"""Tolerance for a baseline that was read back from decimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Gate:
 
     @classmethod
     def of(cls, text: str) -> Gate:
-        """Raises: UsageError where the text is no figure, sign and limit."""
+        """Return the gate of a text. Raises: UsageError: it is not a name, a sign and a limit."""
         hint = "for example: --gate 'nDCG@10>=0.60' --gate 'p95<=300ms'"
         sign = _SIGN.search(text)
         try:
@@ -43,12 +43,12 @@ class Gate:
                 raise ValueError("it has no sign or no number")
             return cls(text[: sign.start()].strip(), sign[0], float(limit[1]))
         except ValueError as error:
-            raise UsageError(f"--gate {quoted(text)} is no gate: {error}", hint=hint) from error
+            raise UsageError(f"--gate {quoted(text)} is not a gate: {error}", hint=hint) from error
 
     def fault(self, figures: Mapping[str, float]) -> str:
-        """Why the figures do not pass; empty where they do."""
+        """Return the reason why the figures fail; empty if they pass."""
         if self.name not in figures:
-            return f"{self.name} could not be measured"
+            return f"{self.name} was not measured"
         value = figures[self.name]
         passed = _SIGNS[self.sign](value, self.limit)
         return "" if passed else f"{self.name} is {value:.6g}, and must be {self.sign} {self.limit:g}"
@@ -82,18 +82,18 @@ def _resolved(name: str, spellings: Mapping[str, str]) -> str:
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Raises: UsageError where it is no number from 0 on."""
+    """Check a tolerance. Raises: UsageError: it is not a number of at least 0."""
     if not (isfinite(tolerance) and tolerance >= 0):
-        raise UsageError(f"--tolerance is {tolerance}", hint="it is how much worse is tolerated, from 0 on: 0.01")
+        raise UsageError(f"--tolerance is {tolerance}; it takes a number from 0", hint="for example: --tolerance 0.01")
 
 
 def losses(metrics: Mapping[str, float], baseline: Mapping[str, float], tolerance: float) -> list[str]:
-    """A sentence for each measure that is worse than in the baseline by more than `tolerance`, or absent now."""
-    found = []
+    """Return a sentence for each measure that fell below the baseline by more than `tolerance`, or is missing."""
+    faults = []
     for name, before in baseline.items():
         now = metrics.get(name)
         if now is None:
-            found.append(f"{name} is in the baseline and was not computed")
+            faults.append(f"{name} is in the baseline and was not computed")
         elif now < before - tolerance - _ROUNDING:
-            found.append(f"{name} is {now:.6g}; the baseline has {before:.6g}, and {tolerance:g} less is tolerated")
-    return found
+            faults.append(f"{name} is {now:.6g}; the baseline has {before:.6g} (tolerance {tolerance:g})")
+    return faults

@@ -1,7 +1,7 @@
-"""Queries with their judgments, as gold files, BEIR folders and TREC files have them: read and checked whole.
+"""Queries with their judgments from gold files, BEIR folders and TREC files, checked completely.
 
-What cannot be judged is an error that names file and line, before any query is asked: a measure over what happened to
-be readable would be a measure of something else.
+A line that cannot be read is an error with file and line, before any query is answered: a measure over the readable
+rest would measure something else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Run = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A query and what is right for it."""
+    """A query and its relevant records, chunks or group."""
 
     id: str
     text: str
@@ -35,57 +35,59 @@ class Topic:
     group: str | None = None
     """The group that its answer belongs to."""
     quote: str | None = None
-    """A stretch of text; chunks that hold it are relevant."""
+    """A piece of text; chunks that contain it are relevant."""
     file: str | None = None
-    """Path or glob of files, as their records name them; chunks that lie in one are relevant."""
+    """Path or glob of files, as records name them; chunks of these files are relevant."""
     heading: str | None = None
-    """Heading of a section; chunks that lie in it are relevant."""
+    """Heading of a section; chunks of this section are relevant."""
     files: tuple[str, ...] = ()
-    """Paths of what the query is about."""
+    """Paths of files that the query is about."""
     synthetic: str | None = None
-    """What the query was made from, where nobody asked it: titles, headings, and so on."""
+    """Origin of a generated query: titles, headings, and so on."""
 
     @property
     def names_place(self) -> bool:
-        """True if a file or a heading says where its answer stands."""
+        """True if a file or a heading is the place of its answer."""
         return self.file is not None or self.heading is not None
 
     @property
     def names_chunks(self) -> bool:
-        """True if it says which chunks are relevant: by their place, or by what they hold."""
+        """True if it names relevant chunks, by their place or by a quote."""
         return self.names_place or self.quote is not None
 
 
 def read_gold(path: Path) -> list[Topic]:
-    """Topics of a gold file, one JSON object a line: `query`, and `relevant`, `group`, `quote`, `file` or `heading`.
+    """Return the topics of a gold file of JSON lines: `query`, and `relevant`, `group`, `quote`, `file` or `heading`.
 
-    With a query may stand the `files` that it is about, as paths relative to the gold file. `file` is where the answer
-    stands: a path within the folder of documents, or a glob.
+    `files` are files that the query is about, as paths relative to the gold file. `file` is the place of the answer: a
+    path within the folder of documents, or a glob.
 
     Raises:
-        UsageError: the file cannot be read, or a line of it is not that.
+        UsageError: the file cannot be read, or a line has another form.
     """
     topics = [_gold_topic(item, f"{path}:{number}", number, path.parent) for number, item in _objects(path)]
-    _refuse_repeated((topic.id for topic in topics), f"{path} has two queries with the id")
+    _reject_repeated((topic.id for topic in topics), f"{path} has two queries with the id")
     return _some(topics, path)
 
 
 def read_beir(folder: Path, split: str) -> tuple[list[Topic], int]:
-    """Topics of a BEIR folder that are judged in a split, and how many queries are not.
+    """Return the topics of a BEIR folder that are judged in a split, and the number of other queries.
 
     Raises:
-        UsageError: a file of it is absent or not what it should be.
+        UsageError: a file is missing or has another form.
     """
     qrels = folder / "qrels" / f"{split}.tsv"
     if not qrels.is_file():
         there = ", ".join(sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))) or "none"
-        raise UsageError(f"{folder} has no judgments {qrels}", hint=f"splits that are there: {there}")
+        raise UsageError(f"{folder} has no judgments {qrels}", hint=f"available splits: {there}")
     return read_files(folder / "queries.jsonl", qrels)
 
 
 def read_files(queries: Path, qrels: Path) -> tuple[list[Topic], int]:
-    """Topics of a file of queries (JSON Lines with `_id` and `text`, or `id TAB text`) and one of judgments (TREC's
-    `query 0 document grade`, or BEIR's three columns under a header), and how many queries have no judgment.
+    """Return the topics of a file of queries and a file of judgments, and the number of queries without judgments.
+
+    Queries are JSON Lines with `_id` and `text`, or `id TAB text`; judgments are TREC's `query 0 document grade`, or
+    BEIR's three columns under a header.
 
     Raises:
         UsageError: a line is neither, a judgment is given twice, or its query is not among the queries.
@@ -95,7 +97,8 @@ def read_files(queries: Path, qrels: Path) -> tuple[list[Topic], int]:
     for where, query, document, grade in _judgments(qrels):
         if query not in texts:
             raise UsageError(
-                f"{where}: query {quoted(query)} is not in {queries}", hint="name the queries of these qrels"
+                f"{where}: query {quoted(query)} is not in {queries}",
+                hint="name the file of queries that belongs to these judgments",
             )
         if document in judged.setdefault(query, {}):
             raise UsageError(
@@ -107,10 +110,10 @@ def read_files(queries: Path, qrels: Path) -> tuple[list[Topic], int]:
 
 
 def read_run(path: Path) -> Run:
-    """A TREC run: `query Q0 document rank score tag` a line.
+    """Return a TREC run: `query Q0 document rank score tag` on each line.
 
     Raises:
-        UsageError: a line is something else, or lists a document twice for a query.
+        UsageError: a line has another form, or lists a document twice for a query.
     """
     run: dict[str, dict[str, float]] = {}
     for where, (query, _, document, _, score, *_) in _columns(path, 6, "query Q0 document rank score tag"):
@@ -120,7 +123,7 @@ def read_run(path: Path) -> Run:
             )
         run[query][_check_id(document, where)] = _number(score, float, where)
     if not run:
-        raise UsageError(f"{path} holds no run", hint="a line is: query Q0 document rank score tag")
+        raise UsageError(f"{path} is not a run: it has no lines", hint="a line is: query Q0 document rank score tag")
     return run
 
 
@@ -140,7 +143,7 @@ def _gold_topic(item: Mapping[str, Json], where: str, number: int, folder: Path)
         if value is not None and not (isinstance(value, str) and value.strip()):
             raise UsageError(f"{where}: `{name}` is {quoted(value)}, not a text", hint=_GOLD)
     if not grades and all(texts[name] is None for name in _ANSWERS):
-        raise UsageError(f"{where} says nothing of what is right for its query", hint=_GOLD)
+        raise UsageError(f"{where} has a query without judgments", hint=_GOLD)
     files = item.get("files", [])
     if not isinstance(files, list) or not all(isinstance(name, str) and name for name in files):
         raise UsageError(f"{where}: `files` is {quoted(files)}, not a list of paths", hint=_GOLD)
@@ -155,16 +158,16 @@ def _gold_topic(item: Mapping[str, Json], where: str, number: int, folder: Path)
 
 
 _ANSWERS = ("group", "quote", "file", "heading")
-"""Keys beside `relevant` that say what is right for a query."""
+"""Keys beside `relevant` that judge a query."""
 _GOLD = (
-    'a line is {"query": "…", "relevant": ["id", …] or {"id": grade, …}}; instead of it, or beside it: '
-    '"group", "quote", "file", "heading"'
+    'a line is {"query": "…", "relevant": ["id", …] or {"id": grade, …}}; `relevant` may be replaced or '
+    'completed by "group", "quote", "file", "heading"'
 )
 
 
 def _grades(relevant: Json, where: str) -> dict[str, int]:
     if isinstance(relevant, list):
-        _refuse_repeated(map(str, relevant), f"{where}: `relevant` names twice")
+        _reject_repeated(map(str, relevant), f"{where}: `relevant` names twice")
         relevant = dict.fromkeys(map(str, relevant), 1)
     if not isinstance(relevant, dict):
         raise UsageError(f"{where}: `relevant` is neither a list of ids nor grades by id", hint=_GOLD)
@@ -177,15 +180,15 @@ def _grades(relevant: Json, where: str) -> dict[str, int]:
 
 
 def check_grade(grade: int, where: str) -> None:
-    """Raises: UsageError where trec_eval, which counts up to the highest grade, would not come back from it."""
+    """Check a grade. Raises: UsageError: it is so high that trec_eval, which counts up to it, would hang."""
     if abs(grade) > HIGHEST:
-        raise UsageError(f"{where}: {grade} is no grade", hint=f"grades go up to {HIGHEST}")
+        raise UsageError(f"{where}: {grade} is not a grade", hint=f"grades go up to {HIGHEST}")
 
 
 def _check_id(name: str, where: str) -> str:
-    """The id. Raises: UsageError where it cannot be handed to the programs that measure."""
+    """Return the id. Raises: UsageError: the programs that compute measures cannot take it."""
     if not name or "\0" in name or any("\ud800" <= char <= "\udfff" for char in name):
-        raise UsageError(f"{where}: {quoted(name)} is no id", hint="an id is a text of whole characters, without NUL")
+        raise UsageError(f"{where}: {quoted(name)} is not an id", hint="an id is valid Unicode text without NUL")
     return name
 
 
@@ -193,7 +196,7 @@ def _check_id(name: str, where: str) -> str:
 
 
 def _read_texts(path: Path) -> dict[str, str]:
-    """Query texts by id."""
+    """Return query texts by id."""
     found = []
     if _lines(path)[:1] and _lines(path)[0][1].startswith("{"):
         for number, item in _objects(path):
@@ -207,12 +210,12 @@ def _read_texts(path: Path) -> dict[str, str]:
             if not tab or not text.strip():
                 raise UsageError(f"{path}:{number} is not `id TAB text`", hint="name a file of queries")
             found.append((name.strip(), text.strip()))
-    _refuse_repeated((name for name, _ in found), f"{path} has two queries with the id")
+    _reject_repeated((name for name, _ in found), f"{path} has two queries with the id")
     return dict(found)
 
 
 def _judgments(path: Path) -> Iterator[tuple[str, str, str, int]]:
-    """Where it stands, query, document, grade."""
+    """Yield place, query, document and grade of each judgment."""
     lines = _lines(path)
     if lines and lines[0][1].split()[:1] == ["query-id"]:
         for number, line in lines[1:]:
@@ -230,7 +233,7 @@ def _columns(path: Path, count: int, form: str) -> Iterator[tuple[str, list[str]
     for number, line in _lines(path):
         columns = line.split()
         if len(columns) != count:
-            raise UsageError(f"{path}:{number} is not `{form}`", hint="columns are set apart by blanks")
+            raise UsageError(f"{path}:{number} is not `{form}`", hint="columns are separated by blanks")
         yield f"{path}:{number}", columns
 
 
@@ -240,26 +243,26 @@ def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
             item = json.loads(line, object_pairs_hook=_once)
             json.dumps(item, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:  # it could neither be searched for nor printed
-            message = f"{path}:{number} holds half of a character ({quoted(error.object[error.start])})"
-            raise UsageError(message, hint="write characters in whole, or escape both halves") from error
+            message = f"{path}:{number} has half of a character ({quoted(error.object[error.start])})"
+            raise UsageError(message, hint="write whole characters, or escape both surrogates") from error
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{path}:{number} is not JSON ({error})", hint="one object a line") from error
+            raise UsageError(f"{path}:{number} is not JSON ({error})", hint="write one object per line") from error
         if not isinstance(item, dict):
-            raise UsageError(f"{path}:{number} is no JSON object", hint="one object a line")
+            raise UsageError(f"{path}:{number} is not a JSON object", hint="write one object per line")
         yield number, item
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """An object of whose keys none is there twice: which one is meant, nobody can tell."""
+    """Return an object. Raises: ValueError: a key is repeated, and either value may be meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the key {quoted(next(name for name in names if names.count(name) > 1))} is there twice")
+        raise ValueError(f"the key {quoted(next(name for name in names if names.count(name) > 1))} is repeated")
     return found
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """The lines that are not blank, with their numbers."""
+    """Return the lines that are not blank, with their numbers."""
     try:
         text = files.read_text(path, limit=files.JUDGMENTS, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -281,10 +284,10 @@ def _number(text: str, kind: Callable[[str], Any], where: str) -> Any:
             raise ValueError(text)
         return number
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"{where}: {quoted(text.strip())} is no number", hint="mend that line") from error
+        raise UsageError(f"{where}: {quoted(text.strip())} is not a number", hint="fix that line") from error
 
 
-def _refuse_repeated(names: Iterable[str], what: str) -> None:
+def _reject_repeated(names: Iterable[str], what: str) -> None:
     seen = set()
     for name in names:
         if name in seen:
@@ -294,5 +297,5 @@ def _refuse_repeated(names: Iterable[str], what: str) -> None:
 
 def _some(topics: list[Topic], path: Path) -> list[Topic]:
     if not topics:
-        raise UsageError(f"{path} judges no query", hint="name a file with judgments")
+        raise UsageError(f"{path} has no judgments", hint="name a file with judgments")
     return topics

@@ -1,7 +1,7 @@
 """Measures by their ir_measures names, computed by that package, per query first.
 
-Every judged query has a value: one that was not answered has the measure's default. Scores decide the order, and ties
-are broken as trec_eval breaks them, so that anybody gets the same numbers from the run as it is written to a file.
+Every judged query has a value: the measure's default if the query has no results. Scores decide the order, and ties are
+broken as in trec_eval, so that the run as it is written to a file gives the same numbers in any tool.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT = ("nDCG@10", "R@100", "RR@10", "AP@100")
 _DEEP = 1000
-"""Results that a measure without a cut-off is given."""
+"""Results that a measure without a cutoff gets."""
 _DEEPEST = 100_000
 _LONGEST_NAME = 200
 _EXAMPLE = f"for example: {' '.join(DEFAULT)}"
@@ -31,16 +31,16 @@ _BASE = re.compile(r"\w*")
 """The part of a measure's name before its cutoff and parameters."""
 
 Values = Mapping[str, Mapping[str, float]]
-"""By measure, by query id."""
+"""Values by measure, then by query id."""
 
 
 def names(texts: Sequence[str]) -> list[str]:
-    """Names that blanks or commas set apart; a comma within brackets belongs to a name."""
+    """Return names that are separated by blanks or commas; a comma within brackets belongs to a name."""
     return [name for text in texts for name in _split(text) if name]
 
 
 def _split(text: str) -> Iterator[str]:
-    """The stretches between blanks and commas that stand outside brackets."""
+    """Yield the parts between blanks and commas outside brackets."""
     start, depth = 0, 0
     for at, char in enumerate(text):
         depth = max(0, depth + (char == "(") - (char == ")"))
@@ -94,19 +94,19 @@ def _measure(name: str) -> Measure:
 
 
 def depth(measures: Sequence[Measure]) -> int:
-    """How many results of each query the measures look at."""
+    """Return how many results of each query the measures need."""
     cutoffs = [measure.params.get("cutoff") for measure in measures]
     return max((_DEEP if cutoff is None else int(cutoff) for cutoff in cutoffs), default=0)
 
 
 class Scorer:
-    """Computes measures of any number of runs on the same judgments."""
+    """Measures of any number of runs on the same judgments."""
 
     def __init__(self, measures: Sequence[Measure], qrels: Mapping[str, Grades]) -> None:
         self._measures = measures
         self._judged = {query: _bounded(grades) for query, grades in qrels.items()}
         self._evaluator = lru_cache(maxsize=1)(self._of)
-        with _refusing(measures):
+        with _as_usage_errors(measures):
             self._evaluator(frozenset(self._judged))
 
     def _of(self, queries: frozenset[str]) -> Any:
@@ -115,17 +115,17 @@ class Scorer:
         )
 
     def __call__(self, run: Run) -> dict[str, dict[str, float]]:
-        """The value of each measure for each judged query, in the order of the judgments.
+        """Return the value of each measure for each judged query, in the order of the judgments.
 
         Raises:
-            UsageError: no program at hand computes one of the measures.
+            UsageError: no installed program computes one of the measures.
         """
         found: dict[str, dict[str, float]] = {str(measure): {} for measure in self._measures}
-        # A query that found nothing is left out: given an empty one, trec_eval reads memory that is not its own.
+        # Queries without results are skipped: trec_eval reads beyond its memory on an empty one.
         answered = {query: dict(run[query]) for query in self._judged if run.get(query)}
-        with _refusing(self._measures):
+        with _as_usage_errors(self._measures):
             for metric in self._evaluator(frozenset(answered)).iter_calc(answered) if answered else ():
-                # trec_eval divides by the number of hits: interpolated precision of none is not a number there.
+                # trec_eval divides by the number of hits: interpolated precision of none is NaN there.
                 value = metric.measure.DEFAULT if isnan(metric.value) else metric.value
                 found[str(metric.measure)][metric.query_id] = float(value)
         return {
@@ -135,31 +135,31 @@ class Scorer:
 
 
 def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run) -> dict[str, dict[str, float]]:
-    """The value of each measure for each judged query, in the order of the judgments.
+    """Return the value of each measure for each judged query, in the order of the judgments.
 
     Raises:
-        UsageError: no program at hand computes one of the measures.
+        UsageError: no installed program computes one of the measures.
     """
     return Scorer(measures, qrels)(run)
 
 
 def _bounded(grades: Grades) -> dict[str, int]:
-    """Grades that trec_eval comes back from: where all are below 0 it never does, and not one of them is relevant."""
+    """Return grades on which trec_eval ends: if all are below 0, none of them relevant, it hangs."""
     return dict(grades) if any(grade >= 0 for grade in grades.values()) else dict.fromkeys(grades, 0)
 
 
 def ranked(scores: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The records of a query in the order in which they are measured, which is trec_eval's.
+    """Return the records of a query in trec_eval's order, in which they are measured.
 
-    It keeps scores in single precision, and of equal ones puts the id first that sorts last.
+    trec_eval keeps scores in single precision; of equal scores the id comes first that sorts last.
     """
     by_id = sorted(scores.items(), key=lambda entry: entry[0].encode(errors="surrogatepass"), reverse=True)
     return sorted(by_id, key=lambda entry: -c_float(entry[1]).value)
 
 
 @contextmanager
-def _refusing(measures: Sequence[Measure]) -> Iterator[None]:
-    """What the package says of measures that it cannot compute, as an error of the user's."""
+def _as_usage_errors(measures: Sequence[Measure]) -> Iterator[None]:
+    """Turn errors of the package about measures that it cannot compute into usage errors."""
     try:
         yield
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, SystemError, TypeError, ValueError) as error:

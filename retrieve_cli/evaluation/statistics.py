@@ -1,7 +1,7 @@
-"""How sure a figure is: intervals over queries, paired tests of two runs, and what a set of queries can tell apart.
+"""Statistics over queries: confidence intervals, paired tests of two runs, minimum detectable differences.
 
-Every function takes one number a query, (n,) float64: the values of a measure, or the differences of two runs on the
-same queries in the same order. The order of the queries changes no result. `ValueError` wherever there is no query, a
+Every function takes one number per query, (n,) float64: the values of a measure, or the differences of two runs on the
+same queries in the same order. The order of the queries changes no result. Raises `ValueError` if there is no query, a
 number is not finite, or the array has more than one dimension.
 """
 
@@ -44,7 +44,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Wins:
-    """How many queries a run answered better, worse and equally well."""
+    """Numbers of queries that a run answers better, worse and equally well."""
 
     won: int
     lost: int
@@ -55,7 +55,9 @@ class Wins:
 
 
 def interval(values: Floats, *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Interval:
-    """The mean of (n,) values and its BCa bootstrap interval (Efron & Tibshirani 1993, ch. 14; in IR: Sakai 2006).
+    """Return the mean of (n,) values and its BCa bootstrap interval.
+
+    Efron & Tibshirani 1993, ch. 14; in IR: Sakai 2006.
 
     BCa rather than the percentile interval because values of a measure are skewed: with most queries at 0 the
     percentile interval of 30 of them covers the mean 87 times in 100 instead of 95, BCa 91 times. Of 10 queries even
@@ -68,11 +70,11 @@ def interval(values: Floats, *, confidence: float = 0.95, resamples: int = 10_00
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     if resamples < 1:
         raise ValueError(f"resamples must be at least 1, not {resamples}")
-    values = np.sort(_checked(values))  # the same draws meet the same values, whatever the order of the queries
+    values = np.sort(_checked(values))  # the same draws pick the same values in any order of the queries
     if values[0] == values[-1]:
         return Interval(float(values[0]), float(values[0]), float(values[0]))
     low, high = _bca(values / np.abs(values).max(), confidence, resamples, seed) * np.abs(values).max()
-    # The mean of equal numbers may round past them, and no bound shall leave the range of the measure.
+    # The mean of equal numbers may round past them, and no bound may leave the range of the measure.
     mean, low, high = np.clip([values.mean(), low, high], values[0], values[-1]).tolist()
     return Interval(mean, min(low, mean), max(high, mean))
 
@@ -85,7 +87,7 @@ def _bca(values: Floats, confidence: float, resamples: int, seed: int) -> Floats
     """
     bootstrap = _scipy("stats").bootstrap
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of bounds that are not numbers, which are dealt with here
+        warnings.simplefilter("ignore")  # about bounds that are NaN, which are handled here
         found = bootstrap(
             (values,),
             lambda sample, axis: np.round(sample.mean(axis=axis), _DIGITS),
@@ -102,7 +104,7 @@ def _bca(values: Floats, confidence: float, resamples: int, seed: int) -> Floats
 
 
 def randomisation(differences: Floats, *, samples: int = 100_000, seed: int = 0) -> float:
-    """Two-sided p of the paired randomisation test on (n,) differences (Smucker, Allan, Carterette 2007).
+    """Return the two-sided p of the paired randomisation test on (n,) differences (Smucker, Allan, Carterette 2007).
 
     The share of sign flips whose mean difference is at least as far from 0 as the one seen. All flips are counted
     where 2^m <= samples, with m the differences that are not 0 (the others change no sum). Else `samples` of them are
@@ -116,7 +118,7 @@ def randomisation(differences: Floats, *, samples: int = 100_000, seed: int = 0)
     if samples < 1:
         raise ValueError(f"samples must be at least 1, not {samples}")
     scaled = _scaled(_checked(differences))
-    sizes = np.sort(np.abs(scaled[scaled != 0]))  # as in `interval`: the order of the queries shall not count
+    sizes = np.sort(np.abs(scaled[scaled != 0]))  # as in `interval`: the order of the queries must not count
     threshold = abs(math.fsum(scaled)) - TIE * float(sizes.sum())
     if sizes.size < samples.bit_length():
         return _share_of_all_flips(sizes, threshold)
@@ -124,14 +126,14 @@ def randomisation(differences: Floats, *, samples: int = 100_000, seed: int = 0)
 
 
 def _share_of_all_flips(sizes: Floats, threshold: float) -> float:
-    """Share of the 2^m sums of ±sizes that lie at or beyond ±threshold."""
+    """Return the share of the 2^m sums of ±sizes that are at or beyond ±threshold."""
     heads, tails = _signed_sums(sizes[:16]), _signed_sums(sizes[16:])
     beyond = sum(int(np.count_nonzero(np.abs(heads + tail) >= threshold)) for tail in tails)
     return beyond / (heads.size * tails.size)
 
 
 def _share_of_drawn_flips(sizes: Floats, threshold: float, samples: int, generator: np.random.Generator) -> float:
-    """The same from random signs: one byte draws the signs of eight sizes, whose sum is looked up."""
+    """Return the same from random signs: one byte draws the signs of eight sizes, whose sum is looked up."""
     groups = np.pad(sizes, (0, -sizes.size % 8)).reshape(-1, 8)
     tables = _signed_sums(groups)
     columns, rows = np.arange(len(groups)), max(1, BLOCK // len(groups))
@@ -143,7 +145,7 @@ def _share_of_drawn_flips(sizes: Floats, threshold: float, samples: int, generat
 
 
 def _signed_sums(sizes: Floats) -> Floats:
-    """(..., m) sizes to the (..., 2^m) sums of them under every choice of signs."""
+    """Return the (..., 2^m) sums of (..., m) sizes under every choice of signs."""
     sums = np.zeros((*sizes.shape[:-1], 1))
     for at in range(sizes.shape[-1]):
         size = sizes[..., at, None]
@@ -152,9 +154,9 @@ def _signed_sums(sizes: Floats) -> Floats:
 
 
 def paired_t(differences: Floats) -> float:
-    """Two-sided p of SciPy's paired t test on (n,) differences (Student 1908).
+    """Return the two-sided p of SciPy's paired t test on (n,) differences (Student 1908).
 
-    Without spread, 1 where all are 0 and 0 otherwise. One query has no spread to be judged by: 1.
+    Without spread, 1 if all are 0, else 0. A single query has no spread: 1.
 
     Raises:
         ValueError: no differences.
@@ -168,7 +170,7 @@ def paired_t(differences: Floats) -> float:
 
 
 def detectable(differences: Floats, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest true mean difference that a two-sided paired t test finds with this power.
+    """Return the smallest true mean difference that a two-sided paired t test detects with this power.
 
     For as many queries as there are differences, and the standard deviation of these. From the noncentral t (Cohen
     1988; in IR: Sakai 2016), exact for normal differences; only a finding of the right sign counts. 0 without spread,
@@ -195,7 +197,7 @@ def detectable(differences: Floats, *, alpha: float = 0.05, power: float = 0.8) 
 
 
 def wins(differences: Floats, *, tolerance: float = 1e-9) -> Wins:
-    """How many of (n,) differences lie above `tolerance`, below `-tolerance`, and between."""
+    """Return how many of (n,) differences are above `tolerance`, below `-tolerance`, and between."""
     differences = _checked(differences)
     won = int(np.count_nonzero(differences > tolerance))
     lost = int(np.count_nonzero(differences < -tolerance))
@@ -206,7 +208,7 @@ def wins(differences: Floats, *, tolerance: float = 1e-9) -> Wins:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values, in the given order, that bound the chance of any false finding (Holm 1979).
+    """Return adjusted p-values, in the given order, that bound the chance of any false finding (Holm 1979).
 
     The i-th smallest of m, from 0, is multiplied by m - i; none is below a smaller one's, none above 1.
 
@@ -226,17 +228,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _checked(values: Floats) -> Floats:
-    """The values as (n,) float64, or ValueError."""
+    """Return the values as (n,) float64. Raises: ValueError."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"one number a query is needed, (n,) with n > 0, not {values.shape}")
+        raise ValueError(f"one number per query is needed, (n,) with n > 0, not {values.shape}")
     if not np.isfinite(values).all():
         raise ValueError("a value is not a finite number")
     return values
 
 
 def _scaled(differences: Floats) -> Floats:
-    """Divided by the largest size, which changes no test and keeps squares of tiny differences from vanishing."""
+    """Return the differences divided by the largest: no test changes, and squares of tiny ones do not vanish."""
     largest = np.abs(differences).max()
     return differences / largest if largest > 0 else differences
 

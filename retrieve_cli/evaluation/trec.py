@@ -1,8 +1,8 @@
-"""Ids in TREC files, whose columns are set apart by white space: how they are encoded, and what they stand for.
+"""Ids in TREC files, whose columns are separated by white space: encoding and decoding.
 
-An id without white space or control characters stands there as it is. Any other one is encoded by RFC 3986, its percent
-signs too, so that decoding gives it back. A file of ids says so for programs that decode nothing:
-`query|document TAB encoded TAB id` a line, for the ids that were encoded alone, the last column with JSON's escapes.
+An id without white space or control characters is written as it is. Any other id is percent-encoded (RFC 3986), percent
+signs included, so that decoding restores it. A file of ids serves programs that do not decode:
+`query|document TAB encoded TAB id` per line, for encoded ids only, the last column with JSON's escapes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FLAG = "--trec-ids FILE"
 _KINDS = ("query", "document")
-_FORM = "a line is: query or document, the encoded id, the id, set apart by tabs"
+_FORM = "a line is: query or document, the encoded id, the id, separated by tabs"
 
 
 class TrecIds(NamedTuple):
@@ -31,7 +31,7 @@ class TrecIds(NamedTuple):
 
     @classmethod
     def of(cls, queries: Iterable[str], documents: Iterable[str]) -> TrecIds:
-        """Raises: UsageError if two ids would be written alike."""
+        """Return the spellings of ids. Raises: UsageError: two ids would be written alike."""
         return cls(_encoded(queries), _encoded(documents))
 
     def query(self, name: str) -> str:
@@ -45,14 +45,14 @@ class TrecIds(NamedTuple):
 
     @property
     def notice(self) -> str:
-        """A sentence on the ids that were encoded."""
+        """Return a sentence on the ids that were encoded."""
         (name, word), *_ = [*self.documents.items(), *self.queries.items()]
         count = len(self.queries) + len(self.documents)
-        what = f"{count} ids hold white space and are" if count > 1 else "an id holds white space and is"
-        return f"{what} percent-encoded in the TREC run ({quoted(name)} as {word}): {FLAG} writes which is which"
+        what = f"{count:,} ids with white space are" if count > 1 else "1 id with white space is"
+        return f"{what} percent-encoded in the TREC run ({quoted(name)} as {word}): {FLAG} writes the list"
 
     def lines(self) -> str:
-        """The file of ids."""
+        """Return the content of the file of ids."""
         return "".join(
             f"{kind}\t{word}\t{escaped_json(json.dumps(name, ensure_ascii=False))[1:-1]}\n"
             for kind, words in zip(_KINDS, self, strict=True)
@@ -61,10 +61,10 @@ class TrecIds(NamedTuple):
 
 
 def read_ids(path: Path) -> TrecIds:
-    """A file of ids.
+    """Return the spellings in a file of ids.
 
     Raises:
-        UsageError: it cannot be read, a line is something else, or an id is there twice.
+        UsageError: it cannot be read, a line has another form, or an id is repeated.
     """
     try:
         text = files.read_text(path, limit=files.JUDGMENTS, encoding="utf-8-sig")
@@ -78,23 +78,25 @@ def read_ids(path: Path) -> TrecIds:
             continue
         kind, word, name = _columns(line, f"{path}:{number}")
         if name in found[kind] or (kind, word) in seen:
-            raise UsageError(f"{path}:{number}: {quoted(line)} is there twice", hint="keep one of the two")
+            raise UsageError(f"{path}:{number}: {quoted(line)} is repeated", hint="keep one of the two")
         found[kind][name] = word
         seen.add((kind, word))
     return TrecIds(*found.values())
 
 
 class Matched(NamedTuple):
-    """A run under the ids that were meant."""
+    """A run under its decoded ids."""
 
     run: Run
     notes: list[str]
 
 
 def matched(run: Run, topics: Iterable[Topic], ids: TrecIds | None) -> Matched:
-    """A run that was read, under the ids of a file of ids; without one, encoded ids become the judged ids that they
-    decode to, where that is what they can only mean: they are not judged as they stand, and no other id of the list
-    means the same."""
+    """Return a run under the ids of a file of ids.
+
+    Without such a file, encoded ids become the judged ids that they decode to if that is unambiguous: they are not
+    judged as they are, and no other id of the list decodes to the same.
+    """
     topics = list(topics)
     judged = dict.fromkeys(name for topic in topics for name in topic.grades)
     if ids is None:
@@ -106,27 +108,27 @@ def matched(run: Run, topics: Iterable[Topic], ids: TrecIds | None) -> Matched:
     if ids is None and (count := len(queries.used) + len(documents.used)):
         notes.append(f"{_of_run(count, 'is', 'are')} percent-encoded: decoded to judged ids")
     if doubtful := queries.doubtful | documents.doubtful:
-        said = _of_run(len(doubtful), "decodes", "decode")
-        notes.append(f"{said} to what its list holds already ({quoted(min(doubtful))}): not decoded; {FLAG} tells them")
+        ids_of_run = _of_run(len(doubtful), "decodes", "decode")
+        notes.append(f"{ids_of_run} to an id that its list has ({quoted(min(doubtful))}): not decoded; use {FLAG}")
     return Matched(found, notes)
 
 
 def _of_run(count: int, one: str, several: str) -> str:
-    return f"an id of the run {one}" if count == 1 else f"{count} ids of the run {several}"
+    return f"1 id of the run {one}" if count == 1 else f"{count:,} ids of the run {several}"
 
 
 class _Decoded:
-    """Words of a file to the ids that they stand for."""
+    """Decoding of the words of a file to ids."""
 
     def __init__(self, known: Mapping[str, None], given: Mapping[str, str] | None = None) -> None:
-        """`given` are the ids by word, where a file says so; else `known` are the ids that a word may decode to."""
+        """Take the ids by word if there is a file of ids (`given`), else the ids that words may decode to (`known`)."""
         self._known = known
         self._given = given
         self.used: set[str] = set()
         self.doubtful: set[str] = set()
 
     def renamed(self, values: Mapping[str, Mapping[str, float]] | Mapping[str, float]) -> dict[str, Any]:
-        """The values under the ids; a word whose id is there already stays as it is."""
+        """Return the values under the ids; a word whose id exists already stays as it is."""
         meant = {word: self._meant(word) for word in values}
         claims: dict[str, int] = {}
         for name in meant.values():
@@ -156,7 +158,7 @@ class _Decoded:
 
 
 def _encoded(ids: Iterable[str]) -> dict[str, str]:
-    """By id, those that a column cannot hold as they are; no two ids are written alike."""
+    """Return the spelling of ids that need one; no two ids are written alike."""
     names = dict.fromkeys(ids)
     odd = [name for name in names if not _holds(name)]
     if not odd:
@@ -167,10 +169,10 @@ def _encoded(ids: Iterable[str]) -> dict[str, str]:
     found = {}
     for name in odd:
         word = "".join(char if _holds(char) and char != "%" else quote(char) for char in name)
-        if word in taken:  # somebody is called so
+        if word in taken:  # an id has this very spelling
             word = "".join(f"%{byte:02X}" for byte in name.encode())
         if word in taken:
-            message = f"a TREC run cannot tell the id {quoted(name)} from {quoted(word)}"
+            message = f"a TREC run cannot distinguish the ids {quoted(name)} and {quoted(word)}"
             raise UsageError(message, hint="--format json and --per-query-out have no such limit")
         found[name] = word
         taken.add(word)
@@ -183,7 +185,7 @@ def _holds(text: str) -> bool:
 
 
 def _columns(line: str, where: str) -> tuple[str, str, str]:
-    """Kind, word and id of a line."""
+    """Return kind, word and id of a line."""
     columns = line.split("\t")
     if len(columns) != len(("kind", "word", "id")) or columns[0] not in _KINDS:
         raise UsageError(f"{where} is not `query|document TAB encoded TAB id`", hint=_FORM)
@@ -191,5 +193,5 @@ def _columns(line: str, where: str) -> tuple[str, str, str]:
         name = json.loads(f'"{columns[2]}"')
         name.encode()
     except ValueError as error:
-        raise UsageError(f"{where}: {quoted(columns[2])} is no id with JSON's escapes", hint=_FORM) from error
+        raise UsageError(f"{where}: {quoted(columns[2])} is not an id with JSON's escapes", hint=_FORM) from error
     return columns[0], columns[1], name

@@ -1,1 +1,1 @@
-"""What is done with judged queries: evaluate, compare, ablate, tune, calibrate, report."""
+"""Experiments on judged queries: evaluate, compare, ablate, tune, calibrate, report."""

@@ -1,4 +1,4 @@
-"""Judged answers to a calibration of their scores, kept beside the generations."""
+"""Calibration of the scores of judged answers; it is kept beside the generations."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from retrieve_cli.progress.tasks import noting_interruption, part
 from retrieve_cli.search.searcher import Searcher
 
 _FEWEST = 10
-"""Hits of each query that are looked at where fewer are configured to be shown."""
+"""Hits of each query that are used if fewer are configured to be shown."""
 
 
 def calibrate(searcher: Searcher, settings: Settings, topics: Sequence[Topic]) -> Calibration:
-    """How probable it is that a record of a score is relevant, from those that a query shows.
+    """Return the probability of relevance by score, measured on the results of judged queries.
 
-    A record that nobody judged counts as not relevant, as it does in every measure.
+    A record without a judgment counts as not relevant, as in every measure.
 
     Raises:
         UsageError: too few judged queries or hits.
-        Unavailable: a leg cannot run, or scikit-learn is not installed.
+        Unavailable: a retriever cannot run, or scikit-learn is not installed.
     """
     judged = {topic.id: topic for topic in topics if topic.grades}
     queries = queries_of(searcher, judged.values(), [])
     with part("calibrating"), noting_interruption(lambda: "nothing is kept"):
         ranked = rank_all(searcher, queries, searcher.options(k=max(settings.search.k, _FEWEST)))
     if ranked.skipped:
-        leg, why = next(iter(ranked.skipped.items()))
+        retriever, reason = next(iter(ranked.skipped.items()))
         hint = f"calibrate without it: --mode {ranked.retrievers[0]}"
-        raise Unavailable(f"the {leg} leg did not run ({why})", hint=hint)
+        raise Unavailable(f"{retriever} did not run: {reason}", hint=hint)
     hits = [
         (hit.score, judged[ranking.query.id].grades.get(searcher.generation.record_id(hit.record), 0) > 0, ranking)
         for ranking in ranked.rankings

@@ -1,4 +1,4 @@
-"""The space that tuning searches: what may be chosen, and which other choices lie beside one."""
+"""Search space of tuning: the settings that vary, and the neighbours of a choice."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from retrieve_cli.stages.fusion import Method, Normalization
 
 DEPTHS = (50, 100, 200, 500)
 READ = (20, 50, 100)
-"""Hits that are reranked."""
+"""Numbers of hits that are reranked."""
 _INTERPOLATIONS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 _NORMALIZATIONS: tuple[Normalization, ...] = ("zscore", "zscore_candidates", "minmax")
 _RRF_K = (10.0, 30.0, 60.0, 100.0)
 
 Formula = tuple[tuple[str, float], ...]
-"""Keys of a retriever's section that change its scores and not its rows, and their values."""
+"""Keys of a retriever's section that change its scores and not its rows, with their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,22 @@ class Reranking:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One point of the space that is searched."""
+    """Point of the search space."""
 
     method: Method
     normalization: Normalization
     weights: tuple[tuple[str, float], ...]
-    """By retriever."""
+    """Weights by retriever."""
     rrf_k: float
     depth: int
     formulas: tuple[tuple[str, Formula], ...] = ()
-    """By retriever that has one."""
+    """Formulas by retriever."""
     rerank: Reranking | None = None
-    """None if the fusion is the answer."""
+    """Reranking of the fused hits; None if there is none."""
 
     @classmethod
     def of(cls, settings: Settings, cards: Mapping[str, Card], *, reranked: bool) -> Choice:
-        """Return what is configured, and built; `cards` are those of the retrievers that answer."""
+        """Return the configured choice; `cards` are those of the retrievers that answer."""
         fusion = settings.fusion
         return cls(
             method=fusion.method,
@@ -62,7 +62,7 @@ class Choice:
 
     @property
     def settings(self) -> dict[str, dict[str, Json]]:
-        """By section and key; keys that say nothing under this method are not there."""
+        """Settings by section and key, without keys that have no effect under this method."""
         weighted = {"normalization": self.normalization, "weights": dict(self.weights)}
         fusion: dict[str, Json] = {"rrf_k": self.rrf_k} if self.method == "rrf" else weighted
         formulas: dict[str, dict[str, Json]] = {name: dict(formula) for name, formula in self.formulas}
@@ -77,17 +77,17 @@ class Choice:
 
     @property
     def of_answers(self) -> dict[str, dict[str, Json]]:
-        """The same without what changes an index."""
+        """Settings that do not change the index."""
         formulas = dict(self.formulas)
         return {section: keys for section, keys in self.settings.items() if section not in formulas}
 
     @property
     def fused(self) -> Choice:
-        """The same without reranking."""
+        """Choice without reranking."""
         return replace(self, rerank=None)
 
     def changes(self, other: Choice) -> dict[str, dict[str, Json]]:
-        """Return what of these settings `other` has differently or does not name."""
+        """Return the settings that differ from those of `other`."""
         theirs = other.settings
         changed = {
             section: {key: value for key, value in keys.items() if theirs.get(section, {}).get(key) != value}
@@ -96,12 +96,14 @@ class Choice:
         return {section: keys for section, keys in changed.items() if keys}
 
     def with_formula(self, name: str, formula: Formula) -> Choice:
-        """Return the same with another formula of a retriever."""
+        """Return the choice with another formula of a retriever."""
         return replace(self, formulas=tuple((each, formula if each == name else own) for each, own in self.formulas))
 
     def fusions(self) -> Iterator[Choice]:
-        """Yield the same with every other fusion: each retriever's weight in turn, the others in proportion, or alike
-        if all of them weigh nothing."""
+        """Yield the choice with every other fusion: each retriever's weight in turn, the others in proportion.
+
+        Others whose weights are all 0 share equally.
+        """
         names = [name for name, _ in self.weights][::-1]
         turns = names[:1] if len(names) <= 2 else names
         for normalization, name, weight in product(_NORMALIZATIONS, turns, _WEIGHTS):
@@ -115,11 +117,11 @@ class Choice:
             yield replace(self, method="rrf", rrf_k=rrf_k)
 
     def depths(self, least: int) -> Iterator[Choice]:
-        """Yield the same with every other depth, from the least that retrievers are ever asked for."""
+        """Yield the choice with every other retrieval depth of at least `least`."""
         return (replace(self, depth=depth) for depth in DEPTHS if depth >= least)
 
     def rerankings(self, depths: Sequence[int]) -> Iterator[Choice]:
-        """Yield the same with every other reranking, of its own depth or one of these."""
+        """Yield the choice with every other reranking, of its own depth or one of `depths`."""
         if self.rerank is None:
             return
         interpolations = sorted({*_INTERPOLATIONS, self.rerank.interpolate})

@@ -1,8 +1,7 @@
-"""Topics through a searcher, and what came of it: each measure per query, means with intervals, latency beside them.
+"""Evaluation of a searcher on judged queries: measures by query, means with intervals, latency.
 
-All queries are ranked in batches; some are then asked again one at a time, for how long one takes. No query is skipped:
-one without an answer counts with the measure's default, and where a leg that was asked for cannot run there is no
-evaluation at all.
+All queries are ranked in batches; some are then run again one at a time to measure latency. Every query counts: one
+without results has the measure's default. If a configured retriever or reranker cannot run, there is no evaluation.
 """
 
 from __future__ import annotations
@@ -26,41 +25,42 @@ from retrieve_cli.experiments.ranking import rank_all
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.search.searcher import Ranked, Searcher
 from retrieve_cli.stages.pipeline import Edit
+from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from ir_measures import Measure
 
 SCHEMA_VERSION = 1
 _TIMED = 50
-"""Queries that are asked again, one at a time."""
+"""Queries that are timed, one at a time."""
 _GROUPED = 100
-"""Records among which the first groups are looked for, whatever the measures look at."""
+"""Least number of results in which the first groups are looked up."""
 LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_", "rerank_") for share in (50, 95))
-"""Milliseconds of one query and of its stages."""
+"""Names of latencies per query and stage, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One configuration, or one run, on one set of judged queries."""
+    """Results of one run on one set of judged queries."""
 
     per_query: Values
-    """By measure, by query id: a value for every judged query."""
+    """Values by measure and query id, one for every judged query."""
     intervals: Mapping[str, Interval]
     """Mean and 95 % interval over queries, by measure."""
     unanswered: Sequence[str]
-    """Ids of the queries that found nothing."""
+    """Ids of the queries without results."""
     run: Run
     pipeline: str
     queries: int
-    """Judged queries; a measure may concern some of them only (those with a quote, say)."""
+    """Judged queries; a measure may apply to some of them only (those with a quote, for example)."""
     generation: str | None = None
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     """`p50`, `p95` of a single warm query, and the same of its stages as `encode_p50` and so on."""
     samples_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """What these are of: by stage (`encode`, `search`, `total`), a number for each query that was timed."""
+    """Latencies of all timed queries by stage (`encode`, `search`, `total`)."""
     notes: Sequence[str] = ()
     gate_groups: Mapping[str, Sequence[Json]] = field(default_factory=dict)
-    """By query id, the groups that the gate chose; empty if there was no gate."""
+    """Groups chosen by group routing, by query id; empty without routing."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -93,18 +93,21 @@ def judge(
     pipeline: str,
     notes: Sequence[str] = (),
 ) -> Evaluation:
-    """Somebody's run on these topics; queries of the run that nobody judged are left out, and said."""
+    """Evaluate a given run; its queries without judgments are skipped with a note."""
     judged = {topic.id for topic in topics}
     if not judged & run.keys():
         hint = "name the judgments that belong to this run"
-        raise UsageError(f"none of the {len(run)} queries of the run is judged", hint=hint)
+        raise UsageError(f"none of the {len(run):,} queries of the run is judged", hint=hint)
     strangers = len(run.keys() - judged)
-    said = [*notes, *([f"{strangers} queries of the run are not judged: left out"] if strangers else [])]
+    notes = list(notes)
+    if strangers:
+        notes.append(f"skipped {figures.count(strangers, 'query', 'queries')} of the run without judgments")
     placed = [topic for topic in topics if topic.names_place and not topic.grades]
     if placed:
-        said.append(f"{len(placed)} queries name a file or heading, which only an index has: left out")
+        skipped = figures.count(len(placed), "query that names", "queries that name")
+        notes.append(f"skipped {skipped} a file or a heading: without an index they cannot be looked up")
         topics = [topic for topic in topics if topic not in placed]
-    return _evaluation(run, topics, measures, pipeline=pipeline, notes=said)
+    return _evaluation(run, topics, measures, pipeline=pipeline, notes=notes)
 
 
 def evaluate(
@@ -114,7 +117,7 @@ def evaluate(
 
     Raises:
         UsageError: no judged id is in the index, or no file or heading that a query names.
-        Unavailable: a retriever or reranker that is asked for cannot run.
+        Unavailable: a configured retriever or reranker cannot run.
     """
     passages = Passages.of(searcher.generation, topics)
     topics = passages.judged(topics)
@@ -122,18 +125,16 @@ def evaluate(
     queries = queries_of(searcher, topics, notes)
     k = looked_at(topics, measures)
     if k > searcher.settings.search.depth:
-        notes.append(
-            f"the legs are asked for {k} candidates, not {searcher.settings.search.depth}: measures look so far"
-        )
+        notes.append(f"retrieval depth is {k}, not {searcher.settings.search.depth}: the measures need it")
     answered = _rank(searcher, queries, edit, k=k)
     if answered.skipped:
-        leg, why = next(iter(answered.skipped.items()))
-        raise Unavailable(f"{leg} did not run ({why}): what is left is not what was to be measured",
-                          hint="mend that, or measure without it (--mode, --with rerank.backend=none)")  # fmt: skip
+        step, reason = next(iter(answered.skipped.items()))
+        hint = "fix that, or evaluate without it (--mode, or rerank.backend: none)"
+        raise Unavailable(f"{step} did not run ({reason}), and an evaluation needs all stages", hint=hint)
     run = {ranking.query.id: _scores(searcher, ranking) for ranking in answered.rankings}
     groups = group_measures(searcher.generation, answered.rankings, topics)
     if groups is None:
-        notes.append("no record that was found has a group: groups are not measured")
+        notes.append("no result has a group: group measures are skipped")
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
     if picking := [topic for topic in topics if topic.names_chunks]:
         further |= _of_chunks(searcher, picking, passages, measures, edit)
@@ -155,18 +156,18 @@ def evaluate(
 
 
 def _rank(searcher: Searcher, queries: Sequence[Query], edit: Edit | None, *, k: int, unit: Unit = "record") -> Ranked:
-    """The rankings of queries, however long they take."""
+    """Return the rankings of queries, without a deadline."""
     return rank_all(searcher, queries, replace(searcher.options(k=k, unit=unit), deadline_ms=None), edit)
 
 
 def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:
-    """How many results of each query an evaluation asks for."""
+    """Return how many results of each query an evaluation needs."""
     k = depth(measures)
     return max(k, _GROUPED) if any(topic.group is not None for topic in topics) else k
 
 
 def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
-    """What is to be said of judged ids that the index does not have.
+    """Return notes on judged ids that are not in the index.
 
     Raises:
         OtherCollection: it has none of them.
@@ -181,14 +182,17 @@ def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
         )
     if not absent:
         return []
-    shown = ", ".join(map(repr, absent[:3]))
-    return [f"{len(absent)} of {len(relevant)} relevant ids are not in the index and can only be missed ({shown}, …)"]
+    shown = ", ".join(map(quoted, absent[:3])) + (", …" if len(absent) > 3 else "")
+    ids = figures.count(len(relevant), "relevant id")
+    return [
+        f"{len(absent):,} of {ids} {'is' if len(absent) == 1 else 'are'} not in the index and count as missed ({shown})"
+    ]
 
 
 def samples_ms(
     searcher: Searcher, queries: Sequence[Query], edit: Edit | None = None, *, k: int
 ) -> dict[str, list[float]]:
-    """Milliseconds of single queries in a warm process, by stage."""
+    """Return the latencies of single queries in a warm process, in milliseconds, by stage."""
     found: dict[str, list[float]] = {"encode": [], "search": [], "rerank": [], "total": []}
     with task("timing", "queries", len(queries)) as timing:
         for query in queries:
@@ -207,7 +211,7 @@ def samples_ms(
 
 
 def latency(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The median and the 95th percentile of each stage, named as in `LATENCY`."""
+    """Return the median and the 95th percentile of each stage, named as in `LATENCY`."""
     return {
         f"{'' if stage == 'total' else stage + '_'}p{share}": round(float(np.percentile(samples[stage], share)), 3)
         for stage in ("total", "encode", "search", "rerank")
@@ -216,7 +220,7 @@ def latency(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
 
 
 def per_query_lines(found: Evaluation, topics: Sequence[Topic]) -> str:
-    """A line of JSON for each judged query: id, text, every measure, how many results."""
+    """Return a line of JSON for each judged query: id, text, every measure, number of results."""
     rows = (
         {
             "id": topic.id,
@@ -247,22 +251,22 @@ def _evaluation(
     intervals = {name: interval(np.array(list(each.values()), np.float64)) for name, each in values.items() if each}
     unanswered = [topic.id for topic in topics if not run.get(topic.id)]
     if not intervals:
-        hint = "name what is right for them: `relevant`, `file`, `heading`, `quote`, or a `group` that records have"
-        raise UsageError("nothing that these queries ask for can be measured", hint=hint)
+        hint = "judge them with `relevant`, `file`, `heading`, `quote`, or a `group` that records have"
+        raise UsageError("these queries have no judgments that can be measured on this index", hint=hint)
     return Evaluation(values, intervals, unanswered, run, pipeline, len(topics), notes=notes)
 
 
 def _of_chunks(
     searcher: Searcher, topics: Sequence[Topic], passages: Passages, measures: Sequence[Measure], edit: Edit | None
 ) -> Values:
-    """The measures over chunks, of which those are relevant that a file, a heading or a quote picks."""
+    """Return the measures over chunks; those are relevant that a file, a heading or a quote selects."""
     answered = _rank(searcher, queries_of(searcher, topics, []), edit, k=depth(measures), unit="chunk")
     run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in answered.rankings}
     return {f"chunk {name}": each for name, each in per_query(measures, passages.chunks, run).items()}
 
 
 def queries_of(searcher: Searcher, topics: Iterable[Topic], notes: list[str]) -> list[Query]:
-    """What the legs are asked for each topic, its tags and files read; `notes` gains what is wrong with them."""
+    """Return the query of each topic with its tags and files read; problems are added to `notes`."""
     questions = searcher.read([Request(topic.text, topic.id, files=topic.files) for topic in topics])
     notes += dict.fromkeys(notice for question in questions for notice in question.notices)
     return [question.query for question in questions]

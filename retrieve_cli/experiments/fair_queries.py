@@ -29,43 +29,43 @@ Kind = Literal["descriptions", "titles", "headings"]
 LONGEST = 30
 """Words of a query; nobody types more."""
 CROWD = 10
-"""Records, a page of results: where more of them hold all words of a query in one chunk, no one of them is right."""
+"""Records, a page of results: if more of them contain all words of a query in one chunk, no single one is right."""
 REASONS: Mapping[str, str] = {
-    "missing": "records without any",
+    "missing": "records without one",
     "own title": "repeating their document's title",
     "repeated": "in more than one record",
     "short": "with too few content words",
     "long": f"with more than {LONGEST} words",
     "vague": f"with words found together in more than {CROWD} records",
 }
-"""Why something became no query, as it reads behind a number."""
+"""Reasons for skipping a text, worded to follow a number."""
 _LEAST = {"descriptions": 3, "titles": 2, "headings": 2}
 """Content words of a query; the name of a catalog's record may have a single one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """Lines of a gold file, and by reason how many texts became none."""
+    """Lines of a gold file, and the numbers of skipped texts by reason."""
 
     lines: Sequence[Mapping[str, Json]]
     skipped: Mapping[str, int]
 
     @property
     def reasons(self) -> str:
-        """How many became none and why, in a sentence."""
+        """Numbers of skipped texts with their reasons, as a sentence."""
         return ", ".join(f"{count} {REASONS[reason]}" for reason, count in self.skipped.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A query that may be fair, and the row of the record that it is made of."""
+    """A query that may be fair, and the row of its record."""
 
     query: str
     row: int
 
 
 class Holders:
-    """Which records hold all of some terms within one chunk, for the terms of the candidates."""
+    """Index of the terms of candidates, to count the records that contain some of them within one chunk."""
 
     def __init__(self, generation: Generation, analyzer: Analyzer, candidates: Iterable[Candidate]) -> None:
         wanted = {term for candidate in candidates for term in analyzer.terms(candidate.query)}
@@ -77,7 +77,7 @@ class Holders:
         self._starts = generation.starts
 
     def count(self, terms: Iterable[str]) -> int:
-        """How many records they are, or at most: the count ends once it cannot exceed `CROWD`."""
+        """Return the number of records with all terms in one chunk, or an upper bound once it cannot exceed `CROWD`."""
         held = sorted((self._rows.get(term, _NOWHERE) for term in terms), key=len)
         common = held[0]
         for rows in held[1:]:
@@ -92,17 +92,17 @@ _NOWHERE: Rows = np.empty(0, np.int64)
 
 @dataclass
 class Maker:
-    """Picks the fair ones among candidates and draws from them."""
+    """Selection of fair queries among candidates."""
 
     generation: Generation
     analyzer: Analyzer
     kind: Kind
     skipped: Counter[str] = field(default_factory=Counter)
     owners: dict[frozenset[str], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By the terms of a query, the records that could be meant."""
+    """Records that could be meant, by the terms of a query."""
 
     def key(self, query: str) -> frozenset[str]:
-        """What two spellings of one query have in common."""
+        """Return a key that is equal for two spellings of one query."""
         return frozenset(self.analyzer.terms(query))
 
     def starter(
@@ -114,7 +114,7 @@ class Maker:
         names: Collection[int] = (),
         holders: Holders | None = None,
     ) -> Starter:
-        """At most `n` lines; `names` are the records whose candidate is a name and not a description."""
+        """Return at most `n` lines; `names` are the records whose candidate is a name and not a description."""
         for each in candidates:
             self.owners[self.key(each.query)].add(each.row)
         known = holders or Holders(self.generation, self.analyzer, candidates)
@@ -131,7 +131,7 @@ class Maker:
         return Starter(lines, {reason: self.skipped[reason] for reason in REASONS if self.skipped[reason]})
 
     def _fault(self, candidate: Candidate, holders: Holders, *, name: bool) -> str:
-        """Why a query is not fair; empty where it is."""
+        """Return the reason why a query is not fair; empty if it is fair."""
         spans = self.analyzer.spans(candidate.query)
         words = sum(any(map(str.isalpha, candidate.query[start:end])) for start, end, _ in spans)
         if words < (1 if name else _LEAST[self.kind]):
@@ -145,8 +145,10 @@ class Maker:
 
 
 def _drawn(generation: Generation, candidates: Iterable[Candidate], seed: int) -> list[Candidate]:
-    """The candidates in an order that seed, ids and texts decide, whatever row a record has: no record comes twice
-    before each has come once, and groups and sources take turns."""
+    """Return the candidates in an order that depends on seed, ids and texts, not on rows.
+
+    No record is repeated before each has had its turn; groups and sources take turns.
+    """
     ends = list(accumulate(source.records for source in generation.manifest.sources))
     by_chance = sorted(candidates, key=lambda each: sha1([seed, generation.record_id(each.row), each.query]))
     by_group = _in_turn(by_chance, lambda each: (bisect_right(ends, each.row), generation.records[each.row]["group"]))
@@ -154,7 +156,7 @@ def _drawn(generation: Generation, candidates: Iterable[Candidate], seed: int) -
 
 
 def _in_turn(candidates: Sequence[Candidate], kind: Callable[[Candidate], Hashable]) -> list[Candidate]:
-    """The first of each kind, then the second of each, and so on; otherwise in the order they have."""
+    """Return the first of each kind, then the second of each, and so on; otherwise in their order."""
     seen: Counter[Hashable] = Counter()
     turns = []
     for each in candidates:

@@ -11,11 +11,11 @@ from retrieve_cli.storage import durable
 
 
 def gold_line(made_by: str, number: int, query: str, grades: Mapping[str, int], group: str | None) -> dict[str, Json]:
-    """A line of a gold file."""
+    """Return a line of a gold file."""
     line = {"id": f"{made_by}-{number:04}", "query": query, "relevant": dict(grades)}
     return {**line, **({"group": group} if group else {}), "synthetic": made_by}
 
 
 def write(lines: Iterable[Mapping[str, Json]], path: Path) -> None:
-    """Puts the lines in the file's place, in one step."""
+    """Replace the file with these lines in one step."""
     durable.put(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))

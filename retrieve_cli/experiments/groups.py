@@ -1,4 +1,4 @@
-"""The right group among those that an answer leads with, and among those that the gate chose."""
+"""Group measures: the right group among the first groups of an answer, and among those that routing chose."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 GROUPS = {"group@1": 1, "group@3": 3}
-"""Among how many of the first groups the right one is looked for."""
+"""Number of first groups that count, by measure."""
 AT_GATE = "group@gate"
-"""The share of queries whose group is among those that the gate chose for the second search."""
+"""Share of queries whose group is among those that group routing chose for the second search."""
 
 
 def group_measures(
     generation: Generation, rankings: Sequence[Ranking], topics: Sequence[Topic]
 ) -> dict[str, dict[str, float]] | None:
-    """Return by measure, for the topics that name a group, 1 if it is where the measure looks for it, else 0.
+    """Return 1 or 0 by measure and topic with a group: whether the group is among those that count.
 
-    None if the topics name groups and the index has none.
+    None if the topics name groups and no result has one.
     """
     wanted = {topic.id: topic.group for topic in topics if topic.group is not None}
     firsts = {each.query.id: _first_groups(generation, each) for each in rankings if each.query.id in wanted}
@@ -38,13 +38,13 @@ def group_measures(
 
 
 def chosen_groups(rankings: Sequence[Ranking]) -> Mapping[str, list[Json]]:
-    """Return the groups that the gate chose, by query; empty if there was no gate."""
+    """Return the groups that routing chose, by query; empty without routing."""
     gates = {each.query.id: gate for each in rankings if (gate := each.trace.get("gate"))}
     return {name: [group["group"] for group in gate["chosen"]] for name, gate in gates.items()}
 
 
 def _first_groups(generation: Generation, ranking: Ranking) -> list[Json]:
-    """The groups of a ranking's records in the order in which they first occur, as many as are looked at."""
+    """Return the first groups of a ranking in their order, as many as the measures need."""
     first: list[Json] = []
     for hit in ranking.hits:
         group = generation.records[hit.record]["group"]

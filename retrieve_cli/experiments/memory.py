@@ -1,4 +1,4 @@
-"""Candidates and reranker scores that are found once: the same stages then run under many settings."""
+"""Memory of candidates and reranker scores: the same stages run under many settings without computing them again."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 _DEPTHS_KEPT = 2
-"""Depths at which what was found for a query is remembered: the best so far and the one being tried."""
+"""Depths whose results are remembered for a query: the best so far and the one being tried."""
 
 
 class RetrievalMemory:
-    """Candidates of one retriever for texts, as deep as it is ever asked."""
+    """Candidates of one retriever by text, at the largest depth that is needed."""
 
     def __init__(self, deepest: int) -> None:
         self.deepest = deepest
@@ -37,7 +37,7 @@ class RetrievalMemory:
         self._layout: Layout | None = None
 
     def layout(self, layout: Layout) -> Layout:
-        """Return the same layout with names of chunks that are put together once."""
+        """Return the layout with a cache of chunk ids."""
         if self._layout is None:
             self._layout = replace(layout, chunk_id=lru_cache(maxsize=None)(layout.chunk_id))
         return self._layout
@@ -50,7 +50,7 @@ class RetrievalMemory:
         visible: Sequence[Mask | None] | None,
         chunks: Sequence[Mask | None] | None,
     ) -> list[_Remembered]:
-        """Return the account of each text, asked for once."""
+        """Return the account of each text; the retriever runs once per text."""
         given = (within, visible, chunks)
         masks = zip(*([None] * len(texts) if each is None else each for each in given), strict=True)
         keys = [(text, b"/".join(map(_digest, own))) for text, own in zip(texts, masks, strict=True)]
@@ -70,7 +70,7 @@ def _digest(mask: Mask | None) -> bytes:
 
 
 class _Remembered:
-    """An account whose scores are asked for once."""
+    """Account whose scores are computed once."""
 
     def __init__(self, account: Account) -> None:
         self.candidates = account.candidates
@@ -81,7 +81,7 @@ class _Remembered:
         self._cuts: dict[int, _Cut] = {}
 
     def cut(self, depth: int) -> _Cut:
-        """Return it as if no more than so many candidates had been asked for."""
+        """Return the account as it is at a smaller retrieval depth."""
         if depth not in self._cuts:
             self._cuts[depth] = _Cut(self, depth)
             if len(self._cuts) > _DEPTHS_KEPT:
@@ -106,7 +106,7 @@ class _Remembered:
 
 
 class _Cut:
-    """A remembered account as if no more than so many candidates had been asked for."""
+    """Remembered account at a smaller retrieval depth."""
 
     def __init__(self, known: _Remembered, depth: int) -> None:
         found = known.candidates
@@ -117,7 +117,7 @@ class _Cut:
 
 
 class RememberedRetrieval:
-    """A retriever that is asked each text once, however deep."""
+    """Retriever that runs once for each text, at any depth."""
 
     def __init__(self, inner: Retrieval, memory: RetrievalMemory) -> None:
         self._inner = inner
@@ -168,7 +168,7 @@ class RememberedRetrieval:
 
 
 class PoolMemory:
-    """Gathers the accounts of a query once, as long as they are remembered."""
+    """Gather function that keeps the pool of accounts while they are remembered."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Account, tuple[tuple[Account, ...], _RememberedPool]] = WeakKeyDictionary()
@@ -185,7 +185,7 @@ class PoolMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RememberedPool(Pool):
-    """A pool that keeps the contributions of the last formula: weights are the innermost loop of a search."""
+    """Pool that keeps the contributions of the last formula: weights are the innermost loop of a search."""
 
     last: dict[tuple[str, str, float], Floats] = field(default_factory=dict)
 
@@ -198,14 +198,14 @@ class _RememberedPool(Pool):
 
 
 def remembering(reader: Reader, *, together: bool) -> Reader:
-    """Return a reranker that reads each hit once; one that reads a list as a whole (`together`) each list once."""
+    """Return a reranker that scores each hit once; one that scores whole lists (`together`), each list once."""
     if together:
         return _Lists(reader)
     return _Hits(reader if isinstance(reader, Separable) else _Pairs(reader))
 
 
 class _Hits:
-    """Looks at each hit once; any list of hits is put together from that."""
+    """Reranker that computes each hit once and combines any list of hits."""
 
     def __init__(self, reader: Separable) -> None:
         self._reader = reader
@@ -225,7 +225,7 @@ class _Hits:
 
 
 class _Lists:
-    """Reads each list once: a chat model says of a hit what it says beside the others."""
+    """Reranker that scores each list once: a chat model scores a hit in the context of the others."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -243,7 +243,7 @@ class _Lists:
 
 
 class _Pairs:
-    """A reader whose scores are of a query and a hit alone: there is no more to see."""
+    """Reranker whose scores depend on one query and one hit only."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Chunks that judged queries call relevant by a file, a heading or a quote, looked up in a generation."""
+"""Relevant chunks that judged queries name by a file, a heading or a quote, looked up in a generation."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 _LEVEL = " > "
-"""Between the levels of a section's path, and between the sections that one chunk holds."""
+"""Separator of the levels of a section's path."""
 _SHOWN = 3
 """Queries that a note names."""
 
 
 @dataclass(slots=True)
 class Passages:
-    """By query, the relevant chunks and the records that they lie in, each with its grade."""
+    """Relevant chunks, and the records that they belong to, by query, each with its grade."""
 
     chunks: dict[str, dict[str, int]]
     records: dict[str, dict[str, int]]
 
     @classmethod
     def of(cls, generation: Generation, topics: Iterable[Topic]) -> Passages:
-        """Look through all chunks for those of the topics that say which of them are relevant."""
+        """Look up the relevant chunks of the topics that name some."""
         wanted = [_Wanted.of(topic) for topic in topics if topic.names_chunks]
         found = cls({each.topic.id: {} for each in wanted}, {each.topic.id: {} for each in wanted})
         for row, chunk in enumerate(generation.chunks) if wanted else ():
@@ -43,30 +43,31 @@ class Passages:
         return found
 
     def judged(self, topics: Sequence[Topic]) -> list[Topic]:
-        """Return the topics; those that name a place and no ids have the records there as their relevant ones."""
+        """Return the topics; those that name a place and no ids get the records of that place as relevant ones."""
         return [
             replace(topic, grades=self.records[topic.id]) if topic.names_place and not topic.grades else topic
             for topic in topics
         ]
 
     def check(self, topics: Sequence[Topic], generation: Generation) -> list[str]:
-        """Return what is to be said of topics that name no chunk of the index.
+        """Return notes on topics that name no chunk of the index.
 
         Raises:
-            UsageError: every topic names a file or a heading, and none of these is there.
+            UsageError: every topic names a file or a heading, and the index has none of them.
         """
         placed = [topic for topic in topics if topic.names_place]
         unfound = [topic for topic in placed if not self.chunks[topic.id]]
         shown = ", ".join(f"{quoted(topic.id)}: {_described(topic)}" for topic in unfound[:_SHOWN])
+        more = ", …" if len(unfound) > _SHOWN else ""
         if unfound and len(unfound) == len(topics):
             hint = f"files and headings of the index look like {_example(generation)}"
-            raise UsageError(f"none of the {len(placed)} files and headings is in the index ({shown}, …)", hint=hint)
+            raise UsageError(f"none of the {len(placed)} files and headings is in the index ({shown}{more})", hint=hint)
         notes = []
         if unfound:
-            many = f"{len(unfound)} of {len(placed)} files and headings are"
-            notes.append(f"{many} not in the index and can only be missed ({shown}, …)")
+            many = f"{len(unfound):,} of {len(placed):,} files and headings {'is' if len(unfound) == 1 else 'are'}"
+            notes.append(f"{many} not in the index and count as missed ({shown}{more})")
         notes += [
-            f"the quote of query {quoted(topic.id)} is in no chunk: it can only be missed"
+            f"the quote of query {quoted(topic.id)} is in no chunk and counts as missed"
             for topic in topics
             if topic.quote is not None and not topic.names_place and not self.chunks[topic.id]
         ]
@@ -95,8 +96,11 @@ class _Wanted:
         return cls(topic, file, levels, " ".join((topic.quote or "").split()), relevant)
 
     def has_place(self, chunk: Mapping[str, Json], generation: Generation) -> bool:
-        """Return True if a chunk lies where the topic says. A heading without a file is looked for in the relevant
-        records, if there are ids, and in the group, if there is one: every town has its section on transport."""
+        """Return True if a chunk is at the place that the topic names.
+
+        A heading without a file is looked up in the relevant records if there are ids, and in the group if there is
+        one: every town has its section on transport.
+        """
         if self.file is not None:
             source = str(chunk["source"])
             if source not in self._files:
@@ -117,8 +121,10 @@ class _Wanted:
         return group is None or bool(generation.records[generation.find_record(record)]["group"] == group)
 
     def has_quote(self, chunk: Mapping[str, Json], words: list[str]) -> bool:
-        """Return True if a chunk holds the quote, if there is one. White space counts as one blank, however much there
-        is; `words` keeps the text in that form for the next topic."""
+        """Return True if a chunk contains the quote, or if there is none.
+
+        Any white space counts as one blank; `words` keeps the text in that form for the next topic.
+        """
         if not self.quote:
             return True
         if not words:
@@ -127,7 +133,7 @@ class _Wanted:
 
 
 def lies_in(section: str, levels: Sequence[str]) -> bool:
-    """Return True if a section's path has these headings, one below the other, at any of its levels."""
+    """Return True if a section's path has these headings one below the other at any level."""
     path = [*map(_plain, section.split(_LEVEL))]
     return any(path[start : start + len(levels)] == [*levels] for start in range(len(path) - len(levels) + 1))
 
@@ -142,7 +148,7 @@ def _described(topic: Topic) -> str:
 
 
 def _example(generation: Generation) -> str:
-    """A file and a heading that the index has."""
+    """Return a file and a heading of the index."""
     for chunk in generation.chunks:
         if chunk["section"]:
             return f"{quoted(chunk['source'])} and {quoted(str(chunk['section']).split(_LEVEL)[-1])}"

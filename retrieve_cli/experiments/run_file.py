@@ -1,4 +1,4 @@
-"""Runs as TREC has them: the lines of a file, and how ids stand there."""
+"""TREC run files: their lines, and the spelling of ids in them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from retrieve_cli.evaluation.trec import TrecIds
 
 
 def trec_ids(run: Run) -> TrecIds:
-    """Spelling of the ids of a run in a TREC file."""
+    """Return the spelling of the ids of a run in a TREC file."""
     return TrecIds.of(run, (document for scores in run.values() for document in scores))
 
 
 def run_lines(run: Run, *, tag: str) -> str:
-    """The run as TREC has it: `query Q0 document rank score tag`, the rank by trec_eval's order of equal scores."""
+    """Return the lines of a TREC run, `query Q0 document rank score tag`, ranked in trec_eval's order."""
     ids, lines = trec_ids(run), []
     for query, scores in run.items():
         written = {ids.document(document): score for document, score in scores.items()}

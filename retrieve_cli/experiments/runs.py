@@ -1,4 +1,4 @@
-"""What is measured and compared: an index under some settings, another index, or runs that somebody else made."""
+"""Runs that are evaluated and compared: an index under some settings, another index, or TREC run files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KEYS_OF_ANSWERS = frozenset(
 
 
 class NamedRun(Protocol):
-    """One of the things that are compared."""
+    """One of the runs that are compared."""
 
     @property
     def name(self) -> str: ...
@@ -45,17 +45,17 @@ class NamedRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What an index answers under these settings."""
+    """Run of an index under its settings."""
 
     name: str
     searcher: Searcher
     edit: Edit | None = None
-    """A change of the pipeline that answers."""
+    """Change of the pipeline, if there is one."""
 
     @classmethod
     def of(cls, name: str, store: Store, settings: Settings) -> Answers:
-        """Raises: IndexMissing, IndexCorrupt."""
-        # What is measured has the time that it takes, whatever deadline a single answer has.
+        """Open the index. Raises: IndexMissing, IndexCorrupt."""
+        # An evaluation has no deadline, even if single answers have one.
         return cls(name, Searcher(store, override(settings, {"search": {"deadline_ms": None}}, where="eval")))
 
     @property
@@ -66,15 +66,15 @@ class Answers:
         return evaluate(self.searcher, topics, measures, edit=self.edit)
 
     def under(self, name: str, settings: Settings, indexes: Mapping[str, Index[Any]] | None = None) -> Answers:
-        """Return the same under other settings, or with others in the place of some of its indexes."""
+        """Return the run under other settings, or with some of its indexes replaced."""
         return Answers(name, self.searcher.under(settings, indexes))
 
     def edited(self, name: str, edit: Edit) -> Answers:
-        """Return the same index answering by a changed pipeline."""
+        """Return the run with a changed pipeline."""
         return Answers(name, self.searcher, edit)
 
     def with_changes(self, name: str, changes: Mapping[str, Json], settings: Settings) -> Answers:
-        """The same index under `settings`; `changes` are the keys that differ, all of which must be of answers.
+        """Return the run under `settings`; `changes` are the keys that differ, none of which may change the index.
 
         Raises:
             UsageError: one of them changes the index.
@@ -83,8 +83,8 @@ class Answers:
             section = key.partition(".")[0]
             varies = section in self.searcher.indexes and registry.retriever(section).varies(key.partition(".")[2])
             if section in sections("index") and key not in _KEYS_OF_ANSWERS and not varies:
-                hint = f"build another index with it and name its folder: --with ARTIFACTS ({key} differs)"
-                raise UsageError(f"`{key}` of {name} changes the index, which this command only asks", hint=hint)
+                hint = f"build another index with it and compare that one: --with ARTIFACTS ({key} differs)"
+                raise UsageError(f"`{key}` of {name} changes the index, and eval does not rebuild it", hint=hint)
         recipe, indexes = self.searcher.generation.manifest.recipe, {}
         for retriever in self.searcher.indexes:
             prefix = f"{retriever}."
@@ -98,21 +98,21 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """A TREC run as it is, or several fused by reciprocal ranks."""
+    """TREC run as it is, or several fused by reciprocal ranks."""
 
     name: str
     pipeline: str
     runs: Sequence[Run]
     rrf_k: float
     ids: TrecIds | None = None
-    """Meaning of the encoded ids of the runs, if a file gives it."""
+    """Encoded ids of the runs, if a file lists them."""
 
     @classmethod
     def of(cls, name: str, paths: Sequence[Path], *, rrf_k: float, ids: TrecIds | None = None) -> Runs:
-        """Reads them.
+        """Read the files.
 
         Raises:
-            UsageError: one is no run, or named twice.
+            UsageError: one is not a run, or is named twice.
         """
         if len(set(paths)) < len(paths):
             raise UsageError("a run is named twice", hint="name each --run once")
@@ -128,7 +128,7 @@ class Runs:
 
 
 def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
-    """Several runs as one, by reciprocal rank fusion; equal scores within a run are ranked as trec_eval ranks them."""
+    """Return several runs as one, by reciprocal rank fusion; equal scores are ranked as in trec_eval."""
     found: dict[str, dict[str, float]] = {}
     for run in runs:
         for query, scores in run.items():
@@ -140,34 +140,36 @@ def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
 
 
 def named_run(text: str, base: Answers | None, *, rrf_k: float, ids: TrecIds | None = None) -> NamedRun:
-    """What `--with TEXT` names: an artifacts folder, a configuration file, a run, or changes `section.key=value,…`.
+    """Return the run of `--with TEXT`: an artifacts folder, a configuration file, a run file, or changed settings.
 
-    `ids` are those of runs.
+    `ids` are those of run files.
 
     Raises:
-        UsageError: it is none of these, or needs an index and there is none.
+        UsageError: it is none of these, or needs an index while --run is given.
     """
     path = Path(text)
     if path.is_file() and path.suffix not in (".yaml", ".yml"):
         return Runs.of(text, [path], rrf_k=rrf_k, ids=ids)
     if base is None:
-        raise UsageError(f"--with {text} asks an index; beside --run stand runs alone", hint="name another run")
+        raise UsageError(
+            f"--with {text} needs an index, and --run is compared with run files only", hint="name a run file"
+        )
     if path.is_dir():
         return Answers.of(text, Store(path), base.settings)
     if path.is_file():
         settings = load(path)
         return base.with_changes(text, differing(base.settings, settings), settings)
     if "=" not in text:
-        hint = "a setting (fusion.method=rrf), a config.yaml, a TREC run, or an artifacts folder"
+        hint = "name a setting (fusion.method=rrf), a config.yaml, a TREC run, or an artifacts folder"
         raise UsageError(f"--with {quoted(text)} is neither a file nor SECTION.KEY=VALUE", hint=hint)
     return with_settings(text, text, base)
 
 
 def with_settings(name: str, text: str, base: Answers) -> Answers:
-    """The same index with `section.key=value,…` changed.
+    """Return the run with `section.key=value,…` changed.
 
     Raises:
-        UsageError: it is not that, or a key changes the index.
+        UsageError: it has another form, or a key changes the index.
     """
     changes: dict[str, Json] = {}
     settings = base.settings
@@ -184,7 +186,7 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
 
 
 def differing(before: Settings, after: Settings) -> dict[str, Json]:
-    """By `section.key`, the values of `after` that are others in `before`."""
+    """Return the values of `after` that differ from `before`, by `section.key`."""
     old, new = asdict(before), asdict(after)
     return {
         f"{section}.{key}": value

@@ -1,21 +1,20 @@
 """Starter gold files: known-item queries made out of an index, or the judgments of a live session.
 
-A known-item query has one right answer, the record it was made of (Azzopardi, de Rijke and Balog, "Building simulated
-queries for known-item topics", SIGIR 2007, https://doi.org/10.1145/1277741.1277820). It costs nobody's time, and its
-words come out of the record itself, which flatters every engine and the lexical ones most: nDCG@10 is close to 1. Such
-a file tells whether an index works and whether a setting breaks it, not how well people are served. So every line says
-what made it.
+A known-item query has one right answer, the record it was made from (Azzopardi, de Rijke and Balog, "Building simulated
+queries for known-item topics", SIGIR 2007, https://doi.org/10.1145/1277741.1277820). It takes no manual work, and its
+words come from the record itself, which favours every engine and lexical ones most: nDCG@10 is close to 1. Such a file
+shows whether an index works and whether a setting breaks it, not the quality for real users. Every line names its
+origin.
 
-    descriptions   the first sentence of a description without the record's own name: what one would say who knows what
-                   a tool does and not what it is called. What a catalog is asked, hence the default for catalogs.
-    titles         the name, as it stands. In a catalog a name of a single word is a fair query (`Cellpose`); the title
-                   of a document must have two.
-    headings       the innermost heading of a section, as it stands; the default for documents. A heading with the
-                   document's title in front would be unambiguous, and would be found by the title alone.
-    session        what a user asked and judged.
+    descriptions   the first sentence of a description without the record's own name: the words of a person who knows
+                   what a tool does but not its name. The default for catalogs.
+    titles         the name as it is. In a catalog a name of a single word is a fair query (`Cellpose`); the title of a
+                   document must have two.
+    headings       the innermost heading of a section as it is; the default for documents. A heading with the document's
+                   title in front would be unambiguous, but the title alone would find it.
+    session        the queries and judgments of a user.
 
-Fair is a query that has one right answer and does not give it away. What that leaves out follows from the collection
-and from no list of words: `Introduction` stands in several records, `Normal user` is talked about in too many.
+A fair query has one right answer and does not give it away (`fair_queries.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _BRACKET = re.compile(r"[(\[]")
 
 
 def default_kind(generation: Generation) -> Kind:
-    """Headings where most records are documents; else descriptions, or titles where no record is described."""
+    """Return headings if most records are documents, else descriptions, or titles if no record has a description."""
     documents = sum(source.records for source in generation.manifest.sources if source.kind == "docs")
     if 2 * documents > len(generation.records):
         return "headings"
@@ -50,7 +49,7 @@ def default_kind(generation: Generation) -> Kind:
 
 
 def starter(generation: Generation, analyzer: Analyzer, kind: Kind, *, n: int, seed: int) -> Starter:
-    """At most `n` fair queries of a kind; a larger `n` begins with the same ones.
+    """Return at most `n` fair queries of a kind; a larger `n` begins with the same ones.
 
     Raises:
         UsageError: no fair query can be made.
@@ -63,7 +62,7 @@ def starter(generation: Generation, analyzer: Analyzer, kind: Kind, *, n: int, s
 
 
 def from_titles(generation: Generation, analyzer: Analyzer, *, n: int, seed: int) -> Starter:
-    """Names as they stand. That a catalog's name is mentioned in many records makes it no worse as a query."""
+    """Return names as they are; the name of a catalog record is fair even if many records mention it."""
     maker = Maker(generation, analyzer, "titles")
     records = list(enumerate(generation.records))
     named = [Candidate(_plain(record["name"]), row) for row, record in records]
@@ -72,7 +71,7 @@ def from_titles(generation: Generation, analyzer: Analyzer, *, n: int, seed: int
 
 
 def from_headings(generation: Generation, analyzer: Analyzer, *, n: int, seed: int) -> Starter:
-    """Innermost headings. The title of the own document is left to `titles`; that of another one is ambiguous."""
+    """Return innermost headings, without the titles of documents, which are ambiguous or belong to `titles`."""
     maker = Maker(generation, analyzer, "headings")
     titles = [maker.key(record["name"]) for record in generation.records]
     for row, title in enumerate(titles):
@@ -90,7 +89,7 @@ def from_headings(generation: Generation, analyzer: Analyzer, *, n: int, seed: i
 
 
 def from_descriptions(generation: Generation, analyzer: Analyzer, *, n: int, seed: int) -> Starter:
-    """First sentences of descriptions, each without the name of its record."""
+    """Return first sentences of descriptions, each without the name of its record."""
     maker = Maker(generation, analyzer, "descriptions")
     found = []
     for row, record in enumerate(generation.records):
@@ -115,7 +114,7 @@ MAKERS: Mapping[Kind, Callable[..., Starter]] = {
 
 
 def _headings(generation: Generation, record: int) -> Iterator[str]:
-    """The innermost headings of a record's chunks; an underlined one that opens a front matter is none."""
+    """Yield the innermost headings of a record's chunks, without the underlined line that opens a front matter."""
     for row in range(int(generation.starts[record]), int(generation.starts[record + 1])):
         chunk = generation.chunks[row]
         for section in chunk.get("sections") or [chunk["section"] or ""]:
@@ -125,14 +124,16 @@ def _headings(generation: Generation, record: int) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """The words of a text without markup, on one line."""
+    """Return the words of a text without markup, on one line."""
     words = html.unescape(_LINK.sub(r"\1", _TAG.sub(" ", text))).replace("**", "").replace("`", "").split()
     return " ".join(words).strip(" :;,>")
 
 
 def _without_name(sentence: str, name: str, holders: Holders, analyzer: Analyzer) -> str:
-    """The sentence without the name of its record, however it is joined, and without a part of the name that is a
-    name by itself (`CellDetector`) and in no other record. `X is a` and `The X is a` go with it."""
+    """Return the sentence without the name of its record in any spelling, and without `X is a` or `The X is a`.
+
+    A part of the name that is a coined word (`CellDetector`) and in no other record is removed too.
+    """
     text = sentence
     for spelling in (name, _BRACKET.split(name, maxsplit=1)[0].rstrip()):
         words = re.findall(r"[^\W_]+", spelling)

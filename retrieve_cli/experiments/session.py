@@ -1,4 +1,4 @@
-"""What somebody judged who asked the index: grades from what was typed, and a gold file that is whole at any moment."""
+"""Judgments of an interactive session: grades from typed lines, and a gold file that is complete at any moment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from retrieve_cli.evaluation.judgments import check_grade
 from retrieve_cli.experiments.gold_lines import gold_line, write
 from retrieve_cli.storage.generation import Generation
 
-FORM = "a line with a query, then one with what is right for it: 1 3, or with grades 1:3 3:1"
-"""What a session is told."""
+FORM = "type a query, then on the next line its relevant results: 1 3, or with grades 1:3 3:1"
+"""Form of the lines of a session."""
 
 
 class Judged:
-    """The judged queries of a session; its file is whole after each of them."""
+    """Judged queries of a session; the file is complete after each of them."""
 
     def __init__(self, generation: Generation, path: Path) -> None:
         self._generation = generation
@@ -28,11 +28,12 @@ class Judged:
         return len(self._grades)
 
     def grades(self, judgment: str, shown: Sequence[str]) -> dict[str, int]:
-        """Grades by record id: `1 3` are the first and the third of those shown, `3:2` has grade 2, and any record of
-        the index may stand by its id. Grade 0 is judged and not relevant.
+        """Return grades by record id: `1 3` are the first and the third result, `3:2` has grade 2.
+
+        Any record of the index may be named by its id. Grade 0 is judged and not relevant.
 
         Raises:
-            UsageError: a word of it is none of these, or judges a record again.
+            UsageError: a word has another form, or judges a record again.
         """
         found: dict[str, int] = {}
         for word in self._words(judgment):
@@ -43,7 +44,7 @@ class Judged:
         return found
 
     def keep(self, query: str, grades: Mapping[str, int]) -> bool:
-        """Writes a judged query; asked again, it is judged anew. False where nothing is right for it."""
+        """Write a judged query, replacing an earlier judgment of it. Return False if no record is relevant to it."""
         if not any(grades.values()):
             return False
         self._grades[query] = grades
@@ -57,12 +58,12 @@ class Judged:
             yield gold_line("session", number, query, grades, groups.pop() if len(groups) == 1 else None)
 
     def _words(self, judgment: str) -> Iterator[str]:
-        """What blanks and commas set apart; an id may have commas."""
+        """Yield the words between blanks and commas; an id may contain commas."""
         for part in judgment.split():
             yield from (part,) if part in self._ids else filter(None, part.split(","))
 
     def _judgment(self, word: str, shown: Sequence[str]) -> tuple[str, int]:
-        """The id and grade of `3`, `3:2`, `id` or `id:2`."""
+        """Return the id and grade of `3`, `3:2`, `id` or `id:2`."""
         if (name := self._named(word, shown)) is not None:
             return name, 1
         first, _, grade = word.rpartition(":")
@@ -70,11 +71,11 @@ class Judged:
             check_grade(int(grade), repr(word))
             return name, int(grade)
         if _whole(word.partition(":")[0]):
-            raise UsageError(f"there is no answer {quoted(word)}; {len(shown)} were shown", hint=FORM)
-        raise UsageError(f"{quoted(word)} is neither the number of an answer nor the id of a record", hint=FORM)
+            raise UsageError(f"there is no result {quoted(word)}; {len(shown)} were shown", hint=FORM)
+        raise UsageError(f"{quoted(word)} is neither the number of a result nor the id of a record", hint=FORM)
 
     def _named(self, word: str, shown: Sequence[str]) -> str | None:
-        """The record that a number of the list means, or else an id."""
+        """Return the record of a number in the list, or of an id."""
         if _whole(word) and 1 <= int(word) <= len(shown):
             return shown[int(word) - 1]
         return word if word in self._ids else None
@@ -85,4 +86,4 @@ def _whole(text: str) -> bool:
 
 
 _DIGITS = 9
-"""Digits of a number or grade that somebody typed."""
+"""Digits of a typed number or grade."""

@@ -1,4 +1,4 @@
-"""What came of an evaluation: as one JSON object, and as tables for a terminal."""
+"""Outcome of an evaluation: as one JSON object, and as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from retrieve_cli.experiments.evaluate import Evaluation
 
 _SHOWN = (0.1, 0.3, 0.5, 0.7, 0.9)
-"""Thresholds of confidence whose rates are shown; all of them are kept."""
+"""Thresholds of confidence whose rates are shown; JSON has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything that one command found out."""
+    """Everything that one command computed."""
 
     trial: Trial
     per_query: Path | None
-    """Where each query's figures are."""
+    """File with the measures of each query."""
     advice: str | None
     tuned: Tuned | None
     calibration: Calibration | None

@@ -1,4 +1,4 @@
-"""The measure of each judged query under any choice of settings: the real pipeline, over what was found once."""
+"""Measure of each judged query under any choice of settings: the real pipeline over remembered candidates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FORMULAS_KEPT = 2
 
 
 class Table:
-    """The measure of every query under any choice, computed when it is first asked for."""
+    """Measure of every query under any choice, computed at first use."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Table:
         k: int,
         trying: Task | None = None,
     ) -> None:
-        """`k` is how many results are asked for, of which the measure may look at fewer; `trying` counts settings.
+        """Take `k`, the number of results, of which the measure may need fewer, and `trying`, which counts settings.
 
         Raises:
-            UsageError: fewer than two retrievers answer: there is nothing to fuse.
+            UsageError: fewer than two retrievers answer, so there is nothing to fuse.
             Unavailable: a step of the pipeline cannot run.
         """
         self._searcher = searcher
@@ -69,7 +69,7 @@ class Table:
         configured = searcher.pipeline(self._options)
         names = [each.name for each in configured.retrieves.retrievals]
         if len(names) < 2:
-            raise UsageError(f"tuning fuses retrievers, and {names[0]} answers alone", hint="leave --mode out")
+            raise UsageError(f"--tune needs at least two retrievers, and only {names[0]} answers", hint="omit --mode")
         cards = {name: searcher.generation.manifest.recipe.retrievers[name] for name in names}
         self._rerank = next((stage for stage in configured.stages if isinstance(stage, Rerank)), None)
         together = settings.rerank.backend == "llm"
@@ -87,12 +87,12 @@ class Table:
 
     @property
     def reranker(self) -> str | None:
-        """The name of the reranker, if there is one."""
+        """Name of the reranker, if there is one."""
         return self._reader.name if self._reader else None
 
     @property
     def least_depth(self) -> int:
-        """The fewest candidates that a retriever is asked for, however few are configured."""
+        """Least retrieval depth, however small the configured one is."""
         return self._options.k
 
     @property
@@ -114,14 +114,14 @@ class Table:
         return self._value(repr((name, formula)), pipeline)
 
     def pipeline(self, choice: Choice) -> Pipeline:
-        """Return the pipeline that answers under a choice, over what was found before."""
+        """Return the pipeline that answers under a choice, over remembered candidates."""
         settings = override(self._settings, choice.of_answers, where="--tune")
         searcher = self._varied(choice.formulas).under(settings)
         options = self._options if choice.rerank is not None else replace(self._options, rerank=False)
         return self._remembering(searcher.pipeline(options), choice.formulas)
 
     def run(self, choice: Choice) -> Run:
-        """Return what is answered under a choice."""
+        """Return the run under a choice."""
         return self._run(self.pipeline(choice)([Ranking(query) for query in self._queries]))
 
     def _run(self, rankings: Sequence[Ranking]) -> dict[str, dict[str, float]]:
@@ -131,7 +131,7 @@ class Table:
         }
 
     def _measured(self, pipeline: Pipeline) -> Run:
-        """As much of a run as the measure looks at; all of it of a query with equal scores that go beyond that."""
+        """Return the part of a run that the measure needs; all hits of a query with ties at its end."""
         short = _passing_on(pipeline, self._looked_at + 1)
         rankings = self._ranked(short)
         tied = [] if short == pipeline else [Ranking(each.query) for each in rankings if self._tied(each)]
@@ -150,8 +150,10 @@ class Table:
         return ranked
 
     def _tied(self, ranking: Ranking) -> bool:
-        """Whether a hit that was not passed on may equal one that the measure looks at, which orders them its own way;
-        it keeps scores in single precision."""
+        """Return True if a hit beyond the cutoff may tie with one that counts: the measure orders ties in its own way.
+
+        It keeps scores in single precision.
+        """
         last = [np.float32(hit.score) for hit in ranking.hits[self._looked_at - 1 : self._looked_at + 1]]
         return len(last) == 2 and bool(last[0] == last[1])
 
@@ -164,7 +166,7 @@ class Table:
         return self._known[key]
 
     def _remembering(self, pipeline: Pipeline, formulas: tuple[tuple[str, Formula], ...]) -> Pipeline:
-        """The pipeline over retrievers and a reranker that remember."""
+        """Return the pipeline over retrievers and a reranker that remember."""
         by_name = dict(formulas)
 
         def remembered(stage: Retrieve | Fuse) -> Retrieve | Fuse:
@@ -187,7 +189,7 @@ class Table:
         return RetrievalMemory(self._deepest)
 
     def _vary(self, formulas: tuple[tuple[str, Formula], ...]) -> Searcher:
-        """The searcher whose retrievers have these formulas."""
+        """Return the searcher with these formulas of its retrievers."""
         built = dict(self.now.formulas)
         searcher = self._searcher
         recipe = searcher.generation.manifest.recipe
@@ -200,7 +202,7 @@ class Table:
 
 
 def _passing_on(pipeline: Pipeline, count: int) -> Pipeline:
-    """The pipeline whose last stage passes on no more than so many hits, if it is one that says how many."""
+    """Return the pipeline whose last stage passes on at most `count` hits, if the stage has such a limit."""
     *before, last = pipeline.stages
     if not isinstance(last, Retrieve | Fuse | Rerank):
         return pipeline

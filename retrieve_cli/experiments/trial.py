@@ -1,4 +1,4 @@
-"""What is measured, everything it is compared with, and what came of it, on one set of judged queries."""
+"""Comparison of runs on one set of judged queries: evaluations, differences, and the files that are written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def figures(
     topics: Sequence[Topic], measures: Sequence[Measure], *, retrieving: bool, gated: bool = False
 ) -> list[str]:
-    """Names of what will be known of the first run, before anything is measured; `gated` if a gate chooses groups."""
+    """Return the names of the measures and latencies that the first run will have; `gated` with group routing."""
     names = [str(measure) for measure in measures]
     chunks = [f"chunk {name}" for name in names] if any(topic.names_chunks for topic in topics) else []
     groups = [*GROUPS, *([AT_GATE] if gated else [])] if any(topic.group for topic in topics) else []
@@ -38,12 +38,12 @@ def figures(
 
 @dataclass(slots=True)
 class Trial:
-    """The runs of a comparison, measured: the first one, `base`, is what the others are held against."""
+    """Evaluated runs: the others are compared with the first one, `base`."""
 
     base: str
     found: Evaluation
     runs: Mapping[str, Evaluation]
-    """All others, by name."""
+    """Other runs, by name."""
     compared: Sequence[Difference]
     topics: Sequence[Topic]
     notes: list[str]
@@ -57,11 +57,11 @@ class Trial:
         measures: Sequence[Measure],
         notes: Sequence[str] = (),
     ) -> Trial:
-        """Measures them all; `notes` are what is to be said of the queries.
+        """Evaluate all runs; `notes` are about the queries.
 
         Raises:
-            UsageError: two runs have one name, or none of the judged ids is there.
-            Unavailable: a leg of one of them cannot run.
+            UsageError: two runs have one name, or none of the judged ids is in the index.
+            Unavailable: a retriever of one of them cannot run.
         """
         names = [base.name, *(run.name for run in others)]
         if twice := next((name for name in names if names.count(name) > 1), None):
@@ -73,11 +73,11 @@ class Trial:
         return cls(base.name, found, runs, compared, topics, [*notes, *found.notes, *new])
 
     def write_run(self, path: Path) -> None:
-        """The first run's run as TREC has it."""
+        """Write the first run as a TREC run file."""
         _put(path, run_lines(self.found.run, tag="retrieve"))
 
     def write_ids(self, path: Path | None) -> None:
-        """Meaning of the encoded ids of that run; without a path, a note that there are some."""
+        """Write the encoded ids of that run; without a path, add a note that there are some."""
         ids = trec_ids(self.found.run)
         if path is not None:
             _put(path, ids.lines())
@@ -85,7 +85,7 @@ class Trial:
             self.notes.append(ids.notice)
 
     def write_per_query(self, path: Path | None, runs: Path | None) -> Path | None:
-        """A line of JSON for each query: to `path`, else into a folder of `runs` that is named after what it holds."""
+        """Write a line of JSON for each query: to `path`, else into a folder of `runs` named after its content."""
         text = per_query_lines(self.found, self.topics)
         if path is None and runs is None:
             return None
@@ -96,7 +96,7 @@ class Trial:
         except OSError as error:
             if path is not None:
                 raise
-            self.notes.append(f"what each query came to is not kept: {error.filename}: {error.strerror}")
+            self.notes.append(f"the measures of single queries are not kept: {error.filename}: {error.strerror}")
             return None
         return target
 
@@ -138,7 +138,7 @@ def _put(path: Path, text: str) -> None:
 
 
 def check_places(report: Path | None, files: Mapping[str, Path | None], read: Sequence[Path | None]) -> None:
-    """Raises: UsageError where what is asked for could not be written, or would be written over what is read."""
+    """Check output paths. Raises: UsageError: one cannot be written, or would overwrite an input."""
     if report is not None and report.exists() and not report.is_dir():
         raise UsageError(f"--report {report} is a file; it takes a folder", hint="name another one")
     written = [path for path in files.values() if path is not None]
@@ -148,15 +148,15 @@ def check_places(report: Path | None, files: Mapping[str, Path | None], read: Se
         if path.is_dir():
             raise UsageError(f"{name} {path} is a folder; it takes a file", hint=f"for example: {path / 'run.txt'}")
         if path in read or written.count(path) > 1:
-            raise UsageError(f"{name} {path} would be written over", hint="name another file")
+            raise UsageError(f"{name} would overwrite {path}", hint="name another file")
     for path in (*written, *([report] if report else ())):
-        there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-        if there.is_dir() and not os.access(there, os.W_OK):
-            raise UsageError(f"{there} cannot be written to", hint="name another place")
+        folder = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        if folder.is_dir() and not os.access(folder, os.W_OK):
+            raise UsageError(f"{folder} is not writable", hint="name another folder, or fix its permissions")
 
 
 def _names(index: Answers | None) -> Callable[[str], str | None]:
-    """A record's name by its id, where an index knows it."""
+    """Return a function from a record's id to its name; it gives None without an index."""
     if index is None:
         return lambda _: None
     generation = index.searcher.generation

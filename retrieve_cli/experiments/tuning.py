@@ -1,10 +1,9 @@
-"""Settings of the fusion, the depth, BM25's formula and the reranker, searched on judged queries and held to others.
+"""Tuning of fusion, depth, BM25's formula and reranking on judged queries, checked on held-out ones.
 
-Tuning runs each retriever and the reranker once, and then the real pipeline over what they found. A retriever's formula
-is chosen by what it finds alone, then fusion and depth one after the other by what the pipeline answers, then how many
-of the first hits are reranked and how much that says; a change is only taken if it is worth something. What all that
-gains is measured by cross-validation: each fold of queries is answered as chosen on the other folds, so that a gain
-which is nothing but luck with these queries does not show.
+Tuning runs each retriever and the reranker once, and then the real pipeline over their results. A formula is chosen by
+the results of its retriever alone, then fusion and depth in turn by those of the pipeline, then the number of reranked
+hits and the reranker's weight; a change is only taken if it gains enough. The gain is measured by cross-validation:
+each fold of queries is answered with the settings chosen on the other folds, so that overfitting is not counted.
 """
 
 from __future__ import annotations
@@ -36,38 +35,38 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 _LEAST = 10
-"""Queries without which no fold says anything."""
+"""Least number of queries; with fewer, folds are meaningless."""
 _WORTH = 0.001
-"""A block of settings is left as it is unless another choice gains more on the queries that are searched on."""
+"""Least gain, on the queries of the search, for which a block of settings is changed."""
 _ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What the search came to."""
+    """Outcome of the search."""
 
     measure: str
     queries: int
     folds: int
     tried: int
-    """Settings whose value was computed for every query."""
+    """Number of settings that were computed for every query."""
     now: Choice
     best: Choice
     mean: float
-    """Of the measure, as configured."""
+    """Mean of the measure as configured."""
     mean_best: float
-    """Of the best choice on the very queries that it was searched on: too good by some luck."""
+    """Mean of the best choice on the queries of the search, which is optimistic."""
     held_out: Interval
-    """Gain on queries that the choice was not searched on, a query."""
+    """Mean gain on held-out queries."""
     p: float
     chosen: Sequence[Choice] = field(default_factory=tuple)
-    """By fold."""
+    """Choices by fold."""
     reranker: str | None = None
-    """What reranks the first hits, if something does."""
+    """Name of the reranker, if there is one."""
 
     @property
     def recommended(self) -> bool:
-        """Whether there is a change, and its gain on held-out queries is beyond noise."""
+        """True if there is a change, and its gain on held-out queries is significant."""
         return self.best != self.now and self.held_out.mean > 0 and self.p <= SIGNIFICANT
 
     @property
@@ -76,12 +75,12 @@ class Tuned:
 
     @property
     def changes_index(self) -> bool:
-        """Whether a change takes effect only when the index is built again."""
+        """True if a change takes effect only when the index is built again."""
         return bool(self.changes.keys() & dict(self.best.formulas).keys())
 
     @property
     def what(self) -> str:
-        """What was tuned."""
+        """Object of the tuning."""
         return "the whole pipeline" + (f", reranked by {self.reranker}" if self.reranker else ", without reranking")
 
     def to_json(self) -> dict[str, Json]:
@@ -105,27 +104,27 @@ class Tuned:
 def tune(
     searcher: Searcher, settings: Settings, topics: Sequence[Topic], measure: Measure, *, k: int | None = None
 ) -> Tuned:
-    """Searches the space on all queries, and again on all but one fold for each fold.
+    """Search the space on all queries, and again on all but one fold for each fold.
 
-    `k` results are asked for; without it, as many as the measure looks at.
+    `k` is the number of results; without it, as many as the measure needs.
 
     Raises:
-        UsageError: there are too few judged queries, or not both legs to be fused.
-        Unavailable: the dense leg or the reranker cannot run.
+        UsageError: there are too few judged queries, or fewer than two retrievers to fuse.
+        Unavailable: a retriever or the reranker cannot run.
     """
     judged = [topic for topic in topics if topic.grades]
     if len(judged) < _LEAST:
-        hint = "judge more of them: a choice made on so few says nothing of others"
+        hint = "judge more queries: settings chosen on so few do not generalise"
         raise UsageError(f"--tune needs {_LEAST} queries with judged records; there are {len(judged)}", hint=hint)
     if not searcher.options().hybrid:
-        raise UsageError("--tune weighs the legs of a hybrid search", hint="leave --mode out")
+        raise UsageError("--tune needs a hybrid search, whose retrievers it weights", hint="omit --mode")
     with task("tuning", "settings") as trying, noting_interruption(lambda: "during tuning; nothing is kept"):
         table = Table(searcher, settings, judged, measure, k=k or depth([measure]), trying=trying)
         return _tuned(table, judged, measure, trying)
 
 
 def _tuned(table: Table, judged: Sequence[Topic], measure: Measure, trying: Task) -> Tuned:
-    """The search on all queries, and on all but one fold for each fold."""
+    """Search on all queries, and on all but one fold for each fold."""
     now, everyone = table.now, np.arange(len(judged))
     folds = _folds([topic.id for topic in judged])
     trying.rename(f"tuning, search 1 of {1 + len(folds)}")
@@ -153,21 +152,21 @@ def _tuned(table: Table, judged: Sequence[Topic], measure: Measure, trying: Task
 
 
 def _folds(names: Sequence[str], *, seed: int = 0) -> list[Places]:
-    """Places of the queries of each fold; which fold a query falls into does not depend on their order."""
+    """Return the places of the queries of each fold; the fold of a query does not depend on their order."""
     order = np.argsort(np.array(names), kind="stable")
     return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(order), FOLDS)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Looks for the best choice on some of the queries."""
+    """Search for the best choice on some of the queries."""
 
     table: Table
     places: Places
-    """Of the queries."""
+    """Places of these queries."""
 
     def best(self, start: Choice) -> Choice:
-        """The fusion that is best as it stands, and the reranking that is best with it; or the fusion there was."""
+        """Return the best fusion with the best reranking for it, or the present fusion if that is as good."""
         fused = self._best_fused(start.fused)
         if start.rerank is None:
             return fused
@@ -176,7 +175,7 @@ class _Search:
         return other if self._gains(other, kept) else kept
 
     def _best_fused(self, start: Choice) -> Choice:
-        """The best fusion, with the formula of each retriever that is best for it alone if that is worth the change."""
+        """Return the best fusion, with the best formula of each retriever alone if that gains enough."""
         found = self._descend(start)
         for name, built in start.formulas:
             formula = max(formulas(name), key=partial(self._alone, name))
@@ -187,7 +186,7 @@ class _Search:
         return found
 
     def _descend(self, start: Choice) -> Choice:
-        """Fusion and depth in turn, until nothing is worth a change."""
+        """Return the best fusion and depth, searched in turn until no change gains enough."""
         best = start
         for _ in range(_ROUNDS):
             before = best
@@ -198,12 +197,12 @@ class _Search:
         return best
 
     def _taken(self, choice: Choice, block: Iterable[Choice]) -> Choice:
-        """The best of a block, where it is worth the change."""
+        """Return the best choice of a block if it gains enough."""
         challenger = max(block, key=self._mean, default=choice)
         return challenger if self._gains(challenger, choice) else choice
 
     def _best_reranked(self, start: Choice) -> Choice:
-        """The reranking that is worth the change; of those that come to the same, the one that reads least."""
+        """Return the best reranking if it gains enough; of equal ones, the one that reranks fewest hits."""
         found = {each: self._mean(each) for each in start.rerankings(self.table.read_depths)}
         best = max(found, key=lambda each: found[each])
         if not self._gains(best, start):
@@ -212,7 +211,7 @@ class _Search:
         return min(worth, key=lambda each: (each.rerank.depth if each.rerank else 0, -found[each]))
 
     def _gains(self, choice: Choice, other: Choice) -> bool:
-        """Whether it is worth taking in place of the other."""
+        """Return True if a choice gains enough over the other."""
         return self._mean(choice) > self._mean(other) + _WORTH
 
     def _mean(self, choice: Choice) -> float:

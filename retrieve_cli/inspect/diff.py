@@ -1,4 +1,4 @@
-"""Two generations side by side: their records, their recipes, and how they answer the same queries."""
+"""Differences of two generations: their records, recipes, and answers to the same queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEPTH = 10
 def compare(
     store: Store, settings: Settings, old: str | None, new: str | None, queries: Sequence[Request]
 ) -> dict[str, Json]:
-    """What generation `new` (default: the live one) has differently from `old` (default: the one before it).
+    """Return the differences of generation `new` (default: the current one) from `old` (default: its predecessor).
 
     Raises:
         UsageError: there is no such generation.
@@ -42,13 +42,13 @@ def compare(
 
 
 def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes]]:
-    """A generation, and SHA-1 of the content of each of its records."""
+    """Return a generation, and the SHA-1 of the content of each record."""
     with open_generation(store, name) as generation:
         return generation, generation.contents_by_id()
 
 
 def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:
-    """How the first ten records of each query moved; queries whose list stayed as it was are only counted."""
+    """Return the changes in the top 10 of each query; queries without a change are only counted."""
     old, new = (_ranked(Searcher(store, settings, name), queries) for name in (before, after))
     moves = [_moved(query, *lists) for query, *lists in zip(queries, old, new, strict=True)]
     shared = [len(set(a) & set(b)) / max(len(a), len(b), 1) for a, b in zip(old, new, strict=True)]
@@ -61,13 +61,13 @@ def _answers(store: Store, settings: Settings, before: str, after: str, queries:
 
 
 def _ranked(searcher: Searcher, queries: Sequence[Request]) -> list[list[str]]:
-    """The ids of the first records for each query."""
+    """Return the ids of the top records for each query."""
     answers = searcher.answer(queries, searcher.options(k=DEPTH))
     return [[str(result.record["id"]) for result in answer.results] for answer in answers]
 
 
 def _moved(query: Request, old: Sequence[str], new: Sequence[str]) -> dict[str, Json]:
-    """What entered, left and changed its rank (from 1); nothing where the lists are the same."""
+    """Return the records that entered, left or moved, with ranks from 1; empty if the lists are equal."""
     if list(old) == list(new):
         return {}
     ranks = {name: (old.index(name) + 1, new.index(name) + 1) for name in old if name in new}

@@ -1,4 +1,4 @@
-"""View of `inspect files`: for each file that the index was built from, its SHA-1, records and chunks.
+"""View of `inspect files`: SHA-1, records and chunks of each file that the index was built from.
 
 All of it is read from the index, never from the sources. A few records are in memory at a time.
 """
@@ -24,22 +24,22 @@ SCHEMA_VERSION = 1
 _AT_ONCE = 1024
 """Records that are read at a time."""
 _DOCS = "docs"
-"""The kind of source whose records are whole files."""
+"""Kind of the sources whose records are whole files."""
 
 
 @dataclass(slots=True)
 class File:
-    """A file as the index has it."""
+    """A file as it is in the index."""
 
     source: SourceEntry
     path: str
-    """As its records name it: a path within a folder of documents, or the name of a catalog."""
+    """Path within a folder of documents, or name of a catalog, as in its records."""
     sha1: str | None
-    """Of a document, that of its path and its bytes, see `sources/digests.py`; of a catalog, that of its lines."""
+    """SHA-1 of the path and bytes of a document, see `sources/digests.py`, or of the lines of a catalog."""
     records: int = 0
     chunks: int = 0
     ids: list[str] = field(default_factory=list)
-    """Of the chunks of a document."""
+    """Ids of the chunks of a document."""
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -67,10 +67,10 @@ HEADER = f"{'records':>{_NUMBER}}  {'chunks':>{_NUMBER}}  {'sha1':{_DIGITS}}  fi
 
 
 class Listing:
-    """The files of a generation in order, and counts of what was listed so far."""
+    """Files of a generation in order, and counts of those listed so far."""
 
     def __init__(self, generation: Generation, *, source: str | None, group: str | None) -> None:
-        """Only files of one source, and only what belongs to one group, if these are given.
+        """List only files of one source, and only records of one group, if these are given.
 
         Raises:
             UsageError: the index has no such source.
@@ -100,7 +100,7 @@ class Listing:
                     yield file
 
     def _files(self, entry: SourceEntry, rows: range, number: int) -> Iterator[File]:
-        """The files of one source: records of one file lie together."""
+        """Yield the files of one source, whose records are adjacent."""
         file: File | None = None
         for row, record in self._rows(rows):
             if self._group is not None and record["group"] != self._group:
@@ -132,14 +132,14 @@ class Listing:
             file.ids += [f"{name}#{index}" for index in range(chunks)]
 
     def _rows(self, rows: range) -> Iterator[tuple[int, dict[str, Json]]]:
-        """Records by row; what was read of the file does not stay in memory."""
+        """Yield records by row; pages of the file that were read are released."""
         for first in range(rows.start, rows.stop, _AT_ONCE):
             end = min(first + _AT_ONCE, rows.stop)
             yield from enumerate(self._generation.records.rows(first, end), first)
             self._generation.file(RECORDS).release()
 
     def totals(self) -> dict[str, Json]:
-        """Return the counts of what was listed."""
+        """Return the counts of the listed files."""
         return {
             "total_files": self.files,
             "total_records": self.records,
@@ -176,6 +176,6 @@ def as_text(listing: Listing) -> Iterator[str]:
 
 
 def _digests(generation: Generation) -> Sequence[str | None]:
-    """The digest of each source, as it was when it was read; none if the manifest does not say."""
+    """Return the digest of each source at the time of the build; empty if the manifest has none."""
     sources = generation.manifest.built.get("sources", [])
     return [source.get("digest") for source in sources]

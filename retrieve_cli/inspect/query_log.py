@@ -1,7 +1,7 @@
-"""The log of queries in numbers: how many, how fast and how good, by day; which texts are asked most, which in vain.
+"""Statistics of the query log: numbers, latencies and scores by day; frequent queries, and those without results.
 
-It is read a line at a time and may be written to meanwhile. What is kept of it is bounded: latencies to three
-significant digits, and as many different texts as `_TEXTS`. A line that is damaged is counted, and the first are named.
+It is read line by line and may be written at the same time. Memory is bounded: latencies have three significant
+digits, and at most `_TEXTS` different texts. Damaged lines are counted, and the first ones listed.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from retrieve_cli.untrusted import files
 
 SCHEMA_VERSION = 1
 SHARES = (0.5, 0.95)
-"""Of the latencies that are told."""
+"""Quantiles of the latencies."""
 _SCORES = ("top_score", "avg_score", "mean_similarity", "top_score_change")
 _TEXTS = 100_000
 _LONGEST = 300
-"""Characters of a text: those that begin alike so far count as one."""
+"""Characters of a text that are compared."""
 _LINE = 16 * files.MB
-"""Bytes of a line; what is longer is damaged."""
+"""Bytes of a line; longer ones are damaged."""
 _NAMED = 10
-"""Damaged lines that are named."""
+"""Damaged lines that are listed."""
 
 
 class Damage(NamedTuple):
-    """A line that is none of the log."""
+    """A damaged line of the log."""
 
     line: int
     why: str
 
 
 class _Mean:
-    """A mean of numbers that are not kept."""
+    """Running mean."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -60,18 +60,18 @@ class _Mean:
 
 @dataclass(slots=True)
 class Tally:
-    """Queries of some time."""
+    """Counts of queries of some period."""
 
     queries: int = 0
     empty: int = 0
-    """Those that found nothing."""
+    """Queries without results."""
     relaxed: int = 0
-    """Those that were asked again in fewer words."""
+    """Queries that were retried with fewer terms."""
     reranked: int = 0
-    told: int = 0
-    """Those whose line says whether they were relaxed and reranked; lines of earlier versions do not."""
+    detailed: int = 0
+    """Queries whose line records relaxation and reranking; lines of earlier versions do not."""
     few: int = 0
-    """Those with a warning that candidates were few."""
+    """Queries with a warning about few candidates."""
     total_ms: float = 0.0
     latencies: Counter[float] = field(default_factory=Counter)
     """Number of queries by milliseconds to three significant digits."""
@@ -82,7 +82,7 @@ class Tally:
         self.empty += not entry["results"]
         self.few += entry.get("warning") is not None
         if "reranked" in entry:
-            self.told += 1
+            self.detailed += 1
             self.reranked += entry["reranked"] is True
             self.relaxed += bool(_number(entry.get("retries")))
         milliseconds = _number(entry["total_ms"]) or 0.0
@@ -92,7 +92,7 @@ class Tally:
             mean.add(_number(entry.get(name)))
 
     def latency(self, share: float) -> float | None:
-        """The milliseconds that this share of the queries did not exceed (nearest rank)."""
+        """Return the latency that this share of the queries did not exceed, in milliseconds (nearest rank)."""
         place = ceil(share * self.queries)
         for milliseconds, count in sorted(self.latencies.items()):
             place -= count
@@ -107,28 +107,28 @@ class Tally:
             "empty": self.empty,
             "relaxed": self.relaxed,
             "few_candidates": self.few,
-            "reranked_share": self.reranked / self.told if self.told else None,
+            "reranked_share": self.reranked / self.detailed if self.detailed else None,
             **{name: mean.value for name, mean in self.scores.items()},
         }
 
 
 class QueryLog:
-    """Totals of the lines of a log, from some time on."""
+    """Statistics of the lines of a log, since some time."""
 
     def __init__(self, since: datetime | None = None) -> None:
         self.all = Tally()
         self.damaged: list[Damage] = []
-        """The first of them."""
+        """First damaged lines."""
         self.damages = 0
         self._since = since
         self._days: dict[str, Tally] = {}
         self._texts: Counter[str] = Counter()
-        self._in_vain: Counter[str] = Counter()
+        self._without_results: Counter[str] = Counter()
         self._lines = 0
         self._uncounted = 0
 
     def add(self, line: bytes) -> None:
-        """Counts a line."""
+        """Count a line."""
         self._lines += 1
         try:
             at, entry = _entry(line)
@@ -147,10 +147,10 @@ class QueryLog:
             return
         self._texts[text] += 1
         if not entry["results"]:
-            self._in_vain[text] += 1
+            self._without_results[text] += 1
 
     def to_json(self, most: int) -> dict[str, Json]:
-        """All of it, with so many of the texts that were asked most often."""
+        """Return all statistics, with the `most` most frequent texts."""
         days = sorted(self._days.items())
         return {
             "schema_version": SCHEMA_VERSION,
@@ -158,14 +158,14 @@ class QueryLog:
             **self.all.to_json(),
             "by_day": [{"day": day, **tally.to_json()} for day, tally in days],
             "frequent": _most(self._texts, most),
-            "found_nothing": _most(self._in_vain, most),
+            "found_nothing": _most(self._without_results, most),
             "uncounted_texts": self._uncounted,
             "damaged": {"lines": self.damages, "first": [each._asdict() for each in self.damaged]},
         }
 
 
 class Follower:
-    """A log that is read on from where it was read to; one that was replaced, or cut, is read from its beginning."""
+    """Incremental reader of a log; one that was replaced or truncated is read from its beginning."""
 
     def __init__(self, path: Path, since: datetime | None = None) -> None:
         self._path = path
@@ -175,10 +175,10 @@ class Follower:
         self.log = QueryLog(since)
 
     def read(self, most: int | None = None) -> QueryLog:
-        """Counts the whole lines that are new, at least one and about `most` bytes of them.
+        """Count the new complete lines, at least one and about `most` bytes of them.
 
         Raises:
-            OSError: there is none, or it cannot be read.
+            OSError: it is missing or cannot be read.
         """
         with files.open_regular(self._path) as file:
             found = os.fstat(file.fileno())
@@ -196,22 +196,22 @@ class Follower:
 
 
 def read_log(path: Path, since: datetime | None = None) -> QueryLog:
-    """The whole log, from some time on.
+    """Return the statistics of the whole log, since some time.
 
     Raises:
-        UsageError: there is none, or it cannot be read.
+        UsageError: it is missing or cannot be read.
     """
     try:
         return Follower(path, since).read()
     except FileNotFoundError as error:
-        hint = "log.queries: true in config.yaml keeps one from now on"
-        raise UsageError(f"there is no log of queries at {path}", hint=hint) from error
+        hint = "set log.queries: true in config.yaml to log queries from now on"
+        raise UsageError(f"there is no query log at {path}", hint=hint) from error
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its rights") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its permissions") from error
 
 
 def moment(text: str) -> datetime:
-    """A date, or a time of a day, as ISO 8601 has it; UTC where it names no zone.
+    """Return the moment of a date or time in ISO 8601; in UTC if it names no zone.
 
     Raises:
         UsageError: it is neither.
@@ -220,7 +220,7 @@ def moment(text: str) -> datetime:
         return _utc(text)
     except ValueError as error:
         hint = f"for example: --since {date(2026, 1, 31).isoformat()}"
-        raise UsageError(f"--since {quoted(text)} is no date", hint=hint) from error
+        raise UsageError(f"--since {quoted(text)} is not a date", hint=hint) from error
 
 
 def _utc(text: str) -> datetime:
@@ -232,31 +232,31 @@ def _utc(text: str) -> datetime:
 
 
 def _entry(line: bytes) -> tuple[datetime, dict[str, Json]]:
-    """A line's time, and its keys; of those that older versions do not write none is sure to be there.
+    """Return the time of a line and its keys, of which older versions do not write all.
 
     Raises:
-        ValueError: it is no line of the log.
+        ValueError: it is not a line of the log.
     """
     try:
         entry = orjson.loads(line)
     except ValueError as error:
         raise ValueError("not JSON") from error
-    _hold(isinstance(entry, dict), "no object")
+    _check(isinstance(entry, dict), "not an object")
     try:
         at = _utc(entry["at"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError("`at` is no time") from error
+        raise ValueError("`at` is not a time") from error
     results, milliseconds = entry.get("results"), _number(entry.get("total_ms"))
-    _hold(isinstance(entry.get("query"), str), "`query` is no text")
-    _hold(isinstance(results, list), "`results` is no list")
-    _hold(milliseconds is not None and milliseconds >= 0, "`total_ms` is no number of milliseconds")
+    _check(isinstance(entry.get("query"), str), "`query` is not a text")
+    _check(isinstance(results, list), "`results` is not a list")
+    _check(milliseconds is not None and milliseconds >= 0, "`total_ms` is not a number of milliseconds")
     if "top_score" not in entry and results and isinstance(results[0], dict):
         entry["top_score"] = results[0].get("score")
     return at, entry
 
 
-def _hold(true: bool, why: str) -> None:
-    """Raises: ValueError if it is not so."""
+def _check(true: bool, why: str) -> None:
+    """Check a condition. Raises: ValueError: it is false."""
     if not true:
         raise ValueError(why)
 
@@ -267,6 +267,6 @@ def _number(value: Json) -> float | None:
 
 
 def _most(texts: Counter[str], most: int) -> list[dict[str, Json]]:
-    """The texts that were asked most often, those of equal number in their own order."""
+    """Return the most frequent texts, in alphabetical order if equally frequent."""
     first = sorted(texts.items(), key=lambda entry: (-entry[1], entry[0]))[:most]
     return [{"query": text, "count": count} for text, count in first]

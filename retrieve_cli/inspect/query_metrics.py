@@ -1,4 +1,4 @@
-"""The log of queries as metrics: numbers alone, no text, tenant or id of anybody's."""
+"""Metrics of the query log: numbers only, without texts, tenants or ids."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from retrieve_cli.output.prometheus import Metric, Sample
 
 _COUNTS = {
     "retrieve_queries_total": ("queries", "Queries in the log."),
-    "retrieve_queries_empty_total": ("empty", "Queries that found nothing."),
-    "retrieve_queries_relaxed_total": ("relaxed", "Queries that were asked again in fewer words."),
+    "retrieve_queries_empty_total": ("empty", "Queries without results."),
+    "retrieve_queries_relaxed_total": ("relaxed", "Queries that were retried with fewer terms."),
     "retrieve_queries_reranked_total": ("reranked", "Queries whose candidates were reranked."),
     "retrieve_queries_few_candidates_total": ("few", "Queries with fewer candidates than log.min_candidates."),
 }
@@ -23,11 +23,11 @@ _MEANS = {
 
 
 def query_metrics(log: QueryLog) -> list[Metric]:
-    """The metrics of a log."""
+    """Return the metrics of a log."""
     tally = log.all
     counts = [_single(name, "counter", text, getattr(tally, key)) for name, (key, text) in _COUNTS.items()]
     means = [_single(name, "gauge", text, tally.scores[key].value) for name, (key, text) in _MEANS.items()]
-    damaged = _single("retrieve_query_log_damaged_lines", "gauge", "Lines of the log that are none.", log.damages)
+    damaged = _single("retrieve_query_log_damaged_lines", "gauge", "Damaged lines of the log.", log.damages)
     return [*counts, _durations(tally), *means, damaged]
 
 

@@ -1,4 +1,4 @@
-"""A run that was kept, answered again: from the same generation, with the same requests, under the same settings."""
+"""Replay of a saved run: the same requests on the same generation under the same settings, compared."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
 LEFT_OUT = ("timings_ms", "deadline", "freshness")
-"""Keys of answers and results that depend on the clock, or on what sources are today."""
+"""Keys of answers and results that depend on the clock, or on the present state of the sources."""
 _SHOWN = 10
 """Differences that are printed."""
-_AGAIN = "keep it again: retrieve query TEXT --save-run"
+_AGAIN = "save the run again: retrieve query TEXT --save-run"
 _ABSENT = object()
-"""In the place of a value that one side does not have."""
+"""Stands for a value that one side does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """A run as it was read; its inner values come from a file that anybody may have written."""
+    """A run as it was read; its values come from a file that is not trusted."""
 
     name: str
     generation: str
@@ -49,17 +49,17 @@ class SavedRun:
 
     @classmethod
     def of(cls, run: Mapping[str, Json], name: str) -> SavedRun:
-        """Raises: UsageError if the run does not have what it takes to ask again."""
+        """Check a run. Raises: UsageError: it cannot be replayed."""
         inputs = run.get("inputs")
         if not isinstance(inputs, dict):
-            raise UsageError(f"{name} was kept by an earlier version, without its requests", hint=_AGAIN)
+            raise UsageError(f"{name} was saved by an earlier version, without its requests", hint=_AGAIN)
         if strange := [key for key in inputs if key not in ("options", "requests")]:
             raise unknown(f"key {quoted(strange[0])} of `inputs` in {name}", strange[0], ("options", "requests"))
         values = {**inputs, **{key: run.get(key) for key in ("generation", "texts", "configuration", "answers")}}
         kinds = {"options": dict, "requests": list, "generation": str, "configuration": dict, "answers": list}
         for key, kind in kinds.items():
             if not isinstance(values.get(key), kind):
-                raise UsageError(f"`{key}` of {name} is missing, or is not what it has to be", hint=_AGAIN)
+                raise UsageError(f"`{key}` of {name} is missing or of the wrong type", hint=_AGAIN)
         answers = values["answers"]
         if not all(isinstance(each, dict) for each in answers) or len(answers) != len(values["requests"]):
             raise UsageError(f"{name} does not have an answer for each request", hint=_AGAIN)
@@ -70,7 +70,7 @@ class SavedRun:
 
 
 class Difference(NamedTuple):
-    """A value that is not what it was."""
+    """A value that differs from the saved one."""
 
     query_id: str
     at: str
@@ -80,7 +80,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Outcome of answering again."""
+    """Outcome of a replay."""
 
     run: str
     generation: str
@@ -101,26 +101,26 @@ class Replay:
         }
 
     def lines(self) -> list[str]:
-        """The first differences, for people."""
+        """Return the first differences, for people."""
         shown = [f"query {each.query_id}: {each.at}: {each.was} → {each.now}" for each in self.differences[:_SHOWN]]
         more = len(self.differences) - len(shown)
         return ["different", *shown, *([f"and {more} more"] if more else [])]
 
 
 def replay(store: Store, settings: Settings, run: SavedRun, requests: Sequence[Request]) -> Replay:
-    """Answer the requests of a run again and compare, but for `LEFT_OUT`. A run without texts is compared without them.
+    """Answer the requests of a run again and compare the answers, without `LEFT_OUT` and texts that were not saved.
 
-    `settings` are today's: what decides answers is taken from the run, where things are from these. A deadline does not
-    hold: what fits into it depends on the machine.
+    `settings` are the present ones: addresses and paths are taken from them, all that decides answers from the run.
+    There is no deadline, because the stages that fit into it depend on the machine.
 
     Raises:
-        IndexMissing: the generation is gone.
-        Unavailable: a model is not on this machine that was there when the run was kept.
-        UsageError: a setting or an option of the run is unknown; names it.
+        IndexMissing: the generation no longer exists.
+        Unavailable: a model of the run is not on this machine.
+        UsageError: a setting or an option of the run is unknown.
     """
     if not store.has(run.generation):
-        hint = "raise store.keep, so that sync keeps more generations; those on the disk: retrieve inspect history"
-        raise IndexMissing(f"the generation {quoted(run.generation)} of {run.name} is gone", hint=hint)
+        hint = "raise store.keep to keep more generations; list those on disk: retrieve inspect history"
+        raise IndexMissing(f"generation {quoted(run.generation)} of {run.name} no longer exists", hint=hint)
     under = restored(run.configuration, settings, where=run.name)
     options = replace(_options(run.options, run.name), deadline_ms=None)
     answers = Searcher(store, under, run.generation).answer(requests, options)
@@ -140,7 +140,7 @@ def replay(store: Store, settings: Settings, run: SavedRun, requests: Sequence[R
 
 
 def _check_models(was: Mapping[str, Json], answer: Answer) -> None:
-    """Raises: Unavailable if a step that ran then cannot run now."""
+    """Check the stages. Raises: Unavailable: a stage of the run cannot run now."""
     used = was.get("strategies_used")
     steps = [name for name in used if isinstance(name, str)] if isinstance(used, list) else []
     info = was.get("pipeline_info")
@@ -149,30 +149,30 @@ def _check_models(was: Mapping[str, Json], answer: Answer) -> None:
         if name in answer.strategies_skipped:
             why = answer.strategies_skipped[name]
             raise Unavailable(
-                f"{name} ran then and cannot run now: {why}", hint="check the models: retrieve models list"
+                f"{name} was part of the run and cannot run now: {why}", hint="check the models: retrieve models list"
             )
 
 
 def _notes(store: Store, under: Settings, run: SavedRun) -> Iterator[str]:
-    """Changes since the run that may be why answers differ."""
+    """Yield changes since the run that may explain differences."""
     if run.version != __version__:
-        yield f"the run was kept by version {quoted(run.version)}; this is {__version__}"
+        yield f"the run was saved by version {quoted(run.version)}; this is {__version__}"
     if run.calibration != calibration_digest(store):
-        yield "the calibration is another one now: confidence and relevance may differ"
+        yield "the calibration has changed: confidence and relevance may differ"
     if run.options.get("deadline_ms") is not None:
-        yield "the run had a deadline, which does not hold now: steps that it left out are not left out"
+        yield "the run had a deadline, and a replay has none: stages that were skipped then are not skipped now"
     saved, today = run.configuration.get("plugins"), run_account.configuration(under)["plugins"]
     if (saved or {}) != today:
-        yield "plug-ins are configured differently now"
+        yield "the configuration of plug-ins has changed"
     kept = [each.get("files", []) for each in run.requests]
     for entry in (entry for entries in kept for entry in entries):
         now = run_account.digest(entry["path"]).get("sha1")
         if now != entry.get("sha1"):
-            yield f"{entry['path']} is gone or has changed: what it said then counts"
+            yield f"{entry['path']} is missing or has changed: its saved properties are used"
 
 
 def _compared(entry: Mapping[str, Json]) -> dict[str, Json]:
-    """An answer without what is not compared."""
+    """Return an answer without the keys that are not compared."""
     kept = {key: value for key, value in entry.items() if key not in LEFT_OUT}
     if isinstance(results := kept.get("results"), list):
         kept["results"] = [
@@ -183,7 +183,7 @@ def _compared(entry: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _differences(was: Json, now: Json, at: str = "") -> Iterator[tuple[str, str, str]]:
-    """Differences of two values: the place, what was there and what is."""
+    """Yield the differences of two values: place, saved value, new value."""
     if isinstance(was, dict) and isinstance(now, dict):
         for key in [*was, *(key for key in now if key not in was)]:
             place = f"{at}.{key}" if at else str(key)
@@ -209,10 +209,10 @@ def _brief(value: Json) -> str:
 
 
 def _options(saved: Mapping[str, Json], name: str) -> SearchOptions:
-    """The options of a run, each held to its type.
+    """Return the options of a run, each checked for its type.
 
     Raises:
-        UsageError: one is unknown, or has a value that it cannot have.
+        UsageError: one is unknown or out of range.
     """
     hints = get_type_hints(SearchOptions)
     given: dict[str, Any] = {}
@@ -223,7 +223,7 @@ def _options(saved: Mapping[str, Json], name: str) -> SearchOptions:
             raise UsageError(f"the option {key} of {name} cannot be {quoted(value)}", hint=_AGAIN)
         given[key] = tuple(value) if isinstance(value, list) else value
     if "k" not in given:
-        raise UsageError(f"{name} does not say how many results it has (k)", hint=_AGAIN)
+        raise UsageError(f"{name} does not name its number of results (k)", hint=_AGAIN)
     return SearchOptions(**given)
 
 

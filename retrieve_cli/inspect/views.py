@@ -1,4 +1,4 @@
-"""What `inspect` shows: the live generation's parts as plain values."""
+"""Views of `inspect`: parts of the current generation as plain values."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
-    """Records that pass every filter, at most `limit` of them (0: all), and how many there are in all.
+    """Return at most `limit` records that pass every filter (0: all), and how many pass.
 
     Raises:
-        UsageError: a filter is none, or no record has the field.
+        UsageError: a filter has another form, or no record has the field.
     """
     allowed = allowed_by(generation, filters)
     rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
@@ -35,7 +35,7 @@ def records(generation: Generation, *, filters: Sequence[str], limit: int) -> di
 
 
 def record(generation: Generation, record_id: str) -> dict[str, Json]:
-    """A record as it is kept, the text that was indexed, and its chunks.
+    """Return a record as it is stored, the text that was indexed, and its chunks.
 
     Raises:
         UsageError: there is no such record.
@@ -47,7 +47,7 @@ def record(generation: Generation, record_id: str) -> dict[str, Json]:
 
 
 def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str, Json]:
-    """A chunk as it is kept, what was embedded of it, and the terms of its text.
+    """Return a chunk as it is stored, the text that was embedded, and the terms of its text.
 
     Raises:
         UsageError: there is no such chunk.
@@ -60,14 +60,17 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
 
 
 def graph(generation: Generation, name: str | None, settings: Settings) -> dict[str, Json]:
-    """The edges between records: their kinds and what links nothing; or what leads from one record, and to it.
+    """Return the edges between records by kind with dangling references, or the neighbours of one record.
 
     Raises:
         UsageError: there is no such record.
     """
     edges = open_graph(generation)
     if edges is None:
-        return {"edges": 0, "note": "no record names another: see graph.relations and graph.entities in config.yaml"}
+        return {
+            "edges": 0,
+            "note": "no record refers to another: see graph.relations and graph.entities in config.yaml",
+        }
     if name is None:
         sizes = sorted(map(int, np.unique(edges.components(), return_counts=True)[1]), reverse=True)
         kinds = {kind: len(edges.edges_of([kind]).sources) for kind in edges.kinds}
@@ -90,7 +93,7 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
 
 
 def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
-    """The names that lead nowhere, and why."""
+    """Return dangling references, each with the reason."""
     from retrieve_cli.graph.lookalikes import Lookalikes
 
     found = edges.dangling
@@ -99,10 +102,10 @@ def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
 
     def why(each: Dangling) -> str:
         if each.ambiguous:
-            return "several records are called so"
+            return "several records have this name"
         if each.record is None and alike is not None and (near := alike.of(each.name)):
-            return f"spelt almost like the record {near}; a line {{id, label}} in the file makes it a node of its own"
-        return "no record is called so"
+            return f"similar to the record {near}; a line {{id, label}} in the file makes it a node of its own"
+        return "no record has this name"
 
     return [
         {
@@ -116,10 +119,10 @@ def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
 
 
 def drawing(generation: Generation, *, name: str, radius: int, picture: Path | None) -> dict[str, Json]:
-    """What stands around a record, for Graphviz, and as a picture where one is asked for.
+    """Return the neighbourhood of a record for Graphviz, and draw a picture if there is a path for it.
 
     Raises:
-        UsageError: there is no such record, or no edge at all; or the picture cannot be drawn there.
+        UsageError: there is no such record, the index has no edges, or the picture cannot be written.
         Unavailable: matplotlib is not installed.
     """
     from retrieve_cli.graph.drawing import draw
@@ -134,7 +137,7 @@ def drawing(generation: Generation, *, name: str, radius: int, picture: Path | N
 
 
 def _node(edges: Graph, generation: Generation, name: str) -> int:
-    """The node of a record's id, of a value that records share, or of a name in a file."""
+    """Return the node of a record id, of a value that records share, or of a name in a file."""
     try:
         return generation.find_record(name)
     except UsageError as error:
@@ -145,16 +148,16 @@ def _node(edges: Graph, generation: Generation, name: str) -> int:
 
 
 def verify(store: Store, settings: Settings) -> dict[str, Json]:
-    """Every file of the live generation against its digest, and the parts against each other.
+    """Return the state of every file of the current generation, checked against its SHA-1 and the other files.
 
     Raises:
-        IndexMissing, IndexCorrupt: there is no manifest to hold the files to.
+        IndexMissing, IndexCorrupt: there is no manifest to check against.
     """
     manifest, faults = store.verify()
     if not faults:
         try:
             with open_generation(store) as generation:
-                dict(open_indexes(generation, settings))  # each is opened when it is looked at
+                dict(open_indexes(generation, settings))  # each is opened when it is reached
         except IndexCorrupt as error:
             faults["generation"] = error.message
     files = {name: faults.get(name, "sound") for name in manifest.files}
@@ -162,7 +165,7 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
 
 
 def history(store: Store) -> list[dict[str, Json]]:
-    """The generations on the disk, newest publication first."""
+    """Return the generations on disk, newest publication first."""
     return [
         {
             "generation": kept.manifest.id,

@@ -31,10 +31,10 @@ def gold(index: Path, tmp_path: Path) -> Path:
         ('{"id": "q\\ud800", "query": "a", "relevant": ["lungs"]}', "half of a character"),
         ('{"query": "a", "relevant": ["\\ud800"]}', "half of a character"),
         ('{"query": "\\ud800 lung", "relevant": ["lungs"]}', "half of a character"),
-        ('{"id": "q\\u0000a", "query": "a", "relevant": ["lungs"]}', "is no id"),
-        ('{"query": "a", "relevant": {"lungs": 2147483647}}', "is no grade"),
-        ('{"query": "a", "relevant": {"lungs": -2000}}', "is no grade"),
-        ('{"query": "a", "relevant": {"lungs": 3, "lungs": 0}}', "'lungs' is there twice"),
+        ('{"id": "q\\u0000a", "query": "a", "relevant": ["lungs"]}', "is not an id"),
+        ('{"query": "a", "relevant": {"lungs": 2147483647}}', "is not a grade"),
+        ('{"query": "a", "relevant": {"lungs": -2000}}', "is not a grade"),
+        ('{"query": "a", "relevant": {"lungs": 3, "lungs": 0}}', "the key 'lungs' is repeated"),
     ],
 )
 def test_what_would_bring_the_measures_down_is_refused_with_its_line(
@@ -76,8 +76,8 @@ def test_measures_of_queries_without_an_answer_end_well(gold: Path, retrieve: Pr
         (["--with", "fusion.method=!!python/object:x y"], "no valid YAML"),
         (["--run-out", "artifacts"], "is a folder"),
         (["--report", "gold.jsonl"], "is a file"),
-        (["--run-out", "gold.jsonl"], "would be written over"),
-        (["--run-out", "x", "--per-query-out", "x"], "would be written over"),
+        (["--run-out", "gold.jsonl"], "would overwrite gold.jsonl"),
+        (["--run-out", "x", "--per-query-out", "x"], "would overwrite x"),
         (["--with", "broken.run"], "broken.run:1"),
     ],
     ids=str,
@@ -110,7 +110,7 @@ def test_queries_that_ask_for_nothing_measurable_are_an_error(index: Path, retri
     path.write_text('{"query": "lungs", "group": "radiology"}\n')
     done = retrieve("eval", "--gold", path, "--artifacts", "plain")
     assert done.code == 2
-    assert "nothing that these queries ask for" in done.err
+    assert "these queries have no judgments that can be measured" in done.err
 
 
 def test_every_judged_query_is_counted_and_each_measure_says_of_how_many_it_speaks(
@@ -135,14 +135,14 @@ def test_groups_are_looked_for_deep_enough_whatever_is_measured(index: Path, ret
 def test_notes_reach_who_reads_json(gold: Path, retrieve: Program) -> None:
     gold.write_text(gold.read_text() + '{"query": "a", "relevant": ["nowhere"], "synthetic": "titles"}\n')
     notes = " ".join(retrieve("eval", "--gold", gold, "--json").json["notes"])
-    assert "1 of 4 relevant ids are not in the index" in notes
-    assert "1 of 4 queries are synthetic" in notes
+    assert "1 of 4 relevant ids is not in the index" in notes
+    assert "1 of 4 queries is synthetic" in notes
 
 
 def test_options_before_scaffold_are_not_lost(index: Path, retrieve: Program) -> None:
     done = retrieve("eval", "--artifacts", "artifacts", "scaffold", "--out", "x")
     assert done.code == 2
-    assert "--artifacts stands before scaffold" in done.err
+    assert "--artifacts is before scaffold" in done.err
 
 
 def test_a_narrow_terminal_cuts_no_figure(gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:

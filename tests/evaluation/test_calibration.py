@@ -286,7 +286,7 @@ def test_the_rates_of_a_threshold_are_those_of_the_grid_below_it(both: list[Cali
 
 @pytest.mark.parametrize("threshold", [-0.01, 1.01, float("nan"), float("inf")])
 def test_a_threshold_outside_the_range_is_refused(both: list[Calibration], threshold: float) -> None:
-    with pytest.raises(UsageError, match="between 0 and 1"):
+    with pytest.raises(UsageError, match="from 0 to 1"):
         both[0].at(threshold)
 
 
@@ -335,11 +335,11 @@ def few(queries: int = 40, relevant: int = 40, others: int = 40) -> Hits:
 @pytest.mark.parametrize(
     ("hits", "named"),
     [
-        (few(queries=9), "of 9 queries.*takes 20 hits, of 10 queries"),
-        (few(relevant=0), "relevant hits: 0, of 0 queries"),
-        (few(others=0), "not relevant hits: 0, of 0 queries"),
-        (few(relevant=19), "relevant hits: 19, of 19 queries; it takes 20 hits"),
-        (few(others=19), "not relevant hits: 19, of 19 queries; it takes 20 hits"),
+        (few(queries=9), "of 9 queries; at least 20 hits of 10 queries"),
+        (few(relevant=0), "relevant hits: 0 of 0 queries"),
+        (few(others=0), "not relevant hits: 0 of 0 queries"),
+        (few(relevant=19), "relevant hits: 19 of 19 queries; at least 20 hits"),
+        (few(others=19), "not relevant hits: 19 of 19 queries; at least 20 hits"),
         ((np.arange(90.0), np.arange(90) % 10 == 1, np.where(np.arange(90) % 10 == 1, 0, np.arange(90))), "of 1 quer"),
         (([], [], []), "relevant hits: 0"),
     ],
@@ -358,8 +358,8 @@ def test_the_least_that_is_taken_gives_numbers() -> None:
 @pytest.mark.parametrize(
     ("hits", "named"),
     [
-        (([1.0, 2.0], [True], ["a", "b"]), "one a hit"),
-        (([1.0, 2.0], [True, False], ["a"]), "one a hit"),
+        (([1.0, 2.0], [True], ["a", "b"]), "one per hit"),
+        (([1.0, 2.0], [True, False], ["a"]), "one per hit"),
         (([1.0, float("nan")], [True, False], ["a", "b"]), "finite"),
         (([1.0, float("inf")], [True, False], ["a", "b"]), "finite"),
     ],

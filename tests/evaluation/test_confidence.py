@@ -122,7 +122,7 @@ def test_a_damaged_file_is_named_and_set_aside_by_the_next_calibration(gold: Pat
     assert retrieve("query", "cells", "--min-confidence", "0.5").code == 2
     done = retrieve("eval", "--gold", gold, "--calibrate")
     assert done.code == 0
-    assert "is kept as" in done.err
+    assert "was renamed to" in done.err
     assert retrieve("query", "cells").code == 0
 
 
@@ -133,7 +133,7 @@ def test_too_few_judged_queries_are_refused_and_nothing_is_written(
     few.write_text("".join(gold.read_text().splitlines(keepends=True)[:5]))
     done = retrieve("eval", "--gold", few, "--calibrate")
     assert done.code == 2
-    assert "too little to calibrate on" in done.err
+    assert "too few judgments to calibrate" in done.err
     assert not Path("artifacts/calibration.json").exists()
 
 

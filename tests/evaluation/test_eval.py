@@ -64,7 +64,7 @@ def test_groups_that_no_record_has_are_not_measured(retrieve: Program, gold: Pat
     )
     assert retrieve("build", "--catalog", path).code == 0
     done = retrieve("eval", "--gold", gold)
-    assert "groups are not measured" in done.err
+    assert "group measures are skipped" in done.err
     assert "group@1" not in done.out
 
 
@@ -93,7 +93,7 @@ def test_a_run_is_judged_without_an_index(gold: Path, retrieve: Program, tmp_pat
     )
     assert done.code == 0, done.err
     assert [json.loads(line)["Success@1"] for line in Path("each").read_text().splitlines()] == [1.0, 0.0, 0.0]
-    assert "1 queries of the run are not judged" in done.err
+    assert "skipped 1 query of the run without judgments" in done.err
 
 
 def test_gates_end_with_9_and_a_sentence_each(index: Path, gold: Path, retrieve: Program, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_gates_end_with_9_and_a_sentence_each(index: Path, gold: Path, retrieve:
         (["--queries", "gold.jsonl"], "one set of judged queries"),
         (["--gold", "nope.jsonl"], "nope.jsonl"),
         (["--gold", "gold.jsonl", "--metrics", "nDGC@10"], "'nDGC@10' is not a measure"),
-        (["--gold", "gold.jsonl", "--gate", "nDCG@10"], "is no gate"),
+        (["--gold", "gold.jsonl", "--gate", "nDCG@10"], "is not a gate"),
         (["--gold", "gold.jsonl", "--gate", "p@5>=1"], "hint: add it: --metrics nDCG@10,R@100,RR@10,AP@100,P@5"),
         (["--gold", "gold.jsonl", "--gate", "p96<=300ms"], "did you mean `p95`?"),
         (["--gold", "gold.jsonl", "--gate", "ndgc@10>0.5"], "did you mean `nDCG@10`?"),
@@ -153,7 +153,7 @@ def test_judgments_of_another_collection_are_refused(index: Path, retrieve: Prog
     assert done.code == 2
     assert "none of the 2 relevant ids is in the index" in done.err
     path.write_text('{"query": "a", "relevant": ["lungs", "y"]}\n')
-    assert "1 of 2 relevant ids are not in the index" in retrieve("eval", "--gold", path).err
+    assert "1 of 2 relevant ids is not in the index" in retrieve("eval", "--gold", path).err
 
 
 def test_a_leg_that_cannot_run_is_no_result(index: Path, gold: Path, retrieve: Program, monkeypatch) -> None:

@@ -35,11 +35,11 @@ def test_a_list_of_ids_is_relevant_alike_and_a_line_number_is_an_id(tmp_path: Pa
     ("line", "message"),
     [
         ("{", "file:1 is not JSON"),
-        ("[]", "file:1 is no JSON object"),
+        ("[]", "file:1 is not a JSON object"),
         ('{"relevant": ["x"]}', "file:1 has no `query`"),
         ('{"query": " ", "relevant": ["x"]}', "has no `query`"),
-        ('{"query": "a"}', "says nothing of what is right"),
-        ('{"query": "a", "relevant": []}', "says nothing of what is right"),
+        ('{"query": "a"}', "has a query without judgments"),
+        ('{"query": "a", "relevant": []}', "has a query without judgments"),
         ('{"query": "a", "relevant": ["x", "x"]}', "names twice 'x'"),
         ('{"query": "a", "relevant": {"x": 1.5}}', "the grade of 'x' is 1.5"),
         ('{"query": "a", "relevant": {"x": true}}', "the grade of 'x' is True"),
@@ -49,7 +49,7 @@ def test_a_list_of_ids_is_relevant_alike_and_a_line_number_is_an_id(tmp_path: Pa
         ('{"query": "a", "file": ["a.md"]}', "`file` is ['a.md']"),
         ('{"query": "a", "file": "a.md", "heading": " "}', "`heading` is ' '"),
         ('{"query": "a", "id": 1, "relevant": ["x"]}\n{"query": "b", "id": 1, "relevant": ["x"]}', "two queries"),
-        ("", "judges no query"),
+        ("", "has no judgments"),
     ],
 )
 def test_a_gold_file_that_is_not_one_is_refused_by_its_line(tmp_path: Path, line: str, message: str) -> None:
@@ -85,9 +85,9 @@ def test_files_of_trec_and_beir_say_the_same(tmp_path: Path) -> None:
         ("9 0 x 1\n", "query '9' is not in"),
         ("1 0 x 1\n1 0 x 0\n", "judged twice"),
         ("1 0 x\n", "is not `query 0 document grade`"),
-        ("1 0 x y\n", "'y' is no number"),
+        ("1 0 x y\n", "'y' is not a number"),
         ("query-id\tcorpus-id\tscore\n1\tx\n", "is not `query TAB document TAB grade`"),
-        ("", "judges no query"),
+        ("", "has no judgments"),
     ],
 )
 def test_judgments_that_are_none_are_refused_by_their_line(tmp_path: Path, qrels: str, message: str) -> None:
@@ -98,8 +98,8 @@ def test_judgments_that_are_none_are_refused_by_their_line(tmp_path: Path, qrels
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("1 Q0 x 1 0.5\n", "is not `query Q0"), ("1 Q0 x 1 a t\n", "'a' is no number"),
-     ("1 Q0 x 1 1 t\n1 Q0 x 2 0 t\n", "listed twice"), ("", "holds no run")],
+    [("1 Q0 x 1 0.5\n", "is not `query Q0"), ("1 Q0 x 1 a t\n", "'a' is not a number"),
+     ("1 Q0 x 1 1 t\n1 Q0 x 2 0 t\n", "listed twice"), ("", "is not a run")],
 )  # fmt: skip
 def test_a_run_that_is_none_is_refused_by_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):

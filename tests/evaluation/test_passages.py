@@ -130,7 +130,7 @@ def test_a_place_that_is_not_there_counts_as_missed_and_is_named(cities: Path, r
     lines = [{"query": "trams", "heading": "Transport"}, {"query": "trams", "heading": "Transprot", "file": "*/*.md"}]
     (_, second), said = measured(retrieve, cities, *lines)
     assert (second["RR@10"], second["chunk RR@10"]) == (0.0, 0.0)
-    assert "1 of 2 files and headings are not in the index" in said
+    assert "1 of 2 files and headings is not in the index" in said
     assert "heading 'Transprot'" in said
 
 
@@ -149,7 +149,7 @@ def test_a_run_from_elsewhere_cannot_be_judged_by_place_and_that_is_said(cities:
     (cities / "run").write_text("b Q0 berlin/old.md 1 2.0 t\n")
     done = retrieve("eval", "--gold", cities / "gold.jsonl", "--run", cities / "run", "--metrics", "RR", "--json")
     assert done.json["metrics"]["RR"] == 1.0
-    assert any("1 queries name a file or heading" in note for note in done.json["notes"])
+    assert any("skipped 1 query that names a file or a heading" in note for note in done.json["notes"])
 
 
 def test_the_gate_is_measured_by_the_groups_that_it_chose(

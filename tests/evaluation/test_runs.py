@@ -59,11 +59,11 @@ def test_a_configuration_file_that_wants_another_index_is_refused(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--with", "fusion.method=rrf"], "asks an index"),
-        (["--with", "artifacts"], "asks an index"),
-        (["--ablate"], "--ablate asks an index"),
-        (["--tune"], "--tune asks an index"),
-        (["--calibrate"], "--calibrate asks an index"),
+        (["--with", "fusion.method=rrf"], "needs an index"),
+        (["--with", "artifacts"], "needs an index"),
+        (["--ablate"], "--ablate needs an index"),
+        (["--tune"], "--tune needs an index"),
+        (["--calibrate"], "--calibrate needs an index"),
         (["--with", "run", "--with", "run"], "compared twice"),
     ],
 )

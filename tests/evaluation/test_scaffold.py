@@ -229,7 +229,7 @@ def test_no_record_is_asked_for_twice_before_each_was_asked_for_once(of_files: F
 
 def test_where_nothing_is_fair_each_reason_is_said(of_tools: Catalog) -> None:
     found = of_tools(tool("Star", "A plugin."), tool("Sun"))
-    with pytest.raises(UsageError, match="1 records without any, 1 with too few content words") as raised:
+    with pytest.raises(UsageError, match="1 records without one, 1 with too few content words") as raised:
         starter(found, Analyzer(), "descriptions", n=5, seed=0)
     assert "--from titles" in raised.value.hint
 

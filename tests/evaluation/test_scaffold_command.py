@@ -21,7 +21,7 @@ def lines() -> list[Any]:
 def test_a_file_is_made_and_what_was_made_is_said(index: Path, retrieve: Program) -> None:
     done = retrieve("eval", "scaffold", "--out", GOLD, "-n", 3)
     assert done.code == 0, done.err
-    assert "3 queries from descriptions are in gold.jsonl" in done.out
+    assert "wrote 3 queries from descriptions to gold.jsonl" in done.out
     assert [line["id"] for line in lines()] == ["descriptions-0001", "descriptions-0002", "descriptions-0003"]
 
 
@@ -34,7 +34,7 @@ def test_in_json_it_is_one_object(index: Path, retrieve: Program) -> None:
 def test_fewer_than_were_asked_for_is_said(index: Path, retrieve: Program) -> None:
     done = retrieve("eval", "scaffold", "--out", GOLD, "-n", 20)
     assert (done.code, len(lines())) == (0, 5)
-    assert "5 fair queries, not 20" in done.err
+    assert "5 fair queries instead of 20" in done.err
 
 
 def test_the_file_can_be_measured_with(index: Path, retrieve: Program) -> None:
@@ -151,12 +151,12 @@ def test_a_terminal_is_prompted_and_asked_again(
     sit_down(monkeypatch, Keyboard("segment lungs in CT\n9\n1\n\n"))
     done = retrieve("eval", "scaffold", "--from", "session", "--out", GOLD)
     assert (done.code, lines()[0]["relevant"]) == (0, {"lungs": 1})
-    assert (done.err.count("query> "), done.err.count("right> ")) == (2, 2)
-    assert "there is no answer '9'" in done.err
+    assert (done.err.count("query> "), done.err.count("relevant> ")) == (2, 2)
+    assert "there is no result '9'" in done.err
 
 
 def test_an_interruption_keeps_what_was_judged(index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     sit_down(monkeypatch, Keyboard("segment lungs in CT\n1\ncount cells\n", interrupted=True))
     done = retrieve("eval", "scaffold", "--from", "session", "--out", GOLD)
     assert (done.code, len(lines())) == (130, 1)
-    assert "1 judged queries are in gold.jsonl" in done.err
+    assert "1 judged query saved to gold.jsonl" in done.err

@@ -83,7 +83,7 @@ def test_an_id_that_is_written_like_an_encoded_one_stays_another() -> None:
     ids = TrecIds.of([], ["a b", "a%20b"])
     assert ids.document("a%20b") == "a%20b"
     assert ids.document("a b") == "%61%20%62"
-    with pytest.raises(UsageError, match="cannot tell"):
+    with pytest.raises(UsageError, match="cannot distinguish"):
         TrecIds.of([], ["a b", "a%20b", "%61%20%62"])
 
 
@@ -92,10 +92,10 @@ def test_an_id_that_is_written_like_an_encoded_one_stays_another() -> None:
     [
         ("document\ta%20b\n", ":1 is not"),
         ("\ndocuments\ta%20b\ta b\n", ":2 is not"),
-        ("document\ta%20b\ta \\x\n", "no id"),
-        ("document\ta%20b\ta \\ud800\n", "no id"),
-        ("document\ta%20b\ta b\ndocument\ta%20b\ta c\n", ":2: .* twice"),
-        ("document\ta%20b\ta b\ndocument\tx\ta b\n", ":2: .* twice"),
+        ("document\ta%20b\ta \\x\n", "not an id"),
+        ("document\ta%20b\ta \\ud800\n", "not an id"),
+        ("document\ta%20b\ta b\ndocument\ta%20b\ta c\n", ":2: .* repeated"),
+        ("document\ta%20b\ta b\ndocument\tx\ta b\n", ":2: .* repeated"),
     ],
 )
 def test_a_line_that_is_none_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
@@ -161,7 +161,7 @@ def test_that_ids_are_encoded_is_said_once_with_the_flag(
     stdin('{"id": "two words", "query": "lungs"}\n{"id": "three more words", "query": "brain"}\n')
     done = retrieve("query", "-", "--format", "trec")
     assert done.err.count("--trec-ids FILE") == done.err.count("\n") == 1
-    assert "2 ids hold white space" in done.err
+    assert "2 ids with white space are percent-encoded" in done.err
     retrieve("build", "--catalog", "odd.jsonl")
     done = retrieve("eval", "--gold", odd, "--run-out", "run")
     assert done.err.count("--trec-ids FILE") == 1
@@ -174,7 +174,7 @@ def test_that_ids_are_encoded_is_said_once_with_the_flag(
     [
         (["query", "lungs", "--trec-ids", "ids"], "--format trec"),
         (["eval", "--gold", "gold.jsonl", "--trec-ids", "ids"], "--run or --run-out"),
-        (["eval", "--gold", "gold.jsonl", "--run-out", "x", "--trec-ids", "x"], "written over"),
+        (["eval", "--gold", "gold.jsonl", "--run-out", "x", "--trec-ids", "x"], "would overwrite x"),
         (["eval", "--gold", "gold.jsonl", "--run", "x", "--trec-ids", "nowhere"], "nowhere"),
         (["query", "lungs", "--format", "trec", "--trec-ids", "no/such/folder"], "cannot write"),
     ],

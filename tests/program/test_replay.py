@@ -192,10 +192,10 @@ def test_files_say_what_they_said_then(retrieve: Program) -> None:
     scan.unlink()
     done = retrieve("replay", run.name)
     assert (done.code, done.out) == (0, "identical\n")
-    assert "scan.nrrd is gone or has changed" in done.err
+    assert "scan.nrrd is missing or has changed" in done.err
     scan.write_bytes(b"II*\0 something else")
     assert retrieve("replay", run.name, "--json").json["notes"] == [
-        "scan.nrrd is gone or has changed: what it said then counts"
+        "scan.nrrd is missing or has changed: its saved properties are used"
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_model_that_is_gone_is_an_error_that_names_the_step(
     model.rename(tmp_path / "moved")
     done = retrieve("replay", run.name)
     assert (done.code, done.out) == (6, "")
-    assert "splade ran then and cannot run now" in done.err
+    assert "splade was part of the run and cannot run now" in done.err
 
 
 @pytest.mark.usefixtures("tools")

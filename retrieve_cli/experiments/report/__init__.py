@@ -1,1 +1,1 @@
-"""An evaluation as one HTML page that needs nothing else: tables, curves, and the queries that went worst."""
+"""Report of an evaluation as one self-contained HTML page: tables, curves, and the worst queries."""

@@ -1,7 +1,7 @@
-"""The charts of the report, each an SVG element to stand within HTML.
+"""Charts of the report, each an SVG element within HTML.
 
-No text of a user is drawn: a chart's font lacks glyphs that a browser has, and with them their width. Runs are told
-apart by colour, dash and marker, and called by a letter; their names stand in the legend, which is HTML.
+No user text is drawn: a chart's font lacks glyphs that a browser has, and their widths. Runs are
+distinguished by colour, dash and marker and named by a letter; full names are in the legend, which is HTML.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _INK, _FAINT = "#1a1a1a", "#d9d9d9"
 _WON, _LOST, _TIMES = "#0072b2", "#d55e00", "#9fb3c4"
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195")
-"""Told apart in every common colour blindness (Okabe & Ito 2008); the last one is added."""
+"""Distinguishable in every common colour blindness (Okabe & Ito 2008); the last one is added."""
 _DASHES = ("--", "-.", (0, (5, 1)), ":")
 _MARKERS = ("s", "^", "D", "v", "P")
 _HIGH, _LOW = (4.8, 3.1), (4.8, 2.2)
 """Inches, at 72 points each; the page scales them."""
 _BINS = 24
 _DECADES = 1.3
-"""Above so many powers of ten between the quickest query and the slowest, time is drawn on a logarithmic axis."""
+"""Powers of ten between the fastest and the slowest query above which the axis of time is logarithmic."""
 _SETTINGS: Mapping[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "retrieve",
@@ -60,7 +60,7 @@ _SETTINGS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How the line of a run looks."""
+    """Style of the line of a run."""
 
     colour: str
     dash: Any
@@ -68,7 +68,7 @@ class _Style:
 
 
 def swatches(count: int) -> list[str]:
-    """The line of each run in small, for a legend."""
+    """Return a small sample of the line of each run, for a legend."""
     found = []
     for at, style in enumerate(_styles(count)):
         with _figure((0.5, 0.16), layout=None) as figure:
@@ -81,7 +81,7 @@ def swatches(count: int) -> list[str]:
 
 
 def precision_recall(lines: Mapping[str, Points]) -> str:
-    """Interpolated precision over recall, a line for each letter."""
+    """Return interpolated precision over recall, a line for each letter."""
     with _figure(_HIGH) as figure:
         axes = figure.add_subplot()
         for points, style in zip(lines.values(), _styles(len(lines)), strict=True):
@@ -93,7 +93,7 @@ def precision_recall(lines: Mapping[str, Points]) -> str:
 
 
 def ndcg(lines: Mapping[str, Points]) -> str:
-    """nDCG over the cut-off, whose steps are drawn equally wide, a line for each letter."""
+    """Return nDCG over the cutoff, with steps of equal width, a line for each letter."""
     cutoffs = sorted({x for points in lines.values() for x, _ in points})
     values = [y for points in lines.values() for _, y in points]
     with _figure(_HIGH) as figure:
@@ -108,7 +108,7 @@ def ndcg(lines: Mapping[str, Points]) -> str:
 
 
 def differences(values: Sequence[float], *, reach: float, measure: str, letter: str) -> str:
-    """Differences from the best to the worst, one a query, as an area above 0 and one below; y from -reach to reach."""
+    """Return the sorted differences of all queries as an area above 0 and one below; y from -reach to reach."""
     heights, edges = _steps(sorted(values, reverse=True))
     with _figure(_LOW) as figure:
         axes = figure.add_subplot()
@@ -126,7 +126,7 @@ def differences(values: Sequence[float], *, reach: float, measure: str, letter: 
 
 
 def histogram(samples: Sequence[float], *, edges: Floats, times: Mapping[str, float], letter: str) -> str:
-    """How many queries took how many milliseconds, with the median and the 95th percentile that `times` has."""
+    """Return a histogram of latencies, with the median and the 95th percentile of `times`."""
     p50, p95 = times["p50"], times["p95"]
     counts, _ = np.histogram(samples, edges)
     with _figure(_LOW) as figure:
@@ -144,7 +144,7 @@ def histogram(samples: Sequence[float], *, edges: Floats, times: Mapping[str, fl
 
 
 def bins(samples: Sequence[Sequence[float]]) -> Floats:
-    """Edges for the histograms of all runs: from 0 up, or logarithmic, then from above 0."""
+    """Return the edges for the histograms of all runs: linear from 0, or logarithmic from above 0."""
     every = np.concatenate([np.asarray(each, np.float64) for each in samples])
     low, high = float(every.min()), float(every.max())
     if low > 0 and np.log10(high / low) > _DECADES:
@@ -156,7 +156,7 @@ def bins(samples: Sequence[Sequence[float]]) -> Floats:
 
 
 def _styles(count: int) -> list[_Style]:
-    """One a run; the first one, the baseline's, is black and solid."""
+    """Return a style for each run; that of the baseline, the first, is black and solid."""
     others = (_Style(_COLOURS[at % 7], _DASHES[at % 4], _MARKERS[at % 5]) for at in range(count - 1))
     return [_Style(_INK, "-", "o"), *others]
 
@@ -168,7 +168,7 @@ def _line(axes: Any, points: Points, style: _Style, **keywords: Any) -> None:
 
 
 def _said(lines: Mapping[str, Points], axis: str) -> str:
-    """Where each line begins and ends."""
+    """Return the ends of each line in words."""
     return "; ".join(
         f"{letter}: {points[0][1]:.3f} at {axis} {points[0][0]:g}, {points[-1][1]:.3f} at {points[-1][0]:g}"
         for letter, points in lines.items()
@@ -180,7 +180,7 @@ def _time(milliseconds: float) -> str:
 
 
 def _span(low: float, high: float) -> tuple[float, float]:
-    """Bounds of an axis around these values: a fifth at least, so that no small difference looks like a large one."""
+    """Return bounds of an axis around these values, at least 0.2 apart so that small differences look small."""
     margin = max(0.2 - (high - low), 0.1 * (high - low), 0.04) / 2
     bottom = min(max(np.floor((low - margin) * 20) / 20, 0.0), 0.8)
     top = max(min(np.ceil((high + margin) * 20) / 20, 1.0), bottom + 0.2)
@@ -188,7 +188,7 @@ def _span(low: float, high: float) -> tuple[float, float]:
 
 
 def _steps(values: Sequence[float]) -> tuple[Floats, Floats]:
-    """Heights and edges of the steps, equal neighbours as one: most queries of most runs are tied."""
+    """Return heights and edges of the steps, equal neighbours merged: most queries of most runs are tied."""
     runs = [(value, sum(1 for _ in each)) for value, each in groupby(values)]
     heights = np.array([value for value, _ in runs], np.float64)
     return heights, np.cumsum([0, *(count for _, count in runs)]).astype(np.float64)
@@ -208,7 +208,7 @@ def _logarithmic(axes: Any) -> None:
 
 @contextmanager
 def _figure(size: tuple[float, float], layout: Any = "constrained") -> Iterator[Any]:
-    """An empty figure under these settings alone: a user's own would show, and the page differ from one to the next."""
+    """Yield an empty figure under these settings only: a user's own settings would change the page."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -223,9 +223,9 @@ def _figure(size: tuple[float, float], layout: Any = "constrained") -> Iterator[
 
 
 def _svg(figure: Any, *, name: str, label: str = "") -> str:
-    """The figure as an element, in the page's own font, without what only a file of its own needs.
+    """Return the figure as an element, in the page's font, without the parts that only a separate file needs.
 
-    Decoration where it has no label.
+    Without a label it is decoration.
     """
     file = StringIO()
     figure.patch.set_visible(False)
@@ -247,7 +247,7 @@ def _svg(figure: Any, *, name: str, label: str = "") -> str:
 
 
 def _without(text: str, start: str, end: str) -> str:
-    """The text without what stands from each `start` to the next `end`, both included."""
+    """Return the text without the parts from each `start` to the next `end`, both included."""
     kept, at = [], 0
     while (begin := text.find(start, at)) >= 0 and (stop := text.find(end, begin)) >= 0:
         kept.append(text[at:begin])
@@ -256,7 +256,7 @@ def _without(text: str, start: str, end: str) -> str:
 
 
 def _unique(body: str, name: str) -> str:
-    """Ids only where something refers to them, under the chart's name: a page has an id once."""
+    """Return the body with ids that are referred to only, prefixed by the chart's name: ids are unique in a page."""
     used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', body))
 
     def renamed(match: re.Match[str]) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _WORST, _TOP, _RELEVANT = 10, 5, 20
-"""Queries that are shown with their hits, hits of each in each run, relevant records of each."""
+"""Queries with their hits, hits of each in each run, relevant records of each that are shown."""
 _EXTREMES, _NOTES = 3, 20
 """Queries named beside a plot of differences, at either end; notes in all."""
 _TIED = 1e-9
@@ -39,7 +39,7 @@ _STAGES = {"": "whole", "encode_": "encoding", "search_": "search", "rerank_": "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A configuration or a run, by the name that it has on the page."""
+    """A run under its name on the page."""
 
     name: str
     evaluation: Evaluation
@@ -51,23 +51,23 @@ class _Hit:
     name: str | None
     score: float
     grade: int | None
-    """None where nobody judged the record for this query."""
+    """Grade of the record for this query; None if it is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a run made of a query."""
+    """Answer of a run to a query."""
 
     value: float | None
-    """By the first measure."""
+    """Value of the first measure."""
     change: float | None
-    """Against the baseline."""
+    """Difference from the baseline."""
     hits: Sequence[_Hit]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """A relevant record, and its rank in each run; None where it was not found."""
+    """A relevant record and its rank in each run; None if it is not in a run."""
 
     id: str
     name: str | None
@@ -77,13 +77,13 @@ class _Sought:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A query that went badly."""
+    """A query with a bad answer."""
 
     topic: Topic
     answers: Sequence[_Answer]
     sought: Sequence[_Sought]
     unlisted: int
-    """Relevant records that are left out."""
+    """Number of relevant records that are not shown."""
 
 
 def write(
@@ -96,13 +96,13 @@ def write(
     notes: Sequence[str],
     about: About,
 ) -> Path:
-    """Writes the page into the folder, which it makes if need be, and returns its path.
+    """Write the page into the folder, which is created if necessary, and return its path.
 
     The first run is the baseline; `compared` holds the differences of the others from it, by their names. `describe`
     gives the name of a record, or None.
 
     Raises:
-        Unavailable: a package that the report is made with is not installed.
+        Unavailable: a package for reports is not installed.
     """
     template = _environment().from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
     evaluations = {_letter(at): run.evaluation for at, run in enumerate(runs)}
@@ -144,12 +144,12 @@ def verdict(found: Difference) -> str:
 
 
 def _letter(at: int) -> str:
-    """What a run is called where its name is too long: A is the baseline."""
+    """Return the letter of a run, which stands for its name: A is the baseline."""
     return chr(ord("A") + at % 26) + (str(at // 26) if at >= 26 else "")
 
 
 def _notes(runs: Sequence[Column], notes: Sequence[str]) -> list[str]:
-    """Each note once; those of a further run alone, under its letter; no more than can be read."""
+    """Return each note once, those of a further run under its letter, and at most `_NOTES` of them."""
     found = list(dict.fromkeys([*notes, *runs[0].evaluation.notes]))
     for at, run in enumerate(runs):
         found += [f"{_letter(at)}: {note}" for note in run.evaluation.notes if note not in found]
@@ -158,7 +158,7 @@ def _notes(runs: Sequence[Column], notes: Sequence[str]) -> list[str]:
 
 
 def _changes(measure: str | None, baseline: Evaluation, run: Evaluation) -> dict[str, float]:
-    """A run's value of the first measure less the baseline's, by query, over those that have both."""
+    """Return a run's differences from the baseline in the first measure, by query that both have."""
     before, after = ({} if measure is None else each.per_query.get(measure, {}) for each in (baseline, run))
     return {name: after[name] - value for name, value in before.items() if name in after}
 
@@ -169,9 +169,9 @@ def _changes(measure: str | None, baseline: Evaluation, run: Evaluation) -> dict
 def _plots(
     measure: str | None, changes: Mapping[str, Mapping[str, float]], topics: Sequence[Topic]
 ) -> dict[str, dict[str, Any]]:
-    """For each further run that has the measure: its chart, and the queries at either end, those of a tie in order."""
+    """Return the chart of each further run with the measure, and the queries at either end."""
     further = {letter: each for letter, each in list(changes.items())[1:] if each}
-    # One scale for all, or a small difference of one run would look like a large one of another.
+    # One scale for all: a small difference in one plot must not look like a large one in another.
     reach = max((abs(value) for each in further.values() for value in each.values()), default=0.0) * 1.05 or 1.0
     texts = {topic.id: topic.text for topic in topics}
     found = {}
@@ -187,7 +187,7 @@ def _plots(
 
 
 def _curves(evaluations: Mapping[str, Evaluation], topics: Sequence[Topic]) -> dict[str, Any] | None:
-    """Both curves, what they are made of, and the lines of their legend; None where no topic has grades."""
+    """Return both curves with their points and the lines of their legend; None if no topic has grades."""
     qrels = {topic.id: topic.grades for topic in topics}
     found = {letter: curves(qrels, each.run) for letter, each in evaluations.items()}
     drawn = {letter: each for letter, each in found.items() if each is not None}
@@ -207,13 +207,13 @@ def _curves(evaluations: Mapping[str, Evaluation], topics: Sequence[Topic]) -> d
 
 
 def _rows(lines: Mapping[str, Points]) -> dict[float, list[float | None]]:
-    """The points of all lines by x; None where a line has none there."""
+    """Return the points of all lines by x; None if a line has no point there."""
     values = [dict(points) for points in lines.values()]
     return {x: [each.get(x) for each in values] for x in sorted({x for each in values for x in each})}
 
 
 def _histograms(evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
-    """A chart for each run whose queries were timed, all on one axis."""
+    """Return a chart for each run with latencies, all on one axis."""
     timed = {letter: each for letter, each in evaluations.items() if each.samples_ms.get("total")}
     if not timed:
         return {}
@@ -230,7 +230,7 @@ def _histograms(evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
 def _worst(
     measure: str | None, baseline: Evaluation, changes: Mapping[str, Mapping[str, float]], topics: Sequence[Topic]
 ) -> tuple[list[Topic], bool]:
-    """The queries that lost most in any run, or where none did, those of lowest value; and which of these it is."""
+    """Return the queries with the largest drops in any run and True, or if there are none, the worst and False."""
     values = {} if measure is None else baseline.per_query[measure]
     loss = {name: min(each[name] for each in changes.values() if name in each) for name in values}
     lost = any(change < -_TIED for change in loss.values())
@@ -266,7 +266,7 @@ def _case(
 
 
 def _environment() -> Environment:
-    """The template's ways to write things; whatever it writes is cleaned, and escaped unless it is a chart."""
+    """Return the environment of the template; its output is cleaned, and escaped unless it is a chart."""
     try:
         from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup
@@ -286,12 +286,12 @@ def _environment() -> Environment:
 
 
 def _clean(text: str) -> str:
-    """Without control characters and halves of a character, which no UTF-8 file can hold."""
+    """Return the text without control characters and surrogates, which UTF-8 cannot encode."""
     return printable(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _cut(text: str, length: int) -> str:
-    """One line of at most so many characters."""
+    """Return the text as one line of at most `length` characters."""
     line = " ".join(text.split())
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
