@@ -32,10 +32,10 @@ def replay(
     settings = shared.settings()
     folder = Path(run) if "/" in run or Path(run).is_dir() else journal.folder_of(shared.store.runs, run)
     saved = replaying.SavedRun.of(journal.read(folder), f"run {folder.resolve().name}")
-    asked = [
+    requested = [
         requests.from_run(item, f"request {number} of {saved.name}") for number, item in enumerate(saved.requests, 1)
     ]
-    found = replaying.replay(shared.store, settings, saved, asked)
+    found = replaying.replay(shared.store, settings, saved, requested)
     if shared.format == "json":
         print(formats.dump(found.as_json()))
     else:

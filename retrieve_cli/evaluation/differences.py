@@ -33,9 +33,9 @@ class Difference:
     interval: Interval
     """Mean difference and its 95 % interval."""
     p: float
-    """Of the paired randomisation test, two-sided."""
+    """Two-sided p of the paired randomisation test."""
     p_t: float
-    """Of the paired t test, two-sided."""
+    """Two-sided p of the paired t test."""
     p_holm: float | None
     """The first one, adjusted for the number of runs that are compared; None of a measure that is not primary."""
     wins: Wins

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Kind = Literal["descriptions", "titles", "headings"]
 
 LONGEST = 30
-"""Words of a query; nobody types more."""
+"""Words of a query; people do not type longer ones."""
 CROWD = 10
 """Records, a page of results: if more of them contain all words of a query in one chunk, no single one is right."""
 REASONS: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""Starter gold files: known-item queries made out of an index, or the judgments of a live session.
+"""Starter gold files: known-item queries from an index, or the judgments of an interactive session.
 
 A known-item query has one right answer, the record it was made from (Azzopardi, de Rijke and Balog, "Building simulated
 queries for known-item topics", SIGIR 2007, https://doi.org/10.1145/1277741.1277820). It takes no manual work, and its

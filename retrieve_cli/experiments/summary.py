@@ -39,7 +39,7 @@ class Outcome:
 
 
 def to_json(outcome: Outcome) -> str:
-    """Return the contract's object, and a key for each further question that was asked.
+    """Return the contract's object, and a key for each further result.
 
     `runs` and `run` are called `arms` and `arm` as well, their earlier names.
     """
@@ -69,7 +69,7 @@ def to_json(outcome: Outcome) -> str:
 
 
 def show(outcome: Outcome, console: Console) -> None:
-    """Print tables of measures and comparisons, and a few lines on everything else that was asked."""
+    """Print tables of measures and comparisons, and a few lines on everything else that was computed."""
     found = outcome.trial.found
     made = table("measure", "mean", "95 % interval", words=1)
     for name, interval in found.intervals.items():

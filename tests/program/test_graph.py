@@ -385,7 +385,7 @@ def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, re
     Path("config.yaml").write_text("expansion: {enabled: true}\n")
     assert retrieve("inspect", "why", *flags).json["verdict"] == "it is result 2"
     beyond = retrieve("inspect", "why", *flags, "-k", "1").json
-    assert beyond["verdict"].startswith("it is hit 2 of expand(5 seeds, 2 steps), and 1 are asked for")
+    assert beyond["verdict"].startswith("it is at rank 2 after expand(5 seeds, 2 steps), and 1 result is requested")
     assert set(beyond["legs"]) == {"bm25"}
     assert beyond["fused"]["rank"] is None
 

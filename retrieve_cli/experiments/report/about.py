@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """All that a reader needs to repeat an evaluation."""
+    """Facts that a reader needs to repeat an evaluation."""
 
     collection: Sequence[str]
     """The sources of the index with their sizes, or the run files if there is no index."""
@@ -30,7 +30,7 @@ class About:
     changed: Mapping[str, Json]
     """Settings by `section.key` that are not the defaults."""
     settings: Mapping[str, Json]
-    """All settings that have a part in answers, by `section.key`."""
+    """Settings that answers depend on, by `section.key`."""
 
     @classmethod
     def of(cls, generation: Generation | None, settings: Settings, *, runs: Sequence[str], **asked: str) -> About:

@@ -1,6 +1,6 @@
 """Contents of the report's page: its origin, the measures of each run, differences, and the worst queries.
 
-Everything a user wrote (queries, ids, names) is escaped by the template and cleaned on its way out, wherever it stands.
+Everything a user wrote (queries, ids, names) is escaped by the template and cleaned, at any place.
 Without its date the page is the same, byte for byte, for the same evaluation.
 """
 
