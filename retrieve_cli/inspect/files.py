@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import UsageError, printable, quoted
+from retrieve_cli.inspect.status import noun_of
 from retrieve_cli.output.formats import dump
 from retrieve_cli.storage.generation import RECORDS
 from retrieve_cli.terms import figures
@@ -88,6 +89,12 @@ class Listing:
         """Chunks by group."""
         self.without_group = 0
         """Chunks of records without a group."""
+
+    @property
+    def noun(self) -> str:
+        """Noun of the listed records: `document` if they all come from folders."""
+        sources = self._generation.manifest.sources
+        return noun_of(entry.kind for entry in sources if self._source in (None, entry.name))
 
     def __iter__(self) -> Iterator[File]:
         first = 0
@@ -167,7 +174,7 @@ def as_text(listing: Listing) -> Iterator[str]:
     yield HEADER + "\n"
     for file in listing:
         yield file.line() + "\n"
-    totals = {"file": listing.files, "record": listing.records, "chunk": listing.chunks}
+    totals = {"file": listing.files, listing.noun: listing.records, "chunk": listing.chunks}
     yield ", ".join(figures.count(total, noun) for noun, total in totals.items()) + "\n"
     groups = [*listing.groups.most_common(), *([("no group", listing.without_group)] if listing.without_group else [])]
     if listing.groups:

@@ -92,7 +92,7 @@ def test_text_shows_the_first_and_the_last_chunk_and_jsonl_has_a_line_a_file(doc
     assert f"berlin/berlin.md#0–#{len(lines[0]['chunk_ids']) - 1}" in shown
     assert "munich" in shown.rpartition("chunks  group")[2]
     chunks = sum(file["chunks"] for file in lines)
-    assert f"{len(lines)} files, {len(lines)} records, {chunks} chunks\n" in shown
+    assert f"{len(lines)} files, {len(lines)} documents, {chunks} chunks\n" in shown
 
 
 def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path, retrieve: Program) -> None:
