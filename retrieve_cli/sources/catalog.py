@@ -33,9 +33,9 @@ _OTHERS = (
     (b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
     (b"\xfe\xff", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
 )
-"""How files that are no catalog begin, what they are, and how to make a catalog of them."""
+"""First bytes of files that are not catalogs, with the kind of file and the command that converts it."""
 _EXCERPT = 200
-"""Characters of a refused line that are kept for people to recognise it."""
+"""Characters of a rejected line that the quarantine file keeps."""
 
 
 _COUNTED = 8 << 20
@@ -43,12 +43,12 @@ _COUNTED = 8 << 20
 
 
 class CatalogSource:
-    """One record a line, in any of the known spellings, BEIR corpora among them; or graphs of records in JSON-LD."""
+    """A catalog with one record per line, in any known spelling (BEIR included), or of JSON-LD graphs."""
 
     kind: SourceKind = "catalog"
 
     def __init__(self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "") -> None:
-        """Raises: UsageError where `path` is no file of JSON Lines."""
+        """Raises: UsageError if `path` is not a file of JSON Lines."""
         self.path = path
         self._place = absolute(path)
         self.name = name or self._place.name
@@ -66,17 +66,17 @@ class CatalogSource:
         return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
 
     def fetch(self) -> None:
-        """Nothing: it is here."""
+        """Do nothing: the file is local."""
 
     def stamp(self) -> list[int]:
-        """Raises: UsageError where the file cannot be read."""
+        """Return size and times of the file. Raises: UsageError if it cannot be read."""
         try:
             return file_stamp(self.path)
         except OSError as error:
             raise self._unreadable(error) from error
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
-        """Raises: UsageError where the file cannot be read."""
+        """Yield one item per record. Raises: UsageError if the file cannot be read."""
         try:
             with files.open_regular(self.path) as file:
                 if (graph := self._graph(file)) is not None:
@@ -106,7 +106,7 @@ class CatalogSource:
         return lines if len(head) >= size else round(lines * size / len(head))
 
     def _graph(self, file: BufferedReader) -> list[Json] | None:
-        """The records of a file that is one document. Raises: UsageError if it is one of something else."""
+        """Return the records of a file that is a single document. Raises: UsageError if it is not a catalog."""
         try:
             return graph_of_file(file)
         except NotRead as error:
@@ -124,13 +124,13 @@ class CatalogSource:
             yield from self._items(graph, number)
 
     def _items(self, graph: list[Json], number: int) -> Iterator[Item]:
-        """The records of a graph, each as if it were a line of its own."""
+        """Yield an item for each record of a graph, as if each were on its own line."""
         for record in graph:
             line = canonical(record)
             yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
 
     def _unreadable(self, error: OSError) -> UsageError:
-        return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its rights")
+        return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its permissions")
 
     def _read(self, line: bytes, number: int) -> tuple[Record | Refused]:
         return (self._parse(line, number),)
@@ -168,14 +168,14 @@ def _why_not_json(line: bytes, error: ValueError) -> str:
 
 
 def _many_levels(line: bytes) -> bool:
-    """Whether it may be nested too deeply: a cheap look, for the many lines that are not."""
+    """Return True if a line may be nested too deeply: a cheap test that most lines pass."""
     return line.count(b"[") + line.count(b"{") > DEEPEST
 
 
 def _no_lines(path: Path, what: str) -> UsageError:
     lines = quote(str(path.with_suffix(".lines.jsonl")))
     hint = f"convert it: jq -c '.[]' {quote(str(path))} > {lines}"
-    return UsageError(f"{path} is {what}; a catalog is JSON Lines, one object a line, or JSON-LD", hint=hint)
+    return UsageError(f"{path} is {what}; a catalog is JSON Lines, one object per line, or JSON-LD", hint=hint)
 
 
 def _check(path: Path) -> None:
@@ -185,7 +185,7 @@ def _check(path: Path) -> None:
             with files.open_regular(path) as file:
                 head = file.read(4096).lstrip()
     except OSError as error:
-        hint = "check the path and its rights"
+        hint = "check the path and its permissions"
         raise UsageError(f"cannot read the catalog {path}: {error.strerror}", hint=hint) from error
     if stat.S_ISDIR(mode):
         corpus = path / "corpus.jsonl"
@@ -200,4 +200,4 @@ def _check(path: Path) -> None:
         if head.startswith(start):
             raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")
     if b"\0" in head and not head.startswith((b"{", BOM)):
-        raise UsageError(f"{path} is a binary file, not JSON Lines", hint="name a file of JSON objects, one a line")
+        raise UsageError(f"{path} is a binary file, not JSON Lines", hint="pass a file with one JSON object per line")

@@ -1,7 +1,8 @@
-"""Digests of what a record is read from: of a catalog's line, of a folder's file.
+"""Digests of the input of a record: a catalog's line or a folder's file.
 
-They hold what decides the record besides the configuration: the bytes, and the names that end up in it. Built into an
-index, they tell a sync what it may keep and a query whether a hit is still what its source says.
+A digest covers everything that decides the record besides the configuration: the bytes, and the names that become part
+of it. The index stores the digests. A sync uses them to decide what it can reuse, and a query to check whether a hit is
+still current.
 """
 
 from __future__ import annotations
@@ -13,34 +14,34 @@ from pathlib import Path
 from retrieve_cli.storage.manifest import canonical
 
 BOM = b"\xef\xbb\xbf"
-"""What some programs put before the first line; no part of it."""
+"""Byte order mark that some programs write before the first line; it is not part of the line."""
 
 
 def line_digest(name: str, id_prefix: str) -> Callable[[bytes], bytes]:
-    """SHA-1 of a line of the catalog of that name, white space around it left out."""
-    begun = _begun("catalog", name, id_prefix)
+    """Return a function for the SHA-1 of a line of the catalog `name`, ignoring white space around the line."""
+    prefix = _hash_of_names("catalog", name, id_prefix)
 
     def digest(line: bytes) -> bytes:
-        hashed = begun.copy()
-        hashed.update(line.strip(b" \t\r\n"))  # what JSON calls white space
+        hashed = prefix.copy()
+        hashed.update(line.strip(b" \t\r\n"))  # the characters that JSON defines as white space
         return hashed.digest()
 
     return digest
 
 
 def file_digest(path: str, id_prefix: str, content: bytes) -> bytes:
-    """SHA-1 of a file's bytes under its path within the folder."""
-    hashed = _begun("file", path, id_prefix)
+    """Return the SHA-1 of a file's path within the folder and its bytes."""
+    hashed = _hash_of_names("file", path, id_prefix)
     hashed.update(content)
     return hashed.digest()
 
 
 def file_stamp(path: Path) -> list[int]:
-    """Size, and times of the last change of content and of inode in nanoseconds: all equal, and nobody wrote to it."""
+    """Return size, and times of the last change of content and of inode in nanoseconds: equal if nobody wrote to it."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _begun(*names: str) -> hashlib._Hash:
-    """A hash of names to which bytes can be added: JSON says itself where it ends, so nothing can move over."""
+def _hash_of_names(*names: str) -> hashlib._Hash:
+    """Return a hash of names to which bytes can be added. JSON delimits the names, so different splits differ."""
     return hashlib.sha1(canonical(list(names)), usedforsecurity=False)

@@ -1,4 +1,4 @@
-"""A folder of markdown and text files, read recursively in the order of their paths."""
+"""A folder of Markdown and text files, read recursively in the order of their paths."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class _Entry:
     folder: bool
     link: bool
     place: tuple[int, int]
-    """Device and inode of what it is, or leads to."""
+    """Device and inode of the file or folder, or of the target of a link."""
 
 
 class FolderSource:
-    """Every `.md`, `.markdown` and `.txt` file; the id is its path, the group its first folder or its own word.
+    """Every `.md`, `.markdown` and `.txt` file; the id is the path, the group the first folder or the front matter's.
 
-    Symbolic links are followed only if `follow_links` says so: they may lead out of the folder.
+    Symbolic links are followed only with `follow_links`: they may lead out of the folder.
     """
 
     kind: SourceKind = "docs"
@@ -82,13 +82,13 @@ class FolderSource:
         return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
 
     def fetch(self) -> None:
-        """Nothing: it is here."""
+        """Do nothing: the folder is local."""
 
     def stamp(self) -> None:
-        """None: a hit's own file is looked at instead."""
+        """Return None: a query checks the file of each hit instead."""
 
     def folders(self) -> Mapping[str, Json]:
-        """Marks of its folders."""
+        """Return the marks of the folders inside."""
         return marks_of_folders(self.path, KINDS)
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
@@ -110,11 +110,11 @@ class FolderSource:
         if empty:
             yield Notice(self.name, f"skipped {_counted(empty, 'empty file')}")
         if others:
-            kinds = ", ".join(f"{suffix}: {count}" for suffix, count in others.most_common(8))
-            yield Notice(self.name, f"{others.total()} files are no markdown or text, or hidden: left out ({kinds})")
+            kinds = ", ".join(f"{suffix} {count}" for suffix, count in others.most_common(8))
+            yield Notice(self.name, f"{_skipped(others)} ({kinds})")
 
     def size(self, most: int) -> int:
-        """Return the bytes of all files that would be read, or a larger number than `most` if they are more.
+        """Return the bytes of all files that would be read, or a larger number than `most` if there are more.
 
         Raises:
             OSError: the folder cannot be read.
@@ -122,7 +122,7 @@ class FolderSource:
         total = 0
         for item in self._walk():
             if isinstance(item, str) and Path(item).suffix.lower() in KINDS and total <= most:
-                with suppress(OSError):  # what cannot be looked at is refused when it is read
+                with suppress(OSError):  # an unreadable file is rejected when it is read
                     total += (self.path / item).stat(follow_symlinks=self._follow_links).st_size
         return total
 
@@ -135,7 +135,7 @@ class FolderSource:
         return sum(isinstance(item, str) and Path(item).suffix.lower() in KINDS for item in self._walk())
 
     def _walk(self) -> Iterator[str | Refused | Notice]:
-        """Paths of files relative to the source, in order of their parts. Each real folder is read once."""
+        """Yield paths of files relative to the source, in order of their parts. Each real folder is read once."""
         top = self.path.stat()
         seen = {(top.st_dev, top.st_ino)}
         links: list[str] = []
@@ -149,10 +149,10 @@ class FolderSource:
             elif not item.folder:
                 yield item.path
             elif Path(item.path).name.startswith("."):
-                yield Notice(item.path, "hidden folder left out")
+                yield Notice(item.path, "skipped: hidden folder")
             elif item.place in seen:
                 real = os.path.realpath(self.path / item.path)
-                yield Notice(item.path, f"this link leads back to {real}, which is read already: left out")
+                yield Notice(item.path, f"skipped: this link leads back to {real}, which is already read")
             else:
                 seen.add(item.place)
                 waiting += self._entries(item.path + "/")
@@ -160,8 +160,8 @@ class FolderSource:
             yield Notice(self.name, _not_followed(links))
 
     def _entries(self, prefix: str) -> list[_Entry | Refused]:
-        """What a folder holds, last name first; what cannot even be looked at is refused."""
-        found: list[_Entry | Refused] = []
+        """Return the entries of a folder, last name first; an entry without a status is rejected."""
+        listed: list[_Entry | Refused] = []
         try:
             entries = sorted(os.scandir(self.path / prefix), key=lambda entry: entry.name, reverse=True)
         except OSError as error:
@@ -170,21 +170,21 @@ class FolderSource:
             path = prefix + entry.name
             try:
                 path.encode()
-                found.append(self._entry(path, entry))
+                listed.append(self._entry(path, entry))
             except UnicodeEncodeError:
-                found.append(Refused(_text(path), 1, "its name is not UTF-8; rename it"))
+                listed.append(Refused(_text(path), 1, "its name is not UTF-8; rename it"))
             except OSError as error:
-                found.append(Refused(path, 1, f"it cannot be read: {error.strerror}"))
-        return found
+                listed.append(Refused(path, 1, f"it cannot be read: {error.strerror}"))
+        return listed
 
     def _entry(self, path: str, entry: os.DirEntry[str]) -> _Entry:
-        """Raises: OSError if it leads nowhere, and links are followed."""
+        """Return an entry with its status. Raises: OSError if it is a dangling link and links are followed."""
         link = entry.is_symlink()
         status = entry.stat(follow_symlinks=self._follow_links)
         return _Entry(path, stat.S_ISDIR(status.st_mode), link, (status.st_dev, status.st_ino))
 
     def _file(self, path: str) -> Item | Refused | None:
-        """The file as an item; None if there is nothing in it but white space."""
+        """Return the file as an item; None if it contains only white space."""
         try:
             content = files.read_bytes(self.path / path, limit=self._max_bytes)
         except OSError as error:
@@ -211,7 +211,7 @@ class FolderSource:
         if not any(char.isalnum() for char in text):
             return Refused(path, 1, "it has no text")
         if not text[body:].strip():
-            body = 0  # nothing but front matter: its title and description are what can be found
+            body = 0  # only front matter: make its title and description searchable
         title = first(strings(matter.get("title"))) or _heading(text, body) or Path(path).stem
         title = title[:LONGEST_NAME]
         folders = path.split("/")[:-1]
@@ -234,36 +234,42 @@ class FolderSource:
 
 _MOST_VALUES = 10_000
 _MOST_NAMED = 8
-"""Skipped links, or empty files, that are named."""
+"""Number of skipped links or empty files that a notice names."""
 _LARGEST = 2**53
-"""Whole numbers beyond are not the same in every JSON reader; they are kept as strings."""
+"""Whole numbers beyond this limit differ between JSON readers; they are kept as strings."""
 _SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group"})
 
 
+def _skipped(others: Counter[str]) -> str:
+    """Return the sentence about files that are not documents."""
+    count, hidden = others.total(), ", or are hidden" if others["hidden"] else ""
+    return f"skipped {count} file{'s' * (count != 1)} that are not Markdown or text{hidden}"
+
+
 def _not_followed(links: list[str]) -> str:
-    """The sentence on symbolic links that are skipped."""
+    """Return the sentence about symbolic links that are skipped."""
     return f"skipped {_counted(links, 'symbolic link')}; docs.follow_links: true follows them"
 
 
 def _counted(paths: list[str], what: str) -> str:
-    """The number of paths, and the first of them by name."""
+    """Return the number of paths and the names of the first ones."""
     shown = ", ".join(_text(path) for path in paths[:_MOST_NAMED])
     more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
     return f"{len(paths)} {what}{'s' * (len(paths) != 1)} ({shown}{more})"
 
 
 def _heading(text: str, body: int) -> str:
-    """The first heading of a document, without its marks."""
-    found = _HEADING.search(text, body)
-    return found.group(1).strip().rstrip("#").rstrip() if found else ""
+    """Return the first heading of a document, without its marks."""
+    match = _HEADING.search(text, body)
+    return match.group(1).strip().rstrip("#").rstrip() if match else ""
 
 
 def front_matter(text: str) -> tuple[dict[str, Json], int, str]:
-    """Metadata between `---` lines at the top, the position after them, and a complaint where it is no YAML mapping."""
+    """Return metadata between `---` lines at the top, the position after them, and a complaint if it is invalid."""
     match = _FRONT_MATTER.match(text)
     if match is None:
         return {}, 1 if text.startswith("\ufeff") else 0, ""
-    from retrieve_cli.untrusted import yaml_text  # yaml only where there is some
+    from retrieve_cli.untrusted import yaml_text  # import yaml only for files with front matter
 
     try:
         value = yaml_text.load(match["yaml"], values=_MOST_VALUES)
@@ -275,7 +281,7 @@ def front_matter(text: str) -> tuple[dict[str, Json], int, str]:
 
 
 def _plain(value: Json) -> Json:
-    """YAML's dates, numbers and keys as JSON can hold them."""
+    """Return YAML's dates, numbers and keys in a form that JSON can hold."""
     if isinstance(value, dict):
         return {_text(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set):
@@ -287,5 +293,5 @@ def _plain(value: Json) -> Json:
 
 
 def _text(value: Json) -> str:
-    """A string that UTF-8 can hold."""
+    """Return a string that UTF-8 can encode."""
     return str(value).encode("utf-8", "replace").decode()

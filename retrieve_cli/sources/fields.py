@@ -1,4 +1,4 @@
-"""From a catalog's JSON object to a Record: known spellings, messy values, weighted fields, the text they compose."""
+"""Turn a catalog's JSON object into a Record: known spellings, messy values, weighted fields, composed text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "demo_url": ("runnableExample.url", "runnableExample"),
     "tenant": (),
 }
-"""Where each field of a record may stand in a catalog, best first; a dot steps into an object or a list of objects."""
+"""Keys of a catalog that may hold each field, best first; a dot steps into an object or a list of objects."""
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "name": 2.0,
@@ -46,54 +46,54 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "modalities": 1.0,
     "dimensions": 1.0,
 }
-"""The fields that make up a record's text, in this order; a weight of 0 leaves a field out."""
+"""Fields that make up a record's text, in this order; a weight of 0 removes a field from the text."""
 
 _LABELS = {"features": "Features", "keywords": "Keywords", "category": "Category", "language": "Language",
            "body_sites": "Body sites"}  # fmt: skip
 _FORMAT_FIELDS = ("formats", "modalities", "dimensions")
 _LISTS = frozenset({"keywords", "features", "category", "language", "body_sites"})
 _ALL_VALUES = frozenset({"description", *_LISTS, *_FORMAT_FIELDS})
-"""Fields whose values are gathered from every spelling; the others take the first spelling that has one."""
+"""Fields that collect the values of every spelling; the other fields take the first spelling that has a value."""
 
 _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NIfTI", "tif": "TIFF", "jpg": "JPEG",
                  "jpeg": "JPEG"}  # fmt: skip
 _NO_TEXT = frozenset({"tenant"})
-"""Fields that have no place in a record's text, whatever their weight."""
+"""Fields that never enter a record's text, whatever their weight."""
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 _READING = 2
-"""Version of the rules by which an object becomes a record, besides spellings and weights."""
+"""Version of the rules that turn an object into a record, besides spellings and weights."""
 LONGEST_NAME = 1000
-"""Characters of a name: it is indexed with each chunk of its record."""
+"""Maximum characters of a name: it is indexed with each chunk of its record."""
 LONGEST_ID = 4096
-"""Characters of an id, which each chunk repeats: a catalog's line of 64 MB may have 200,000 chunks."""
+"""Maximum characters of an id, which each chunk repeats: a catalog line of 64 MB may have 200,000 chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldMap:
-    """Which keys of a catalog feed which field, and how much each field weighs."""
+    """Keys of a catalog that feed each field, and the weight of each field."""
 
     spellings: Mapping[str, tuple[str, ...]]
     weights: Mapping[str, float]
 
     @property
     def card(self) -> Mapping[str, Json]:
-        """What of it shapes the records; part of the recipe."""
-        known = {name: list(paths) for name, paths in self.spellings.items()}
+        """Return the settings that shape the records; part of the recipe."""
+        spellings = {name: list(paths) for name, paths in self.spellings.items()}
         return {
             "kind": "catalog",
             "reading": _READING,
-            "spellings": known,
+            "spellings": spellings,
             "weights": [[name, weight] for name, weight in self.weights.items()],
         }
 
     @classmethod
     def of(cls, configured: Mapping[str, tuple[str, float]]) -> FieldMap:
-        """The known spellings and weights with those of config.yaml laid over them.
+        """Return the built-in spellings and weights, overridden by those of config.yaml.
 
-        `configured` maps a key of the catalog to (field, weight). A key that is itself a known field sets that
-        field's weight; one that is sent to no known field becomes a field of its own, at the end of the text.
+        `configured` maps a key of the catalog to (field, weight). A key that is itself a built-in field sets that
+        field's weight. A key that is mapped to an unknown field becomes a new field at the end of the text.
         """
         spellings = dict(SPELLINGS)
         weights = dict(DEFAULT_WEIGHTS)
@@ -106,7 +106,7 @@ class FieldMap:
 
 
 def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line: int) -> Record | str:
-    """The record that a catalog's object describes, or the reason why it describes none."""
+    """Return the record that a catalog's object describes, or the reason why it cannot become a record."""
     values = {name: _gather(item, name, paths) for name, paths in fields.spellings.items()}
     pieces = tuple(
         Field(name, text, weight)
@@ -115,15 +115,15 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     )
     text = compose(pieces)
     if not any(char.isalnum() for char in text):
-        return "it has no text: none of " + ", ".join(fields.weights) + " holds a word"
+        return "it has no text: none of the fields " + ", ".join(fields.weights) + " contains a word"
     metadata = _metadata(item, fields)
-    if reason := _claimed(item, fields.spellings[TENANT], metadata):
+    if reason := _set_tenant(item, fields.spellings[TENANT], metadata):
         return reason
     name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
     licence = _licence(item, first(values["license"]), metadata)
     own_id = first(values["id"])
     if len(own_id) > LONGEST_ID:
-        return f"its id has {len(own_id):,} characters, and at most {LONGEST_ID:,} are kept"
+        return f"its id has {len(own_id):,} characters; the limit is {LONGEST_ID:,}"
     return Record(
         id=own_id or _own_id(item),
         name=name[:LONGEST_NAME],
@@ -143,7 +143,7 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
 
 
 def id_of(item: Mapping[str, Json], paths: Sequence[str]) -> str:
-    """The id of a catalog's object, which may stand at any of the paths, or comes from its content."""
+    """Return the id of a catalog's object, from the first path that has one, or else from its content."""
     return first(_gather(item, "id", paths)) or _own_id(item)
 
 
@@ -152,7 +152,7 @@ def _own_id(item: Mapping[str, Json]) -> str:
 
 
 def compose(pieces: Iterable[Field]) -> str:
-    """The text that is chunked and embedded: `name: description (domain: …)`, labelled lists, format tokens."""
+    """Return the text that is chunked and embedded: `name: description (domain: …)`, labelled lists, format tokens."""
     texts = {piece.name: piece.text for piece in pieces}
     name, description = texts.pop("name", ""), texts.pop("description", "")
     head = f"{name}: {description}" if name and description else name or description
@@ -164,7 +164,7 @@ def compose(pieces: Iterable[Field]) -> str:
 
 
 def strings(value: Json) -> list[str]:
-    """The strings in a value as catalogs write them: a string, a number, a list, objects with a name or a url."""
+    """Return the strings in a value of a catalog: a string, a number, a list, objects with a name or a url."""
     if isinstance(value, str):
         text = value.replace("\0", " ").strip()
         return [text] if text else []
@@ -174,8 +174,8 @@ def strings(value: Json) -> list[str]:
         return [str(value)]
     if isinstance(value, Mapping):
         for key in ("name", "@value", "value", "@id", "id", "url"):
-            if found := strings(value.get(key)):
-                return found
+            if texts := strings(value.get(key)):
+                return texts
         return []
     if isinstance(value, Iterable):
         return list(dict.fromkeys(text for part in value for text in strings(part)))
@@ -183,24 +183,24 @@ def strings(value: Json) -> list[str]:
 
 
 def first(texts: list[str]) -> str:
-    """The first of the texts, or an empty string."""
+    """Return the first of the texts, or an empty string."""
     return texts[0] if texts else ""
 
 
 def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     for path in paths:
         value = item[path] if path in item else _at(item, path)
-        found += _addresses(value) if path == "runnableExample" else strings(value)
-        if found and name not in _ALL_VALUES:
+        texts += _addresses(value) if path == "runnableExample" else strings(value)
+        if texts and name not in _ALL_VALUES:
             break
     if name in _FORMAT_FIELDS:
-        found = [_format_name(text, name) for text in found]
-    return list({text.casefold(): text for text in reversed(found)}.values())[::-1]
+        texts = [_format_name(text, name) for text in texts]
+    return list({text.casefold(): text for text in reversed(texts)}.values())[::-1]
 
 
 def _addresses(value: Json) -> list[str]:
-    """The addresses in a value: texts that are one, and ids of objects."""
+    """Return the addresses in a value: texts that are URLs, and ids of objects."""
     if isinstance(value, Mapping):
         value = value.get("@id", value.get("id"))
     if isinstance(value, list):
@@ -242,32 +242,32 @@ def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
 
 
 def _licence(item: Mapping[str, Json], said: str, metadata: dict[str, Json]) -> str:
-    """The licence as SPDX calls it, by its name or else by its address; what was said instead goes to the metadata."""
+    """Return the licence as an SPDX id, from its name or address; the original wording goes to the metadata."""
     stated = item.get("license")
     addresses = (
         [text for key in ("@id", "id", "url") for text in strings(stated.get(key))]
         if isinstance(stated, Mapping)
         else []
     )
-    known = next((spdx for text in (said, *addresses) if (spdx := spdx_of(text))), None)
-    if known is None or known == said:
+    spdx = next((name for text in (said, *addresses) if (name := spdx_of(text))), None)
+    if spdx is None or spdx == said:
         return said
     metadata.setdefault("license_original", said)
-    return known
+    return spdx
 
 
-def _claimed(item: Mapping[str, Json], paths: Sequence[str], metadata: dict[str, Json]) -> str:
-    """Puts the tenant of the keys that are configured for it into the metadata; the reason if others disagree."""
-    said = {path: value for path in paths if strings(value := item[path] if path in item else _at(item, path))}
-    if said:
-        if reason := conflict({**said, **{key: metadata.get(key) for key in KEYS}}):
+def _set_tenant(item: Mapping[str, Json], paths: Sequence[str], metadata: dict[str, Json]) -> str:
+    """Copy the tenant from its configured keys into the metadata; return the reason if the keys disagree."""
+    tenants = {path: value for path in paths if strings(value := item[path] if path in item else _at(item, path))}
+    if tenants:
+        if reason := conflict({**tenants, **{key: metadata.get(key) for key in KEYS}}):
             return reason
-        metadata[TENANT] = next(iter(said.values()))
+        metadata[TENANT] = next(iter(tenants.values()))
     return ""
 
 
 def _metadata(item: Mapping[str, Json], fields: FieldMap) -> dict[str, Json]:
-    """What is left of the object besides the fields with a place of their own; BEIR's `metadata` unfolded."""
+    """Return the keys of the object that are not shown elsewhere; BEIR's `metadata` is unfolded."""
     shown = {path for name in ("id", "name", "description", "url", "license", "keywords", "group")
              for path in fields.spellings[name]}  # fmt: skip
     rest = {key: value for key, value in item.items() if key not in shown - {"codeRepository"}}

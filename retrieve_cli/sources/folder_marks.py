@@ -1,7 +1,7 @@
-"""Marks of the folders below a folder of documents: by them a file that came or went is seen without listing files.
+"""Marks of the folders below a folder of documents: they reveal added and removed files without listing all files.
 
-A file that is made, removed or renamed changes the time of its folder. Where that time differs, the names in that one
-folder are compared, so that a file of another kind, or one that an editor made for a moment, does not count.
+Creating, removing or renaming a file changes the time of its folder. If that time differs, the names in that one folder
+are compared, so files of other kinds and temporary files of editors do not count.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.storage.marks import settled
 
 MOST_FOLDERS = 1000
-"""Folders that are looked at, those nearest to the top first."""
+"""Maximum number of folders to check, those nearest to the top first."""
 
 
 def marks_of_folders(path: Path, suffixes: Collection[str]) -> dict[str, Json]:
     """Return, by the path of each folder below `path`, its time and the SHA-1 of the names in it that count: files with
     one of the suffixes, and folders. The time is 0 if it may not change with the next file."""
-    found: dict[str, Json] = {}
+    marks: dict[str, Json] = {}
     waiting = deque([""])
-    while waiting and len(found) < MOST_FOLDERS:
+    while waiting and len(marks) < MOST_FOLDERS:
         folder = waiting.popleft()
         try:
-            status = (path / folder).stat()  # before the names: what comes between the two is seen
+            status = (path / folder).stat()  # before the names, so that a change between the two is noticed
             names, inner = _names(path / folder, suffixes)
         except (OSError, UnicodeEncodeError):  # its files are rejected by the source, too
             continue
         time = status.st_mtime_ns if settled(status.st_mtime_ns, status.st_ctime_ns) else 0
-        found[folder] = [time, names]
+        marks[folder] = [time, names]
         waiting += [f"{folder}/{name}" if folder else name for name in inner]
-    return found
+    return marks
 
 
 def changed_folders(path: Path, marks: Mapping[str, Json], suffixes: Collection[str]) -> int:
@@ -47,15 +47,15 @@ def _changed(folder: Path, mark: Json, suffixes: Collection[str]) -> bool:
     time, names = mark
     try:
         return bool(folder.stat().st_mtime_ns != time and _names(folder, suffixes)[0] != names)
-    except (OSError, ValueError):  # it is gone, or no folder
+    except (OSError, ValueError):  # the folder is gone, or is now a file
         return True
 
 
 def _names(folder: Path, suffixes: Collection[str]) -> tuple[str, list[str]]:
-    """The SHA-1 of the names in a folder that count, and the folders among them.
+    """Return the SHA-1 of the names in a folder that count, and the folders among them.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the folder cannot be read.
         UnicodeEncodeError: a name is not UTF-8.
     """
     endings = tuple(suffixes)
@@ -63,5 +63,5 @@ def _names(folder: Path, suffixes: Collection[str]) -> tuple[str, list[str]]:
         visible = [entry for entry in entries if not entry.name.startswith(".")]
     inner = sorted(entry.name for entry in visible if entry.is_dir(follow_symlinks=False))
     files = (entry.name for entry in visible if entry.name.lower().endswith(endings) or entry.is_symlink())
-    text = "/".join(sorted({*inner, *files}))  # no name has a slash
+    text = "/".join(sorted({*inner, *files}))  # names cannot contain a slash
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), inner

@@ -1,8 +1,8 @@
 """JSON-LD as triples, read without fetching anything (https://www.w3.org/TR/json-ld11/).
 
-Names are expanded by the contexts that stand in the text, and by prefixes in common use where a dump leaves its context
-out. A name that nothing defines stays as it is: `name` under a context that lies elsewhere (https://schema.org) is then
-the same key as `schema:name`, because a record's keys are local names.
+Names are expanded by the contexts in the text, and by prefixes in common use if a dump omits its context. An undefined
+name stays unchanged: `name` under a remote context (https://schema.org) is then the same key as `schema:name`, because
+a record's keys are local names.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from retrieve_cli.sources.json_ld_context import PREFIXES, UNDEFINED, Context, D
 from retrieve_cli.sources.rdf import RDF, XSD, Term, Triple
 
 KEYWORDS: Final = frozenset("@context @graph @id @type @value @list @set @reverse @included".split())
-"""Keys by which an object is known to be JSON-LD."""
+"""Keys that identify an object as JSON-LD."""
 MOST_TRIPLES: Final = 1_000_000
-"""Triples of one document, or of one line."""
+"""Maximum number of triples in one document or one line."""
 _MOST_NAMES = 10_000_000
-"""Names in all contexts of a document, those that one takes over from the one around it among them."""
+"""Maximum number of names in all contexts of a document, including inherited ones."""
 _WHOLE = 1e21
-"""From here on a number is written with an exponent."""
+"""Numbers from here on are written with an exponent."""
 _NIL = Term("iri", RDF + "nil")
 
 
 class TooLarge(Exception):
-    """A document of more triples than are read."""
+    """A document with more triples than the limit."""
 
 
 def is_linked(value: Json) -> bool:
@@ -52,10 +52,10 @@ def _is_iri(key: str) -> bool:
 
 
 def triples_of(value: Json) -> tuple[list[Triple], Term]:
-    """Return the triples of an object or a list of objects, and the node that the whole of it describes.
+    """Return the triples of an object or a list of objects, and the node that the whole value describes.
 
     Raises:
-        TooLarge: there are too many.
+        TooLarge: there are more triples than the limit.
     """
     reader = _Reader()
     top = reader.node({"@graph": value} if isinstance(value, list) else value, Context())
@@ -63,7 +63,7 @@ def triples_of(value: Json) -> tuple[list[Triple], Term]:
 
 
 class _Reader:
-    """Gathers the triples of a document."""
+    """Collector of the triples of a document."""
 
     def __init__(self) -> None:
         self.triples: list[Triple] = []
@@ -71,7 +71,7 @@ class _Reader:
         self._names = 0
 
     def node(self, item: Mapping[str, Json], context: Context, subject: Term | None = None) -> Term:
-        """Add what an object says of the node that it describes, and return the node."""
+        """Add the statements of an object about its node, and return the node."""
         if "@context" in item:
             context = self._under(context, item["@context"])
         keys = {raw: _keyword(raw, item) or context.name(raw) for raw in item}
@@ -86,11 +86,11 @@ class _Reader:
         return subject
 
     def _under(self, context: Context, local: Json) -> Context:
-        found = context.under(local)
-        self._names += len(found.names)
+        inner = context.under(local)
+        self._names += len(inner.names)
         if self._names > _MOST_NAMES:
             raise TooLarge("its contexts define too many names")
-        return found
+        return inner
 
     def _keyword(self, key: str, value: Json, context: Context, subject: Term) -> None:
         if key == "@type":
@@ -115,7 +115,7 @@ class _Reader:
                 self._add(term, key, subject)
 
     def _terms(self, value: Json, context: Context, definition: Definition) -> Iterator[Term]:
-        """The terms that a value stands for, those of its nodes added."""
+        """Yield the terms for a value, and add the triples of its nodes."""
         if isinstance(value, list):
             for part in value:
                 yield from self._terms(part, context, definition)
@@ -146,13 +146,13 @@ class _Reader:
                 yield from self._terms(texts, context, spoken)
         elif definition.containers & {"@index", "@id", "@type", "@graph"} and KEYWORDS.isdisjoint(keys):
             for name, part in value.items():
-                known = "@id" in definition.containers and isinstance(part, dict) and "@id" not in part
-                yield from self._terms({**part, "@id": name} if known else part, context, UNDEFINED)
+                keyed = "@id" in definition.containers and isinstance(part, dict) and "@id" not in part
+                yield from self._terms({**part, "@id": name} if keyed else part, context, UNDEFINED)
         else:
             yield self.node(value, context)
 
     def _listed(self, terms: list[Term]) -> Term:
-        """The first cell of an RDF list."""
+        """Add an RDF list and return its first cell."""
         rest = _NIL
         for term in reversed(terms):
             cell = self._blank()
@@ -172,7 +172,7 @@ class _Reader:
 
 
 def _keyword(raw: str, item: Mapping[str, Json]) -> str:
-    """The keyword that `id` and `type` stand for, as contexts that lie elsewhere mostly say."""
+    """Return the keyword for `id` or `type`, as most remote contexts define them; empty for other names."""
     return "@" + raw if raw in ("id", "type") and "@" + raw not in item and isinstance(item[raw], str) else ""
 
 

@@ -1,4 +1,4 @@
-"""Contexts of JSON-LD: the IRIs and keywords that names stand for (https://www.w3.org/TR/json-ld11/#the-context)."""
+"""JSON-LD contexts: the IRIs and keywords behind names (https://www.w3.org/TR/json-ld11/#the-context)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PREFIXES: Final[Mapping[str, str]] = {
     "spdx": "http://spdx.org/rdf/terms#",
     "xsd": XSD,
 }
-"""Prefixes that mean the same wherever they are used."""
+"""Prefixes with the same meaning everywhere."""
 _MOST_STEPS = 8
-"""Definitions of names by other names that are followed."""
+"""Maximum number of definitions to follow from name to name."""
 _LONGEST = 300
-"""Characters of what a context defines."""
+"""Maximum characters of a definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Context:
     language: str = ""
 
     def under(self, local: Json) -> Context:
-        """Return the context that a `@context` makes of this one; one that lies elsewhere changes nothing."""
+        """Return this context extended by a `@context`; a remote context changes nothing."""
         if local is None:
             return Context()
         if isinstance(local, list):
@@ -84,7 +84,7 @@ class Context:
         return replace(context, vocabulary=context.name(said["@vocab"])) if "@vocab" in said else context
 
     def name(self, name: str) -> str:
-        """Return the IRI or the keyword that a name stands for; empty if the context says that it means nothing."""
+        """Return the IRI or keyword for a name; empty if the context removes its meaning."""
         for _ in range(_MOST_STEPS):
             defined = self.names.get(name, UNDEFINED).iri
             if defined is None:
@@ -97,13 +97,13 @@ class Context:
         return self._whole(name) if ":" in name else self.vocabulary + name
 
     def reference(self, text: str) -> Term:
-        """Return the node that an `@id` names."""
+        """Return the node of an `@id`."""
         if text.startswith("_:"):
             return Term("blank", text)
         return Term("iri", self._whole(text) if ":" in text else _joined(self.base, text))
 
     def _whole(self, name: str, steps: int = _MOST_STEPS) -> str:
-        """A compact IRI in full."""
+        """Expand a compact IRI."""
         prefix, _, local = name.partition(":")
         start = self.names.get(prefix, UNDEFINED).iri or PREFIXES.get(prefix, "")
         if local.startswith("//") or prefix == "_" or not start:
@@ -121,20 +121,20 @@ def _definition(value: Json) -> Definition:
     return Definition(
         _short(iri) if isinstance(iri, str) else None,
         _short(value.get("@type")),
-        frozenset(each for each in named if isinstance(each, str)),
+        frozenset(name for name in named if isinstance(name, str)),
         _short(value["@language"]) if "@language" in value else None,
         reverse,
     )
 
 
 def _short(value: Json) -> str:
-    """A text of a context; empty if it is none, or so long that names made with it would fill the memory."""
+    """Return a text of a context; empty if it is not a text, or so long that names made from it could fill memory."""
     return value if isinstance(value, str) and len(value) <= _LONGEST else ""
 
 
 def _joined(base: str, text: str) -> str:
-    """A reference that is relative to a base, in full."""
+    """Resolve a reference against a base."""
     try:
         return urljoin(base, text) if base else text
-    except ValueError:  # a base that is no address
+    except ValueError:  # the base is not a valid address
         return text

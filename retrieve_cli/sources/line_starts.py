@@ -1,9 +1,9 @@
-"""Where each line of a catalog starts, kept in the cache: a query looks there instead of reading the whole file.
+"""Offsets of the lines of a catalog, cached so that a query can seek to a line instead of reading the whole file.
 
-One file a catalog: blocks of 4 KiB, each 511 little-endian 64-bit words and their CRC-32, so that looking up a line
-reads two of them. The first block holds the marks of the catalog that was read and its number of lines; each of the
-others holds where 511 lines start, the last of them again in the next block, so that a line's end stands beside its
-start. They are a place to look at, no proof: what is found there is held to its digest. They may be lost.
+One file per catalog: blocks of 4 KiB, each 511 little-endian 64-bit words and their CRC-32, so that looking up a line
+reads two of them. The first block holds the marks of the catalog and its number of lines. Each of the others holds the
+offsets of 511 lines; the last one is repeated in the next block, so that the end of a line is beside its start. The
+offsets are only hints: the digest of the line decides. The file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDER = "lines"
-"""Their folder within the cache."""
+"""Folder of the offsets within the cache."""
 _MAGIC = 0x315354524154534C
 _WORDS = 511
 _BLOCK = 8 * (_WORDS + 1)
@@ -34,21 +34,21 @@ _AT_ONCE = 8 * files.MB
 
 
 class LineStarts:
-    """Where the lines of one catalog started when it was last looked at."""
+    """Offsets of the lines of one catalog at the last scan."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._unwritten: tuple[tuple[int, ...], NDArray[np.int64]] | None = None
 
     def marks(self) -> tuple[int, ...] | None:
-        """Return the marks of the file that they were read from; None if there are none, or damaged ones."""
+        """Return the marks of the scanned file; None if there are none or the file is damaged."""
         if self._unwritten:
             return self._unwritten[0]
         header = self._block(0)
         return None if header is None or header[0] != _MAGIC else tuple(header[1:6])
 
     def span(self, line: int) -> tuple[int, int] | None:
-        """Return where a line, counted from 1, starts and where the next one does; None if that is not known."""
+        """Return the start of a line, counted from 1, and of the next one; None if unknown."""
         if self._unwritten:
             start, end = [*map(int, self._unwritten[1][line - 1 : line + 1]), -1, -1][:2]
         else:
@@ -60,10 +60,10 @@ class LineStarts:
         return (start, end) if 0 <= start <= end <= start + files.LINE else None
 
     def keep(self, catalog: Path) -> None:
-        """Read where the lines of a catalog start, and keep that; where it cannot be written, in memory.
+        """Scan a catalog and store the offsets of its lines; keep them in memory if they cannot be written.
 
         Raises:
-            OSError: the catalog cannot be read, or this cannot be written.
+            OSError: the catalog cannot be read, or the offsets cannot be written.
         """
         with files.open_regular(catalog) as file:
             marks = marks_of(os.fstat(file.fileno()))
@@ -95,7 +95,7 @@ class LineStarts:
             new.unlink(missing_ok=True)
 
     def _block(self, number: int) -> tuple[int, ...] | None:
-        """The words of a block; None if it is absent or damaged."""
+        """Return the words of a block; None if it is missing or damaged."""
         try:
             with files.open_regular(self._path) as file:
                 block = os.pread(file.fileno(), _BLOCK, number * _BLOCK)
@@ -107,24 +107,24 @@ class LineStarts:
 
 
 def prune(folder: Path, needed: Iterable[str]) -> None:
-    """Remove all in a folder of line starts but those of the names that are needed. Raises: OSError."""
+    """Remove the files of a folder of offsets whose names are not needed. Raises: OSError."""
     with suppress(FileNotFoundError):
         for path in set(folder.iterdir()) - {folder / name for name in needed}:
             path.unlink(missing_ok=True)
 
 
 def _starts(file: BufferedReader) -> NDArray[np.int64]:
-    """Where each line of a file starts, (lines + 1,) int64, the last one where the file ends."""
+    """Return the offset of each line of a file, (lines + 1,) int64; the last one is the size of the file."""
     import numpy as np
 
-    found, size = [np.zeros(1, np.int64)], 0
+    offsets, size = [np.zeros(1, np.int64)], 0
     while piece := file.read(_AT_ONCE):
-        found.append(np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + (size + 1))
+        offsets.append(np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + (size + 1))
         size += len(piece)
-    starts = np.concatenate(found)
+    starts = np.concatenate(offsets)
     return starts if starts[-1] == size else np.append(starts, size)
 
 
 def _sealed(words: bytes) -> bytes:
-    """Words with their CRC-32 behind them."""
+    """Append the CRC-32 to words."""
     return words + zlib.crc32(words).to_bytes(8, "little")

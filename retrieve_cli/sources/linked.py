@@ -1,7 +1,7 @@
-"""From linked data to the JSON objects that catalogs write: triples of a graph, or solutions of a SELECT.
+"""Convert linked data to the JSON objects of catalogs: triples of a graph, or solutions of a SELECT.
 
-The objects depend on the graph alone, never on the order it came in or on what it calls its blank nodes: a blank
-node is known by its content, records are sorted by id, keys by name, and values by their canonical JSON.
+The objects depend on the graph alone, not on the order of triples or the labels of blank nodes: a blank node is
+identified by its content, records are sorted by id, keys by name, and values by their canonical JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retrieve_cli.sources.rdf import RDF, XSD, Term, Triple
 from retrieve_cli.storage.manifest import canonical
 
 _CLASSES = frozenset(("SoftwareSourceCode", "SoftwareApplication"))
-"""Local names of the classes whose members are records."""
+"""Local names of the classes whose members become records."""
 _TYPE, _FIRST, _REST, _NIL = (RDF + name for name in ("type", "first", "rest", "nil"))
 _INTEGERS = frozenset(
     XSD + name
@@ -27,33 +27,33 @@ _FRACTIONS = frozenset(XSD + name for name in ("decimal", "double", "float"))
 _TEXTS = ("", XSD + "string")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
-"""Integers that every JSON reader holds exactly; longer ones stay text."""
+"""Integers that every JSON reader represents exactly; longer ones stay text."""
 _FRACTION = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DEPTHS = (6, 5, 4, 3, 2, 1)
-"""Levels of nodes inside a record, deepest first: the first that keeps it below the most nodes is taken."""
+"""Levels of nested nodes inside a record, deepest first; the first that stays within `_MOST_NODES` is used."""
 _MOST_NODES = 1_000
-"""Nodes inside one record. A vocabulary whose terms all point at each other would unfold without end."""
+"""Maximum nodes in one record. A vocabulary whose terms all refer to each other would otherwise expand endlessly."""
 _MOST_VALUES, _MOST_COPIES = 1_000_000, 20
-"""Values in all records of a graph: so many, and so many more for each triple."""
+"""Maximum values in all records of a graph: a base number, plus a number per triple."""
 _SUBJECTS = ("id", "_id", "identifier")
 _TRIPLE_NAMES = (("s", "p", "o"), ("subject", "predicate", "object"))
 
 
 Solution = Mapping[str, Term]
-"""One row of a SELECT: the terms of the variables that are bound."""
+"""One row of a SELECT: the terms of its bound variables."""
 Terms = tuple[Term, ...] | list[Term]
-"""A tuple where the order counts, as in an RDF list."""
+"""A tuple if the order counts, as in an RDF list; else a list."""
 _Facts = Mapping[str, Terms]
 """A node's objects by key."""
 
 
 def records_of_triples(triples: Iterable[Triple]) -> list[dict[str, Json]]:
-    """One object for each member of one of the classes, with the nodes it points to inside; sorted by id.
+    """Return one object for each member of the record classes, with the nodes it refers to nested inside; sorted by id.
 
-    Where there is no member of them, every IRI that has facts and that no other node points to is a record.
+    Without such members, every IRI that has facts and that no other node refers to is a record.
 
     Raises:
-        SourceFailed: nodes that many records point to would be written too often.
+        SourceFailed: nodes that many records refer to would be copied too often.
     """
     graph = _Graph(triples)
     records = [graph.record(root) for root in graph.roots()]
@@ -72,7 +72,7 @@ def record_of_node(triples: Iterable[Triple], node: Term) -> dict[str, Json]:
 
 
 def records_of_solutions(variables: Sequence[str], solutions: Iterable[Solution]) -> list[dict[str, Json]]:
-    """One object for each value of the subject variable (`id`, `_id`, `identifier`, or the first); sorted by id.
+    """Return one object for each value of the subject variable (`id`, `_id`, `identifier`, or the first), by id.
 
     Raises:
         SourceFailed: a row does not bind the subject.
@@ -81,23 +81,23 @@ def records_of_solutions(variables: Sequence[str], solutions: Iterable[Solution]
     rows: dict[Term, dict[str, set[Term]]] = {}
     for solution in solutions:
         if subject not in solution:
-            hint = f"bind it in every row: leave ?{subject} out of OPTIONAL, or add FILTER(BOUND(?{subject}))"
-            raise SourceFailed(f"the answer has a row without ?{subject}, which tells records apart", hint=hint)
+            hint = f"bind it in every row: move ?{subject} out of OPTIONAL, or add FILTER(BOUND(?{subject}))"
+            raise SourceFailed(f"the answer has a row without ?{subject}, which identifies the record", hint=hint)
         row = rows.setdefault(solution[subject], {})
         for name, term in solution.items():
             if name != subject:
                 row.setdefault(name, set()).add(term)
     records = []
     for term, row in rows.items():
-        found = {name: _bare(_sorted(_literal_or_iri(terms))) for name, terms in row.items()}
-        record = {name: value for name, value in found.items() if value is not None}
-        # A blank node's label means nothing outside the answer: the record is known by its content then.
+        values = {name: _bare(_sorted(_literal_or_iri(terms))) for name, terms in row.items()}
+        record = {name: value for name, value in values.items() if value is not None}
+        # The label of a blank node means nothing outside the answer: its content identifies the record.
         records.append(record if term.kind == "blank" else {**record, "id": term.value})
     return sorted((record for record in records if record), key=_order)
 
 
 def triples_of_solutions(variables: Sequence[str], solutions: Iterable[Solution]) -> Iterator[Triple] | None:
-    """The triples that a SELECT of exactly subject, predicate and object spells out; None for any other SELECT."""
+    """Return the triples of a SELECT of exactly subject, predicate and object; None for any other SELECT."""
     names = next((names for names in _TRIPLE_NAMES if sorted(names) == sorted(variables)), None)
     if names is None:
         return None
@@ -121,7 +121,7 @@ class _Graph:
         self._named: AbstractSet[Term] = frozenset()
 
     def roots(self) -> list[Term]:
-        """The nodes that are records. A blank node is one where no other record has it inside."""
+        """Return the nodes that become records. A blank node is one if it is not nested in another record."""
         typed = {
             node for node, facts in self._nodes.items()
             if any(_local(class_.value) in _CLASSES for class_ in facts.get(_TYPE, ()))
@@ -130,30 +130,30 @@ class _Graph:
             objects = (
                 (node, term) for node, facts in self._nodes.items() for terms in facts.values() for term in terms
             )
-            pointed = {term for node, term in objects if term != node}
-            self._named = {node for node in self._nodes if node.kind == "iri" and node not in pointed}
+            targets = {term for node, term in objects if term != node}
+            self._named = {node for node in self._nodes if node.kind == "iri" and node not in targets}
             return list(self._named)
         self._named = {node for node in typed if node.kind == "iri"}
         blank = typed - self._named - self._inside(self._named)
         outer = blank - self._inside(blank)
-        # What is left after these are blank nodes that only point at each other: each is a record then.
+        # The remaining blank nodes only refer to each other: each becomes a record.
         return [*self._named, *outer, *(blank - outer - self._inside(outer))]
 
     def record(self, root: Term) -> dict[str, Json]:
-        """A node as an object, with the most levels of nodes inside that stay below the most nodes."""
+        """Return a node as an object, with as many levels of nested nodes as the limit allows."""
         if root not in self._nodes:
             return {}
         depth = next((depth for depth in _DEPTHS if self._size(root, depth) <= _MOST_NODES), _DEPTHS[-1])
         return self._describe(root, depth, frozenset((root,)))
 
     def _describe(self, node: Term, depth: int, path: frozenset[Term]) -> dict[str, Json]:
-        """A node as an object; the nodes it points to inside it, `depth` levels of them, and none within itself."""
+        """Return a node as an object with `depth` levels of nested nodes; no node is nested in itself."""
         item: dict[str, Json] = {}
         for key, terms in self._facts_of(node).items():
             self._left -= len(terms)
             if self._left < 0:
-                hint = "leave what many records point to out of the graph, or describe it in fewer words"
-                raise SourceFailed("the graph has nodes that would be written into too many records", hint=hint)
+                hint = "remove nodes that many records refer to from the graph, or shorten their descriptions"
+                raise SourceFailed("the graph has nodes that would be copied into too many records", hint=hint)
             values = [self._value(term, depth, path) for term in _preferred(terms)]
             values = [value for value in values if value is not None]
             values = values if isinstance(terms, tuple) else _sorted(values)
@@ -164,7 +164,7 @@ class _Graph:
         return item
 
     def _value(self, term: Term, depth: int, path: frozenset[Term]) -> Json:
-        """None for a blank node that cannot be told: its label means nothing outside the graph."""
+        """Return the JSON of a term; None for a blank node without content, as its label has no meaning elsewhere."""
         if term.kind == "literal":
             return _plain(term)
         if depth and self._is_inside(term) and term not in path:
@@ -175,23 +175,23 @@ class _Graph:
         return term in self._nodes and term not in self._named
 
     def _size(self, node: Term, depth: int) -> int:
-        """Nodes of the description of `node`, at most: as many as there are where none is within itself."""
-        known = self._sizes.get((node, depth))
-        if known is None:
+        """Return an upper bound of the nodes in the description of `node`, exact if there are no cycles."""
+        size = self._sizes.get((node, depth))
+        if size is None:
             inner = self._neighbours(node) if depth else ()
-            known = 1 + sum(self._size(term, depth - 1) for term in inner if self._is_inside(term))
-            self._sizes[node, depth] = known
-        return known
+            size = 1 + sum(self._size(term, depth - 1) for term in inner if self._is_inside(term))
+            self._sizes[node, depth] = size
+        return size
 
     def _inside(self, starts: AbstractSet[Term]) -> set[Term]:
-        """All nodes that descriptions of `starts` reach, whatever their depth."""
-        found: set[Term] = set()
+        """Return all nodes that descriptions of `starts` reach, at any depth."""
+        reached: set[Term] = set()
         waiting = list(starts)
         while waiting:
-            inner = {term for term in self._neighbours(waiting.pop()) if self._is_inside(term)} - found
-            found |= inner
+            inner = {term for term in self._neighbours(waiting.pop()) if self._is_inside(term)} - reached
+            reached |= inner
             waiting += inner
-        return found
+        return reached
 
     def _neighbours(self, node: Term) -> Iterator[Term]:
         return (term for terms in self._facts_of(node).values() for term in terms if term.kind != "literal")
@@ -207,7 +207,7 @@ class _Graph:
         return self._facts[node]
 
     def _unrolled(self, objects: AbstractSet[Term]) -> Terms:
-        """The objects with an RDF list's members in its place; a tuple where it is one list, whose order counts."""
+        """Replace an RDF list by its members; return a tuple for a single list, because its order counts."""
         heads = {term for term in objects if term.value == _NIL or _FIRST in self._nodes.get(term, ())}
         if not heads:
             return list(objects)
@@ -217,7 +217,7 @@ class _Graph:
         return [*(objects - heads), *(member for members in lists for member in members)]
 
     def _members(self, head: Term) -> Terms:
-        """The members of an RDF list; a list and no tuple where it branches, so that there is no order to keep."""
+        """Return the members of an RDF list; a list instead of a tuple if it branches and thus has no order."""
         members: list[Term] = []
         cells, passed, straight = [head], set(), True
         for cell in cells:
@@ -236,18 +236,18 @@ def _names(classes: Iterable[Term]) -> list[Term]:
 
 
 def _key(predicate: str) -> str:
-    """What a predicate is called in a catalog. `id` stays the IRI's: a predicate of that name keeps its whole own."""
+    """Return the key of a predicate in a catalog. `id` is reserved for the IRI: such a predicate keeps its full IRI."""
     name = _local(predicate)
     return predicate if name in ("id", "_id", "@id") else name
 
 
 def _local(iri: str) -> str:
-    """What follows the last `#` or `/`, one at the very end apart."""
+    """Return the part after the last `#` or `/`, ignoring one at the very end."""
     return re.split(r"[#/]", iri.rstrip("#/"))[-1] or iri
 
 
 def _preferred(terms: Terms) -> Terms:
-    """Without the texts in other languages, where one is English or of no language."""
+    """Drop texts in other languages if one is English or has no language."""
     texts = [term for term in terms if term.kind == "literal" and (term.language or term.datatype in _TEXTS)]
     foreign = [term for term in texts if term.language.lower().partition("-")[0] not in ("", "en")]
     if not foreign or len(foreign) == len(texts):
@@ -263,7 +263,7 @@ def _literal_or_iri(terms: Iterable[Term]) -> Iterator[Json]:
 
 
 def _plain(term: Term) -> Json:
-    """A literal as JSON: a number or a boolean where its datatype says so and its text is one; else its text."""
+    """Return a literal as JSON: a number or boolean if its datatype says so and its text is valid; else its text."""
     text = term.value.strip()
     if term.datatype == XSD + "boolean":
         return _BOOLEANS.get(text, term.value)
@@ -275,16 +275,16 @@ def _plain(term: Term) -> Json:
 
 
 def _sorted(values: Iterable[Json]) -> list[Json]:
-    """Each value once, in the order of canonical JSON."""
+    """Return each value once, in the order of canonical JSON."""
     by_text = {canonical(value): value for value in values}
     return [by_text[text] for text in sorted(by_text)]
 
 
 def _bare(values: Sequence[Json]) -> Json:
-    """One value as it is, several as a list, none as None."""
+    """Return one value unchanged, several as a list, none as None."""
     return (values[0] if len(values) == 1 else list(values)) if values else None
 
 
 def _order(record: Mapping[str, Json]) -> tuple[bool, str, bytes]:
-    """By id, records without one last."""
+    """Return the sort key of a record: its id, records without an id last."""
     return "id" not in record, str(record.get("id", "")), canonical(record)

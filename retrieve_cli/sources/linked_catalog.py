@@ -1,6 +1,6 @@
 """JSON-LD in a catalog: a line that describes one record; a line, or a whole file, that is a graph of records.
 
-Either becomes the objects that a SPARQL source writes for the same graph (`linked`).
+Both become the same objects that a SPARQL source writes for that graph (`linked`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
 DEEPEST = 64
-"""Levels of nesting that a record or a graph may have."""
+"""Maximum levels of nesting in a record or a graph."""
 _HEAD = 4096
-"""Bytes at the beginning of a file that tell what it is."""
+"""Bytes at the beginning of a file that are checked for its type."""
 _MARKS = tuple(f'"{name}"'.encode() for name in ("@context", "@graph", "@id", "@type"))
-"""Marks in the head of a file that is one document of JSON-LD."""
+"""Keywords that identify a file as one JSON-LD document if they occur in its head."""
 
 
 class NotRead(Exception):
@@ -30,12 +30,12 @@ class NotRead(Exception):
 
 
 def looks_linked(head: bytes) -> bool:
-    """Return True if the beginning of a file holds a keyword of JSON-LD."""
+    """Return True if the beginning of a file contains a keyword of JSON-LD."""
     return any(mark in head for mark in _MARKS)
 
 
 def record_of_line(item: Json) -> Json:
-    """Return an object as it is, or if it is JSON-LD, the object of the node that it describes.
+    """Return an object unchanged or, if it is JSON-LD, the object of the node that it describes.
 
     Raises:
         NotRead: it has too many values, or describes nothing.
@@ -47,7 +47,7 @@ def record_of_line(item: Json) -> Json:
     except (TooLarge, SourceFailed) as error:
         raise NotRead(str(error)) from error
     if not record:
-        raise NotRead("it says nothing of any record")
+        raise NotRead("it describes no record")
     return _sorted(record)
 
 
@@ -55,7 +55,7 @@ def graph_of_line(line: bytes) -> list[Json] | None:
     """Return the records of a line that is a graph of them; None for any other line.
 
     Raises:
-        NotRead: the graph has too many values, or no record.
+        NotRead: the graph has too many values, or no records.
     """
     if b'"@graph"' not in line and not line.lstrip().startswith(b"["):
         return None
@@ -64,11 +64,11 @@ def graph_of_line(line: bytes) -> list[Json] | None:
 
 
 def graph_of_file(file: BufferedReader) -> list[Json] | None:
-    """Return the records of a file that is one document of JSON-LD over several lines, or a list; None if its lines
-    are to be read one by one. The file is then at its beginning.
+    """Return the records of a file that is one JSON-LD document over several lines, or a list; None if the lines are to
+    be read one by one. The file is then at its beginning.
 
     Raises:
-        NotRead: it is a list of something else, has too many values, or no record.
+        NotRead: it is a list of something else, has too many values, or no records.
         OSError: it cannot be read.
     """
     head = file.read(_HEAD)
@@ -80,7 +80,7 @@ def graph_of_file(file: BufferedReader) -> list[Json] | None:
         return None
     if os.fstat(file.fileno()).st_size > files.LINE:
         if listed:
-            raise NotRead(f"it is one list of more than {files.LINE // files.MB} MB")
+            raise NotRead(f"it is one list larger than {files.LINE // files.MB} MB")
         return None
     value = _parsed(file.read(files.LINE + 1).removeprefix(BOM))
     file.seek(0)
@@ -92,14 +92,14 @@ def graph_of_file(file: BufferedReader) -> list[Json] | None:
 
 
 def lines_of(content: bytes) -> list[bytes]:
-    """Return the lines of a catalog, with a line for each record in the place of a graph of them."""
+    """Return the lines of a catalog; a graph of records is replaced by one line per record."""
     value = _parsed(content) if looks_linked(content[:_HEAD]) else None
     lines = content.split(b"\n") if not is_linked(value) else [canonical(value)]
-    return [each for line in lines for each in _expanded(line)]
+    return [part for line in lines for part in _expanded(line)]
 
 
 def too_deep(value: Json) -> bool:
-    """Return True if a value is nested deeper than a record may be; counted without recursion."""
+    """Return True if a value is nested deeper than a record may be, without recursion."""
     waiting = [(value, 1)]
     while waiting:
         part, depth = waiting.pop()
@@ -119,10 +119,10 @@ def _expanded(line: bytes) -> Iterator[bytes]:
 
 
 def _records(value: Json) -> list[Json] | None:
-    """The records of a graph; None if it is none.
+    """Return the records of a value; None if it is not a graph.
 
     Raises:
-        NotRead: as `graph_of_line` says.
+        NotRead: as in `graph_of_line`.
     """
     if not is_linked(value) or too_deep(value):
         return None
@@ -131,19 +131,19 @@ def _records(value: Json) -> list[Json] | None:
     except (TooLarge, SourceFailed) as error:
         raise NotRead(str(error)) from error
     if not records:
-        raise NotRead("its graph has no record: nothing in it has an @id or is a SoftwareSourceCode")
+        raise NotRead("its graph contains no records: no node has an @id or is a SoftwareSourceCode")
     return [_sorted(record) for record in records]
 
 
 def _sorted(record: Json) -> Json:
-    """The object with its keys in the order in which a SPARQL source writes them."""
+    """Return the object with its keys in the order in which a SPARQL source writes them."""
     import orjson
 
     return orjson.loads(canonical(record))
 
 
 def _parsed(text: bytes) -> Json:
-    """The value that a text is; None if it is not JSON."""
+    """Parse a text; return None if it is not JSON."""
     import orjson
 
     try:

@@ -1,4 +1,4 @@
-"""Where a source lies, so that it is found again from any folder and in any process."""
+"""Absolute places of sources, valid in any folder and process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from retrieve_cli.errors import UsageError
 
 
 def absolute(path: Path) -> Path:
-    """The path from the root. A link in it stays one: who points it elsewhere means the source to follow.
+    """Return the path from the root. Links in it are kept, so that a source follows when its link is changed.
 
     Raises:
-        UsageError: its name is not UTF-8, so that no manifest could hold it.
+        UsageError: the name is not UTF-8, so a manifest cannot store it.
     """
     place = os.path.abspath(path)  # noqa: PTH100  resolve() would follow links, absolute() would keep `..`
     try:

@@ -117,7 +117,7 @@ def test_an_odd_id_is_found_again(tmp_path: Path, retrieve: Program, id_: str) -
 def test_an_id_that_each_chunk_would_repeat_at_length_is_refused(tmp_path: Path, retrieve: Program) -> None:
     line = json.dumps({"id": "i" * 1_000_000, "name": "n", "description": "x"}).encode()
     (piece,) = refused(retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", line)))
-    assert "its id has 1,000,000 characters, and at most 4,096 are kept" in piece["reason"]
+    assert "its id has 1,000,000 characters; the limit is 4,096" in piece["reason"]
 
 
 def test_ids_that_are_equal_as_text_are_one_id_taken_twice(tmp_path: Path, retrieve: Program) -> None:

@@ -79,7 +79,7 @@ def test_a_record_without_an_id_gets_one_from_its_content() -> None:
 
 def test_names_and_ids_that_each_chunk_would_repeat_have_a_longest_length() -> None:
     assert len(record({"name": "n" * 300_000, "description": "d"}).name) == 1000
-    assert "4,096 are kept" in record_from({"id": "i" * 5000, "name": "n"}, KNOWN, source="x.jsonl", line=1)
+    assert "the limit is 4,096" in record_from({"id": "i" * 5000, "name": "n"}, KNOWN, source="x.jsonl", line=1)
 
 
 def test_the_messy_record_as_it_is_published_is_understood() -> None:

@@ -135,8 +135,8 @@ def test_files_of_other_kinds_are_counted_and_said(tmp_path: Path) -> None:
     (tmp_path / ".hidden.md").write_text("text")
     notice = next(item for item in read(tmp_path) if isinstance(item, Notice))
     assert "3 files" in notice.message
-    assert "hidden: 1" in notice.message
-    assert ".png: 1" in notice.message
+    assert "hidden 1" in notice.message
+    assert ".png 1" in notice.message
 
 
 def test_line_ends_are_left_as_they_are(tmp_path: Path) -> None:

@@ -313,9 +313,9 @@ def test_a_list_of_digests_that_is_not_there_is_no_proof(site, target: Path) -> 
         ("{}", "error message"),
         ("", "empty answer"),
         ("\ufeff\n \n", "empty answer"),
-        ("id,name\na,A\n", "no line of JSON"),
-        ('"text"\n', "no line of JSON"),
-        (b"PK\x03\x04\x00\x1b[31m", "no line of JSON"),
+        ("id,name\na,A\n", "text that is not JSON"),
+        ('"text"\n', "text that is not JSON"),
+        (b"PK\x03\x04\x00\x1b[31m", "text that is not JSON"),
     ],
 )
 def test_what_is_no_json_lines_is_refused_with_what_it_says(site, target: Path, body: str | bytes, what: str) -> None:
@@ -352,7 +352,7 @@ def test_a_page_to_sign_in_is_known_by_its_redirect(site, target: Path) -> None:
 
 def test_a_first_line_without_an_end_is_not_read_to_its_end(site, target: Path, monkeypatch) -> None:
     monkeypatch.setattr("retrieve_cli.sources.remote.http._LONGEST_LINE", 1000)
-    assert "no line of JSON" in failure(site.put("/c", b'{"a": "' + b"x" * 200_000), target).message
+    assert "text without a line end" in failure(site.put("/c", b'{"a": "' + b"x" * 200_000), target).message
 
 
 # ----------------------------------------------------------------------------------- attempts, limits, cuts
@@ -626,7 +626,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 def test_a_digest_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="no SHA-1"):
+    with pytest.raises(UsageError, match="not a SHA-1"):
         fetcher("https://h/c", sha1="abc")
 
 

@@ -235,8 +235,8 @@ def test_an_object_over_several_lines_that_is_no_graph_is_rejected_line_by_line(
     [
         ('{"@graph": []}', "no record"),
         ('{"@graph": [{"name": "nobody"}]}', "no record"),
-        ('{"@id": "https://x.org/a"}', "says nothing"),
-        ('{"@context": {"@vocab": 5}, "@id": 7}', "says nothing"),
+        ('{"@id": "https://x.org/a"}', "describes no record"),
+        ('{"@context": {"@vocab": 5}, "@id": 7}', "describes no record"),
         ('{"@graph": ' + "[" * 99 + "]" * 99 + "}", "nested deeper"),
         ('{"@id": "a", "@type": "x", "name": {"@value": null}}', "no text"),
     ],

@@ -1,1 +1,1 @@
-"""Catalogs that are kept elsewhere: fetched into a file of JSON Lines here, then read as any catalog."""
+"""Remote catalogs: fetched into a local file of JSON Lines, then read like any catalog."""

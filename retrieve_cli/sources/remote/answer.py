@@ -1,4 +1,4 @@
-"""What a SPARQL endpoint answered, as terms: the triples of a graph, or the rows of a SELECT."""
+"""Answers of a SPARQL endpoint as terms: the triples of a graph, or the rows of a SELECT."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from retrieve_cli.sources.rdf import Term, Triple
 from retrieve_cli.web.transport import INSTALL
 
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
-"""Terms of SPARQL 1.1 Query Results JSON; `typed-literal` is what older servers write."""
+"""Types of terms in SPARQL 1.1 Query Results JSON; older servers write `typed-literal`."""
 
 
 class Unreadable(Exception):
-    """A body that is not what was asked for, and why."""
+    """A body that is not in the requested format, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Page:
     solutions: Sequence[Solution] = ()
 
     def marks(self) -> list[Hashable]:
-        """Each triple or row without the labels of its blank nodes, which may differ from answer to answer."""
+        """Return each triple or row without the labels of its blank nodes, which may differ between answers."""
         rows = [frozenset((name, _unlabelled(term)) for name, term in row.items()) for row in self.solutions]
         return [*rows, *((_unlabelled(one), predicate, _unlabelled(other)) for one, predicate, other in self.triples)]
 
@@ -39,7 +39,7 @@ def _unlabelled(term: Term) -> Term:
 
 
 def rows_in(body: bytes, scope: str) -> Page:
-    """The rows of SPARQL 1.1 Query Results JSON. `scope` keeps blank nodes of different answers apart.
+    """Return the rows of SPARQL 1.1 Query Results JSON. `scope` separates blank nodes of different answers.
 
     Raises:
         Unreadable: the body is something else.
@@ -58,16 +58,16 @@ def rows_in(body: bytes, scope: str) -> Page:
         bindings = answer["results"]["bindings"]
         rows = [{name: term(cell) for name, cell in row.items()} for row in bindings]
     except ValueError as error:
-        raise Unreadable("which is no JSON") from error
+        raise Unreadable("which is not JSON") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise Unreadable("which is no table of IRIs, blank nodes and literals") from error
+        raise Unreadable("which is not a table of IRIs, blank nodes and literals") from error
     if not variables:
         raise Unreadable("which is a table without columns")
     return Page(len(body), variables=variables, solutions=rows)
 
 
 def triples_in(body: bytes, media_type: str, scope: str, base: str) -> Page:
-    """The triples of a graph in any RDF format. `scope` keeps blank nodes of different answers apart.
+    """Return the triples of a graph in any RDF format. `scope` separates blank nodes of different answers.
 
     Raises:
         Unreadable: the body is something else.
@@ -76,7 +76,7 @@ def triples_in(body: bytes, media_type: str, scope: str, base: str) -> Page:
     oxigraph = rdf_reader()
     rdf_format = oxigraph.RdfFormat.from_media_type(media_type) if media_type else None
     if rdf_format is None:
-        raise Unreadable("which is no RDF")
+        raise Unreadable("which is not RDF")
 
     def term(node: object) -> Term:
         if isinstance(node, oxigraph.NamedNode):
@@ -85,10 +85,10 @@ def triples_in(body: bytes, media_type: str, scope: str, base: str) -> Page:
             return Term("blank", scope + node.value)
         if isinstance(node, oxigraph.Literal):
             return Term("literal", node.value, "" if node.language else node.datatype.value, node.language or "")
-        raise Unreadable("with triples about triples, which no catalog can hold")
+        raise Unreadable("with triples about triples, which a catalog cannot represent")
 
     try:
-        # Lenient: an IRI with a blank in it, as published data has them, costs nobody the whole catalog.
+        # Lenient: an IRI with a space in it, as in published data, must not make the whole catalog unreadable.
         quads = oxigraph.parse(body, rdf_format, base_iri=base, lenient=True)
         triples = [(term(quad.subject), quad.predicate.value, term(quad.object)) for quad in quads]
     except (SyntaxError, ValueError) as error:
@@ -97,7 +97,7 @@ def triples_in(body: bytes, media_type: str, scope: str, base: str) -> Page:
 
 
 def rdf_reader() -> ModuleType:
-    """Raises: Unavailable where pyoxigraph is not installed."""
+    """Import the RDF reader. Raises: Unavailable if pyoxigraph is not installed."""
     try:
         import pyoxigraph
     except ImportError as error:

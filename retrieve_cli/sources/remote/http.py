@@ -1,4 +1,4 @@
-"""A catalog in JSON Lines behind an http or https address, fetched when it has changed."""
+"""A catalog in JSON Lines at an http or https address, fetched if it has changed."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from retrieve_cli.web.secrets import Credentials
 from retrieve_cli.web.transport import Reply
 
 Refuse = Callable[[str, str, bytes], SourceFailed]
-"""Makes the error from what the body is, a hint, and the body's beginning."""
+"""Function that makes the error from the kind of the body, a hint, and the body's beginning."""
 
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_LINE = 16 << 20
-"""Bytes of the first line: more of it is no catalog, and it is held in memory."""
+"""Maximum bytes of the first line, which is held in memory; a longer one cannot belong to a catalog."""
 _HEX = re.compile(r"[0-9a-fA-F]{40}")
 _DIGEST_LINE = re.compile(r"\\?([0-9a-fA-F]{40})(?:\s+\*?(.+))?|SHA1 ?\((.+)\) ?= ?([0-9a-fA-F]{40})")
-"""A line as sha1sum or BSD's sha1 writes it, without blanks at its end; the name may be missing. A page that merely
-mentions a digest has none."""
+"""A line in the format of sha1sum or BSD's sha1, without trailing blanks; the name may be missing. A page that merely
+mentions a digest has no such line."""
 _DIGEST = re.compile(r"(?:^|,)\s*sha(?:-?1)?\s*=\s*:?([A-Za-z0-9+/]{27}=)", re.IGNORECASE)
 """SHA-1 in a Digest (RFC 3230) or Repr-Digest (RFC 9530) header."""
 _NOT_OFFERED = frozenset(range(400, 500)) - {408, 425, 429}
-"""Answers to a question for a digest: some servers hide with 403 what is not there."""
+"""Statuses that mean that a digest is not offered: some servers answer 403 for a missing file."""
 _COMPLAINTS = frozenset("code detail documentation_url instance message path status timestamp title type".split())
-"""Keys of an error that a server describes in JSON; with `message` or `detail`, and no key beyond these."""
+"""Keys of an error that a server describes in JSON: it has `message` or `detail`, and no other keys than these."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """What is kept of the last good download, so that the next one can ask for changes alone."""
+    """Record of the last complete download, which makes a conditional request possible."""
 
     address: str
     """SHA-1 of the address, which may hold a secret."""
     sha1: str
-    """SHA-1 of the target it belongs to."""
+    """SHA-1 of the target file."""
     served: tuple[str, ...]
-    """SHA-1 of what the server sent, as it travelled and without its content coding."""
+    """SHA-1 of the body that the server sent, with and without its content coding."""
     etag: str = ""
     last_modified: str = ""
 
@@ -65,7 +65,7 @@ class _Memory:
 
 
 class HttpFetcher:
-    """Fetches one address; what the server says has not changed is not fetched again."""
+    """Fetcher for one address; it does not download again what the server reports as unchanged."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class HttpFetcher:
         deadline_s: float = Limits.deadline_s,
         backoff_s: float = Limits.backoff_s,
     ) -> None:
-        """`sha1` says what the download is held to: `auto` (what the server offers, in a header or at `<url>.sha1`),
-        40 hex digits, the address of a file with them, or `none`.
+        """`sha1` is the expected digest: `auto` (as published by the server, in a header or at `<url>.sha1`), 40 hex
+        digits, the address of a file that contains them, or `none`.
 
         Raises:
-            UsageError: the address, `sha1` or the credentials cannot be meant.
+            UsageError: the address, `sha1` or the credentials are invalid.
         """
         check_url(url, ADDRESS)
         self._url = url
@@ -99,14 +99,14 @@ class HttpFetcher:
         elif _HEX.fullmatch(self._sha1):
             self._sha1 = self._sha1.lower()
         else:
-            hint = "write auto, none, 40 hex digits, or the address of a file that holds them"
-            raise UsageError(f"sha1 is {quoted(self._sha1)}, which is no SHA-1", hint=hint)
+            hint = "set it to auto, none, 40 hex digits, or the address of a file that contains them"
+            raise UsageError(f"sha1 is {quoted(self._sha1)}, which is not a SHA-1", hint=hint)
 
     def fetch(self, target: Path) -> None:
-        """Brings `target` and the files beside it up to date. What was there stays as it was where this fails.
+        """Update `target` and the files beside it. On failure they stay unchanged.
 
         Raises:
-            SourceFailed: the server does not answer, or with something else than JSON Lines of objects.
+            SourceFailed: the server does not answer, or the answer is not JSON Lines of objects.
             UsageError: a credential's variable is not set.
             Unavailable: urllib3 is not installed.
         """
@@ -119,7 +119,7 @@ class HttpFetcher:
     def _receive(self, transfer: Transfer, target: Path, memory: _Memory | None, reply: Reply) -> None:
         if reply.status == 304 and memory:
             return
-        # A server that compresses on the fly offers the digest of either, by the header's definition and by its habit.
+        # A compressing server may offer the digest of the coded body (by the header's definition) or of the plain one.
         travelled, decoded = (hashlib.sha1(usedforsecurity=False) for _ in range(2))
         with task(f"fetching {shortened(transfer.origin, 50)}", BYTES, _length(reply)) as progress:
             travelling = counting(_hashed(reply.travelling, travelled), progress)
@@ -131,18 +131,18 @@ class HttpFetcher:
     def _checked(
         self, transfer: Transfer, reply: Reply, pieces: Iterable[bytes], digests: Iterable[hashlib._Hash]
     ) -> Iterator[bytes]:
-        """The pieces, and an error in place of their end where they are not what the server promised."""
+        """Yield the pieces; raise an error instead of ending if their SHA-1 is not the promised one."""
         yield from pieces
         expected, where = self._expected(transfer, reply)
-        found = [digest.hexdigest() for digest in digests]
-        if expected and expected not in found:
+        hashes = [digest.hexdigest() for digest in digests]
+        if expected and expected not in hashes:
             raise SourceFailed(
-                f"{transfer.origin} has SHA-1 {found[0]}; {where} says {expected}",
-                hint="fetch again; where it stays so, ask who keeps the catalog (sha1: none would not check)",
+                f"{transfer.origin} has SHA-1 {hashes[0]}; {where} says {expected}",
+                hint="fetch again; if they still differ, ask the publisher of the catalog (sha1: none skips the check)",
             )
 
     def _expected(self, transfer: Transfer, reply: Reply) -> tuple[str, str]:
-        """The SHA-1 that the download should have, and who says so; both empty where nobody does."""
+        """Return the expected SHA-1 of the download and its origin; both empty if there is none."""
         if self._sha1 == "none":
             return "", ""
         if _HEX.fullmatch(self._sha1):
@@ -152,8 +152,8 @@ class HttpFetcher:
             if _HEX.fullmatch(offered):
                 return offered.lower(), "its header X-Checksum-Sha1"
             for name in ("Repr-Digest", "Digest"):
-                if found := _DIGEST.search(reply.headers.get(name, "")):
-                    return b64decode(found.group(1)).hex(), f"its header {name}"
+                if match := _DIGEST.search(reply.headers.get(name, "")):
+                    return b64decode(match.group(1)).hex(), f"its header {name}"
         parts = urlsplit(self._url)
         beside = urlunsplit((parts.scheme, parts.netloc, parts.path + ".sha1", parts.query, ""))
         url = beside if self._sha1 == "auto" else self._sha1
@@ -167,24 +167,24 @@ class HttpFetcher:
         offered = self._sha1 == "auto"
         digest = transfer.ask(receive, url=url, statuses=(200, *_NOT_OFFERED) if offered else (200,))
         if not digest and not offered:
-            raise SourceFailed(f"{shown(url)} holds no SHA-1 of {name}", hint="correct sha1, or write sha1: auto")
+            raise SourceFailed(f"{shown(url)} holds no SHA-1 of {name}", hint="fix sha1, or set sha1: auto")
         return digest, shown(url)
 
     def _recall(self, target: Path) -> _Memory | None:
-        """What the last download left, where the target is still what it was and was held to what is asked now."""
+        """Return the record of the last download, if the target is unchanged and meets the current `sha1`."""
         try:
             memory = _Memory(**json.loads(_memory_path(target).read_text("utf-8")))
-            known = (memory.etag + memory.last_modified).isprintable() and memory.headers
-            held = not _HEX.fullmatch(self._sha1) or self._sha1 in memory.served
+            usable = (memory.etag + memory.last_modified).isprintable() and memory.headers
+            verified = not _HEX.fullmatch(self._sha1) or self._sha1 in memory.served
         except (OSError, ValueError, TypeError):
             return None
         same = memory.address == sha1_of(self._url)
-        return memory if known and held and same and memory.sha1 == intact(target) else None
+        return memory if usable and verified and same and memory.sha1 == intact(target) else None
 
     def _remember(self, target: Path, reply: Reply, served: tuple[str, ...], sha1: str) -> None:
         etag, modified = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
         memory = _Memory(sha1_of(self._url), sha1, served, etag, modified)
-        # Without it the next fetch is a full one: no reason to call this one failed.
+        # Without the record, the next fetch is a full one: no reason to fail this one.
         with suppress(OSError):
             durable.replace(_memory_path(target), canonical(asdict(memory)).decode() + "\n")
 
@@ -200,10 +200,10 @@ def _memory_path(target: Path) -> Path:
 
 
 def _digest_for(name: str, text: str) -> str:
-    """The SHA-1 in a checksum file: the only one, or that of `name` among several; empty where there is none."""
-    found = [line for line in map(_DIGEST_LINE.fullmatch, map(str.rstrip, text.splitlines())) if line]
-    of_name = [line for line in found if (line[2] or line[3] or "").rpartition("/")[2] == name]
-    chosen = of_name or (found if len(found) == 1 else [])
+    """Return the SHA-1 in a checksum file: the only one, or that of `name` among several; empty if there is none."""
+    lines = [line for line in map(_DIGEST_LINE.fullmatch, map(str.rstrip, text.splitlines())) if line]
+    of_name = [line for line in lines if (line[2] or line[3] or "").rpartition("/")[2] == name]
+    chosen = of_name or (lines if len(lines) == 1 else [])
     return (chosen[0][1] or chosen[0][4]).lower() if chosen else ""
 
 
@@ -214,16 +214,16 @@ def _hashed(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
 
 
 def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces, unpacked where they are a gzip file by their first bytes, whatever its name or type say."""
+    """Decompress the pieces if their first bytes are those of gzip, whatever the name or type."""
     head, whole = peeked(pieces, len(_GZIP))
     return gunzip(whole) if head == _GZIP else whole
 
 
 def json_lines(pieces: Iterator[bytes], refuse: Refuse) -> Iterator[bytes]:
-    """The pieces unchanged, once their first line that is not blank has proved to be a JSON object.
+    """Yield the pieces unchanged, after checking that their first line that is not blank is a JSON object.
 
     Raises:
-        SourceFailed: made by `refuse`; it is no object, or an error described in JSON and nothing else.
+        SourceFailed: made by `refuse`; the line is not an object, or the whole body is an error message in JSON.
     """
     head = bytearray()
     for piece in pieces:
@@ -231,7 +231,8 @@ def json_lines(pieces: Iterator[bytes], refuse: Refuse) -> Iterator[bytes]:
         if b"\n" in piece and _content(head).count(b"\n"):
             break
         if len(head) > _LONGEST_LINE:
-            raise refuse(f"no line of JSON within {_LONGEST_LINE} bytes", "one object a line: jq -c .", bytes(head))
+            hint = "publish one object per line: jq -c ."
+            raise refuse(f"text without a line end in its first {_LONGEST_LINE} bytes", hint, bytes(head))
     line, _, rest = _content(head).partition(b"\n")
     item = _object(line, refuse)
     yield bytes(head)
@@ -239,9 +240,9 @@ def json_lines(pieces: Iterator[bytes], refuse: Refuse) -> Iterator[bytes]:
     for piece in pieces:
         more = more or bool(piece.strip())
         yield piece
-    # At the end, where it is known that nothing follows: the file is published only after its last piece.
+    # Only at the end, when nothing can follow: the file is published after its last piece.
     if not more and _complains(item):
-        raise refuse("an error message", "see what it asks for", line)
+        raise refuse("an error message", "follow the message", line)
 
 
 def _content(head: bytearray) -> bytes:
@@ -252,7 +253,7 @@ def _object(line: bytes, refuse: Refuse) -> dict[str, Json]:
     import orjson
 
     if not line:
-        raise refuse("an empty answer", "see whether the catalog is there", line)
+        raise refuse("an empty answer", "check that the catalog exists", line)
     try:
         item = orjson.loads(line)
     except ValueError:
@@ -260,26 +261,26 @@ def _object(line: bytes, refuse: Refuse) -> dict[str, Json]:
     if isinstance(item, dict):
         return item
     if line.startswith(b"<"):
-        raise refuse("an HTML or XML page", "open the address in a browser and look for the file's own", line)
+        raise refuse("an HTML or XML page", "open the address in a browser and copy the address of the file", line)
     if line.startswith(b"["):
-        raise refuse("a JSON array", "have it kept as JSON Lines: jq -c '.[]'", line)
+        raise refuse("a JSON array", "publish it as JSON Lines: jq -c '.[]'", line)
     if line.startswith(b"{"):
-        raise refuse("a JSON document over several lines", "have it kept as JSON Lines: jq -c .", line)
-    raise refuse("no line of JSON", "name the address of a file of JSON objects, one a line", line)
+        raise refuse("a JSON document over several lines", "publish it as JSON Lines: jq -c .", line)
+    raise refuse("text that is not JSON", "use the address of a file with one JSON object per line", line)
 
 
 def _complains(item: dict[str, Json]) -> bool:
-    """Whether an object that stands alone is an error as servers describe it (RFC 9457 among them)."""
+    """Return True if an object is an error message of a server (RFC 9457 and similar)."""
     keys = item.keys()
     described = bool(keys & {"message", "detail"}) and keys <= _COMPLAINTS
     return not item or bool(keys & {"error", "errors"}) or described
 
 
 def _refusal(transfer: Transfer, reply: Reply, what: str, hint: str, body: bytes) -> SourceFailed:
-    said = f": {transfer.excerpt(body)}" if body else ""
+    details = f": {transfer.excerpt(body)}" if body else ""
     if reply.url != transfer.url:
-        said = f", after a redirect to {shown(reply.url)}{said}"
-        hint = f"{hint}; where it is a page to sign in, set token_env (or user_env and password_env)"
+        details = f", after a redirect to {shown(reply.url)}{details}"
+        hint = f"{hint}; if it is a login page, set token_env (or user_env and password_env)"
     return SourceFailed(
-        f"{transfer.origin} is no JSON Lines but {what}{said}", hint=f"{hint} (curl -sSL {quote(transfer.origin)})"
+        f"{transfer.origin} is not JSON Lines but {what}{details}", hint=f"{hint} (curl -sSL {quote(transfer.origin)})"
     )

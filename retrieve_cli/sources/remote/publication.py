@@ -1,7 +1,7 @@
-"""A fetched catalog on the disk: there whole or not at all, with its SHA-1 beside it.
+"""Atomic publication of a fetched catalog, with its SHA-1 in a file beside it.
 
-The file is replaced first and its digest last, so the digest is the mark of a finished publication: after a crash
-between the two it does not match, `intact` says so, and the next fetch starts afresh.
+The file is replaced first and its digest last, so a matching digest marks a finished publication. After a crash between
+the two the digest does not match, `intact` reports that, and the next fetch downloads everything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from retrieve_cli.storage.manifest import sha1_file
 
 
 def intact(target: Path) -> str:
-    """The target's SHA-1 where the file beside it says the same; empty where either is missing or they disagree."""
+    """Return the target's SHA-1 if the file beside it agrees; empty if either is missing or they differ."""
     try:
         promised = _digest_path(target).read_text("utf-8", "replace").partition(" ")[0]
         return promised if promised == sha1_file(target) else ""
@@ -28,10 +28,10 @@ def intact(target: Path) -> str:
 
 
 def publish(target: Path, pieces: Iterable[bytes]) -> str:
-    """Puts the pieces in the target's place in one step, then its SHA-1, which is returned, beside it.
+    """Replace the target by the pieces in one step, write its SHA-1 beside it, and return the SHA-1.
 
-    Nothing of the target changes before the last piece: an error that the pieces raise leaves it as it was. The same
-    content leaves it alone.
+    The target does not change before the last piece: if the pieces raise an error, it stays as it was. Unchanged
+    content is not written again.
 
     Raises:
         SourceFailed: the file cannot be written.
@@ -43,13 +43,13 @@ def publish(target: Path, pieces: Iterable[bytes]) -> str:
         if not (beside.is_file() and beside.read_bytes() == line.encode()):
             durable.replace(beside, line)
     except OSError as error:
-        hint = f"check the rights and the space left: df -h {quote(str(target.parent))}"
+        hint = f"check the permissions and the free space: df -h {quote(str(target.parent))}"
         raise SourceFailed(f"cannot write {target}: {error.strerror}", hint=hint) from error
     return sha1
 
 
 def sweep(folder: Path) -> None:
-    """Removes what fetches that were killed left half-written. No other fetch into the folder may be under way."""
+    """Remove the partial files of interrupted fetches. No other fetch into the folder may be running."""
     for pattern in (".*.part", ".*.new"):
         for path in folder.glob(pattern):
             with suppress(OSError):
@@ -57,7 +57,7 @@ def sweep(folder: Path) -> None:
 
 
 def _replace(target: Path, pieces: Iterable[bytes]) -> str:
-    """SHA-1 of the pieces, which are in the target's place then."""
+    """Put the pieces in the target's place and return their SHA-1."""
     new = target.with_name(f".{target.name}.part")
     digest = hashlib.sha1(usedforsecurity=False)
     try:
@@ -67,7 +67,7 @@ def _replace(target: Path, pieces: Iterable[bytes]) -> str:
                 file.write(piece)
             file.flush()
             os.fsync(file.fileno())
-        # Held to its content, not to its digest file, which a crash may have left a step behind.
+        # Compare the content, not the digest file, which may be outdated after a crash.
         if not (target.is_file() and sha1_file(target) == digest.hexdigest()):
             new.replace(target)
             durable.sync(target.parent)
@@ -78,5 +78,5 @@ def _replace(target: Path, pieces: Iterable[bytes]) -> str:
 
 
 def _digest_path(target: Path) -> Path:
-    """The file beside `target` that holds its SHA-1 as sha1sum writes it."""
+    """Return the path of the file that holds the SHA-1 of `target` in the format of sha1sum."""
     return target.with_name(target.name + ".sha1")

@@ -1,6 +1,6 @@
-"""The text of a SPARQL query: its form, the graph it asks, and one page of its answer after the other.
+"""The text of a SPARQL query: its form, its graph, and its pages.
 
-`{graph}`, `{limit}` and `{offset}` are places to be filled in; what looks like one in a string or a comment stays.
+`{graph}`, `{limit}` and `{offset}` are placeholders; the same text in a string or a comment is left alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TOKEN = re.compile(
     (?P<skipped> \#[^\n\r]*                                  # a comment
       | <[^<>"{}|^`\\\x00-\x20]*>                            # an IRI
       | \"{3}(?:\"{0,2}(?:[^"\\]|\\.))*+\"{0,3} | '{3}(?:'{0,2}(?:[^'\\]|\\.))*+'{0,3}
-      | "(?:[^"\\\n\r]|\\.)*+"? | '(?:[^'\\\n\r]|\\.)*+'?    # strings, to the end where they are not closed
+      | "(?:[^"\\\n\r]|\\.)*+"? | '(?:[^'\\\n\r]|\\.)*+'?    # strings, to the end if they are not closed
       | [\w.-]*+:(?:[\w.%-]|\\.)*+                          # a prefixed name, or a prefix
       | [?$]\w+ | @[A-Za-z-]+ )                              # a variable, a language
   | (?P<placeholder> <\{graph\}> | \{(?:graph|limit|offset)\} )
@@ -26,30 +26,29 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""SPARQL 1.1 Query, section 19.8, as far as it takes to tell keywords from everything that may look like one.
+"""SPARQL 1.1 Query, section 19.8, as far as needed to tell keywords from text that looks like keywords.
 
-Each alternative takes all that it looked at, so that nothing is looked at again from its middle: the time grows with
-the text alone."""
+Each alternative consumes all that it matched, so no text is scanned twice: the time is linear in the length."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"'{}|^`\\]+")
 INNER = "{ SELECT DISTINCT ?s WHERE { … } ORDER BY ?s LIMIT {limit} OFFSET {offset} }"
-"""How a query is best paged: over the records, not over what is said of them."""
+"""Recommended form of a paged query: pages of records, not of triples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A query with its graph in place, and with its page to be filled in."""
+    """A query whose graph is filled in and whose page is still open."""
 
     form: str
     """SELECT, CONSTRUCT or DESCRIBE."""
     text: str
     page_size: int | None
     appended: bool
-    """Whether the page goes behind the query, there being no placeholders for it."""
+    """True if the page is appended to the query, because it has no placeholders."""
 
     @classmethod
     def of(cls, query: str, *, graph: str | None, page_size: int | None) -> Template:
-        """Raises: UsageError where the query, the graph and the page size do not fit each other."""
+        """Parse a query. Raises: UsageError if the query, the graph and the page size do not fit together."""
         tokens = list(_TOKEN.finditer(query))
         placeholders = {token[0].strip("<>") for token in tokens if token.lastgroup == "placeholder"}
         words = _words(tokens)
@@ -61,7 +60,7 @@ class Template:
         return cls(form, text, page_size, appended=not paged)
 
     def at(self, offset: int) -> str:
-        """The query for the page that begins with row `offset`; the whole one where it is not asked in pages."""
+        """Return the query for the page that begins with row `offset`; the whole query if it has no pages."""
         if self.page_size is None:
             return self.text
         if self.appended:
@@ -73,7 +72,7 @@ def _form(words: Sequence[tuple[str, int]]) -> str:
     form = next((word for word, _ in words if word not in ("BASE", "PREFIX", "VERSION")), "")
     if form not in ("SELECT", "CONSTRUCT", "DESCRIBE"):
         raise UsageError(
-            f"the query is no SELECT, CONSTRUCT or DESCRIBE, but begins with {form or 'nothing'}",
+            f"the query must be a SELECT, CONSTRUCT or DESCRIBE; it begins with {form or 'nothing'}",
             hint="write a CONSTRUCT whose template is a record, or a SELECT with ?id",
         )
     return form
@@ -82,42 +81,42 @@ def _form(words: Sequence[tuple[str, int]]) -> str:
 def _check_graph(graph: str | None, placeholders: Set[str]) -> None:
     if graph is None:
         if "{graph}" in placeholders:
-            raise UsageError("the query has {graph}, and no graph is configured", hint="set graph to the graph's IRI")
+            raise UsageError("the query has {graph}, but no graph is configured", hint="set graph to the graph's IRI")
         return
     if "{graph}" not in placeholders:
-        hint = "write FROM <{graph}>, or no graph"
-        raise UsageError("a graph is configured, and the query has no {graph}", hint=hint)
+        hint = "add FROM <{graph}> to the query, or remove the key graph"
+        raise UsageError("a graph is configured, but the query has no {graph}", hint=hint)
     if not (_IRI.fullmatch(graph) and graph.isprintable()):
         raise UsageError(
-            f"graph is {quoted(graph)}, which is no IRI", hint="write it whole and escaped: https://HOST/graph"
+            f"graph is {quoted(graph)}, which is not an IRI", hint="write the full, escaped IRI: https://HOST/graph"
         )
 
 
 def _check_pages(words: Sequence[tuple[str, int]], placeholders: Set[str], page_size: int | None) -> None:
     if page_size is None:
         if placeholders:
-            raise UsageError("the query has {limit} or {offset}, and no page_size is set", hint="set page_size")
+            raise UsageError("the query has {limit} or {offset}, but page_size is not set", hint="set page_size")
         return
     if page_size < 1:
-        raise UsageError(f"page_size is {page_size}; it must be above 0", hint="correct page_size")
+        raise UsageError(f"page_size is {page_size}; it must be above 0", hint="fix page_size")
     if len(placeholders) == 1:
-        raise UsageError("the query has one of {limit} and {offset} only", hint="write LIMIT {limit} OFFSET {offset}")
+        raise UsageError("the query has only one of {limit} and {offset}", hint="write LIMIT {limit} OFFSET {offset}")
     outer = {word for word, depth in words if depth == 0}
     if not placeholders and outer & {"LIMIT", "OFFSET", "VALUES"}:
         raise UsageError(
-            "the query has a LIMIT, an OFFSET or a VALUES of its own at its end, so no page can be put behind it",
-            hint="write LIMIT {limit} OFFSET {offset} where the page belongs, or leave page_size out",
+            "the query ends with its own LIMIT, OFFSET or VALUES, so a page cannot be appended",
+            hint="write LIMIT {limit} OFFSET {offset} where the page belongs, or remove page_size",
         )
     ordered = {word for word, depth in words if depth == 0 or placeholders}
     if not {"ORDER", "BY"} <= ordered:
         raise UsageError(
-            "the query is asked in pages without an order, so rows may be lost between two of them",
-            hint=f"add ORDER BY with what is unique, the id for example; for a CONSTRUCT best inside: {INNER}",
+            "the query is paged but has no order, so rows may be lost between pages",
+            hint=f"add ORDER BY with a unique value, for example the id; for a CONSTRUCT best inside: {INNER}",
         )
 
 
 def _words(tokens: Sequence[re.Match[str]]) -> list[tuple[str, int]]:
-    """The query's keywords in capitals, each with the number of braces it stands in."""
+    """Return the query's keywords in capitals, each with its depth of braces."""
     words, depth = [], 0
     for token in tokens:
         if token.lastgroup == "brace":
@@ -128,7 +127,7 @@ def _words(tokens: Sequence[re.Match[str]]) -> list[tuple[str, int]]:
 
 
 def _filled(query: str, values: Mapping[str, str]) -> str:
-    """The query with its placeholders replaced; what looks like one in a string or a comment stays."""
+    """Replace the placeholders of the query; the same text in a string or a comment is left alone."""
     return _TOKEN.sub(
         lambda token: values.get(token[0], token[0]) if token.lastgroup == "placeholder" else token[0], query
     )

@@ -1,4 +1,4 @@
-"""A catalog that is kept elsewhere: fetched into a file of JSON Lines here, then read as any catalog."""
+"""A remote catalog: fetched into a local file of JSON Lines, then read like any catalog."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from retrieve_cli.sources.remote.publication import sweep
 
 
 class Fetcher(Protocol):
-    """Leaves a catalog at `target`, in JSON Lines, its SHA-1 beside it."""
+    """Fetcher that writes a catalog to `target`, in JSON Lines, with its SHA-1 beside it."""
 
     def fetch(self, target: Path) -> None:
-        """Raises: SourceFailed; the file that was there is then as it was."""
+        """Update `target`. Raises: SourceFailed; the existing file then stays unchanged."""
 
 
 class RemoteSource:
-    """An endpoint that is asked at each sync; between them, its last answer on this machine is the source."""
+    """An endpoint that each sync fetches; between syncs, its last answer on this machine is the source."""
 
     kind: SourceKind = "catalog"
 
@@ -48,7 +48,7 @@ class RemoteSource:
         return self._fields.card
 
     def fetch(self) -> None:
-        """Raises: SourceFailed where the endpoint does not answer, or not with records."""
+        """Fetch the catalog. Raises: SourceFailed if the endpoint does not answer, or not with records."""
         sweep(self._target.parent)
         try:
             self._fetcher.fetch(self._target)
@@ -56,7 +56,7 @@ class RemoteSource:
             raise type(error)(f"{self.name}: {error.message}", hint=error.hint) from error
 
     def stamp(self) -> list[int]:
-        """Marks of the file that was fetched."""
+        """Return the marks of the fetched file."""
         return file_stamp(self._target)
 
     def count(self) -> int | None:
@@ -64,7 +64,7 @@ class RemoteSource:
         return self._catalog.count()
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
-        """The records of the last answer."""
+        """Yield the records of the last answer."""
         return self._catalog.scan()
 
     @property

@@ -1,8 +1,8 @@
-"""A catalog behind a SPARQL endpoint: a query's graph or rows, page by page, as a file of JSON Lines.
+"""A catalog behind a SPARQL endpoint: the graph or rows of a query, page by page, as a file of JSON Lines.
 
     query text -> Template -> pages (triples or rows) -> linked -> publish
 
-SPARQL 1.1 Protocol (https://www.w3.org/TR/sparql11-protocol/), query operation by POST, by GET where POST is refused.
+SPARQL 1.1 Protocol (https://www.w3.org/TR/sparql11-protocol/), query operation by POST, or by GET if POST is rejected.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_POST = (405, 415)
 
 
 class SparqlFetcher:
-    """Asks a query of an endpoint; its answer replaces the file."""
+    """Fetcher that sends a query to an endpoint and replaces the file by the answer."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class SparqlFetcher:
         deadline_s: float = Limits.deadline_s,
         backoff_s: float = Limits.backoff_s,
     ) -> None:
-        """Raises: UsageError where the endpoint, the query, `graph`, `page_size` or the credentials cannot be meant."""
+        """Raises: UsageError if the endpoint, the query, `graph`, `page_size` or the credentials are invalid."""
         check_url(endpoint, ADDRESS)
         self._endpoint = endpoint
         self._template = Template.of(query, graph=graph, page_size=page_size)
@@ -60,23 +60,23 @@ class SparqlFetcher:
         self._credentials = Credentials(token_env, user_env, password_env)
 
     def fetch(self, target: Path) -> None:
-        """Replaces `target` where the answer differs from it. What was there stays as it was where this fails.
+        """Replace `target` if the answer differs from it. On failure it stays unchanged.
 
         Raises:
-            SourceFailed: the endpoint does not answer, or without a record.
+            SourceFailed: the endpoint does not answer, or its answer contains no records.
             UsageError: a credential's variable is not set.
             Unavailable: urllib3 or pyoxigraph is not installed.
         """
         if self._template.form != "SELECT":
-            rdf_reader()  # before the endpoint is asked for what nobody could read
-        probe = f"see what the endpoint says: curl -sS --data-urlencode 'query=ASK {{}}' {quote(shown(self._endpoint))}"
+            rdf_reader()  # before requesting data that could not be read
+        probe = f"check the endpoint: curl -sS --data-urlencode 'query=ASK {{}}' {quote(shown(self._endpoint))}"
         with (
             Transfer(self._endpoint, credentials=self._credentials, limits=self._limits, probe=probe) as transfer,
             task(f"asking {shortened(transfer.origin, 50)}", BYTES) as progress,
         ):
             records = self._records(list(self._pages(transfer, progress)))
         if not records:
-            hint = "try the query at the endpoint by hand; see whether its graph is what is kept there"
+            hint = "run the query at the endpoint by hand, and check that its graph exists there"
             raise SourceFailed(f"{transfer.origin} answered without a single record", hint=hint)
         publish(target, (canonical(record) + b"\n" for record in records))
 
@@ -91,13 +91,13 @@ class SparqlFetcher:
         return records_of_triples(triples)
 
     def _pages(self, transfer: Transfer, progress: Task) -> Iterator[Page]:
-        """All pages; without a page size, the one there is. Their bytes are counted.
+        """Yield all pages, their bytes counted; without a page size, the only one.
 
-        How many rows stand behind a page of triples cannot be seen, so only an empty page is their end, or one that
-        comes again without ever having brought anything new (what some endpoints add to every answer).
+        A page of triples does not reveal its number of rows, so the end is an empty page, or a repeated page that
+        never brought anything new (some endpoints add such triples to every answer).
 
         Raises:
-            SourceFailed: a page that brought something new comes again.
+            SourceFailed: a page that brought something new is repeated.
         """
         size, rows = self._template.page_size, self._template.form == "SELECT"
         if size is None:
@@ -115,8 +115,8 @@ class SparqlFetcher:
             whole = frozenset(Counter(marks).items())
             if earlier.get(whole):
                 raise SourceFailed(
-                    f"{transfer.origin} gives a page again at OFFSET {offset}: it ignores OFFSET, or rows repeat",
-                    hint=f"leave page_size out, or page over distinct records: {INNER}",
+                    f"{transfer.origin} returned a page again at OFFSET {offset}: it ignores OFFSET, or rows repeat",
+                    hint=f"remove page_size, or page over distinct records: {INNER}",
                 )
             if whole in earlier:
                 return
@@ -148,19 +148,19 @@ class SparqlFetcher:
             else:
                 page = triples_in(body, media_type, scope, transfer.url)
         except Unreadable as error:
-            said = f"{transfer.origin} answered with {printable(media_type) or 'no Content-Type'}"
-            raise SourceFailed(f"{said}, {error}: {transfer.excerpt(body)}", hint=transfer.probe) from error
-        self._hold_to_cap(transfer, reply, len(page.triples) + len(page.solutions))
+            answer = f"{transfer.origin} answered with {printable(media_type) or 'no Content-Type'}"
+            raise SourceFailed(f"{answer}, {error}: {transfer.excerpt(body)}", hint=transfer.probe) from error
+        self._check_complete(transfer, reply, len(page.triples) + len(page.solutions))
         return page
 
-    def _hold_to_cap(self, transfer: Transfer, reply: Reply, items: int) -> None:
-        """Refuses what the endpoint says itself to be a part of the answer (headers of Virtuoso)."""
+    def _check_complete(self, transfer: Transfer, reply: Reply, items: int) -> None:
+        """Raise SourceFailed if the endpoint's headers report a partial answer (headers of Virtuoso)."""
         cap = reply.headers.get("X-SPARQL-MaxRows", "")
         size = self._template.page_size
         capped = cap.isdecimal() and items >= int(cap) and (size is None or items < size)
         if capped or "X-SQL-State" in reply.headers:
-            limit = f"at most {cap} rows at a time" if capped else "what it found before its own time was up"
+            limit = f"at most {cap} rows at a time" if capped else "what it found within its time limit"
             raise SourceFailed(
-                f"{transfer.origin} answered only in part: it gives {limit}",
-                hint=f"ask in pages: set page_size (to {cap or 1000}, say) and order the query",
+                f"{transfer.origin} answered only in part: it returns {limit}",
+                hint=f"read it in pages: set page_size (for example to {cap or 1000}) and order the query",
             )

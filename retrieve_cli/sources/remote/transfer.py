@@ -1,4 +1,4 @@
-"""One fetch from one server: attempts within a deadline, and every failure in words for whoever keeps the catalog.
+"""One fetch from one server: attempts within a deadline, and every failure in words for the catalog's maintainer.
 
 Transfer.ask -> attempts -> Transport -> Reply -> receive(reply)
 """
@@ -25,33 +25,33 @@ T = TypeVar("T")
 ADDRESS = Wording(
     called="address",
     form="https://HOST/PATH",
-    user="the address of {} has a user in it, and it is kept in the index",
-    instead="take it out, and name environment variables: user_env and password_env",
+    user="the address of {} contains a user, and addresses are stored in the index",
+    instead="remove it, and name environment variables: user_env and password_env",
 )
 _HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
 _MOST_REDIRECTS = 10
 _EXCERPT = 160
-"""Characters of a body that an error shows."""
+"""Maximum characters of a body in an error."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long, how often and how much is asked of a server."""
+    """Limits of time, attempts and size for requests to a server."""
 
     timeout_s: float = 30.0
-    """Seconds without a byte."""
+    """Maximum seconds without a byte."""
     deadline_s: float = 600.0
-    """Seconds for everything: connecting, headers, bodies, retries, pauses and pages."""
+    """Maximum seconds for everything: connecting, headers, bodies, retries, pauses and pages."""
     retries: int = 4
     backoff_s: float = 0.5
     max_bytes: int = 2 << 30
-    """Decompressed bytes of one fetch."""
+    """Maximum decompressed bytes of one fetch."""
 
 
 class Transfer:
-    """A fetch that has begun: `with Transfer(url, ...) as transfer: transfer.ask(receive)`.
+    """A fetch in progress: `with Transfer(url, ...) as transfer: transfer.ask(receive)`.
 
-    Credentials go to the server of `url` alone: a redirect to another one is followed without them.
+    Credentials go only to the server of `url`: a redirect to another server is followed without them.
     """
 
     def __init__(self, url: str, *, credentials: Credentials, limits: Limits, probe: str = "") -> None:
@@ -62,7 +62,7 @@ class Transfer:
         """
         self.url = url
         self.origin = shown(url)
-        self.probe = probe or f"see what the server says: curl -sSIL {quote(self.origin)}"
+        self.probe = probe or f"check the server: curl -sSIL {quote(self.origin)}"
         self._limits = limits
         self._credentials = credentials
         self._authorization = credentials.read()
@@ -86,10 +86,10 @@ class Transfer:
         form: Mapping[str, str] | None = None,
         statuses: Container[int] = (200,),
     ) -> T:
-        """What `receive` makes of the reply; a POST if there is a form. Failures that may pass are retried.
+        """Return the result of `receive` for the reply. A form is sent by POST. Temporary failures are retried.
 
         Raises:
-            SourceFailed: no reply, one of another status, or one that was cut short, after the last attempt.
+            SourceFailed: no reply, an unexpected status, or a truncated reply, after the last attempt.
             Unavailable: urllib3 is not installed.
         """
         url = url or self.url
@@ -106,30 +106,30 @@ class Transfer:
         try:
             return persist(attempt, retries, sleep=time.sleep, until=self._clock.until)
         except GaveUp as gave_up:
-            message, hint = f"{shown(url)} could not be fetched: {gave_up}", self._advice()
+            message, hint = f"cannot fetch {shown(url)}: {gave_up}", self._advice()
         except HttpFailed as failed:
             message, hint = str(failed), failed.hint
         raise SourceFailed(hidden(message, self._secrets), hint=hint)
 
     def excerpt(self, raw: bytes) -> str:
-        """The beginning of a body in quotation marks, without secrets and control characters."""
+        """Return the beginning of a body in quotation marks, without secrets and control characters."""
         return quoted(raw[:HEAD].decode("utf-8", "replace"), self._secrets, most=_EXCERPT)
 
     def limited(self, pieces: Iterable[bytes], *, before: int = 0) -> Iterator[bytes]:
-        """The pieces, as long as they and the `before` bytes before them stay under the limit.
+        """Yield the pieces, as long as they and the `before` bytes before them stay within the limit.
 
         Raises:
-            SourceFailed: they do not.
+            SourceFailed: they exceed it.
         """
         most = self._limits.max_bytes
-        hint = "if that is right, raise the limit: max_mb of the source"
-        refused = SourceFailed(f"{self.origin} gives more than {most} bytes (decompressed)", hint=hint)
-        return limited(pieces, most - before, lambda: refused)
+        hint = "if this size is expected, raise the limit: max_mb of the source"
+        too_large = SourceFailed(f"{self.origin} sent more than {most} bytes (decompressed)", hint=hint)
+        return limited(pieces, most - before, lambda: too_large)
 
     def _advice(self) -> str:
         if time.monotonic() < self._clock.until:
             return self.probe
-        return f"if the server is merely slow, raise deadline_s of the source; {self.probe}"
+        return f"if the server is slow, raise deadline_s of the source; {self.probe}"
 
     def _follow(self, redirect: Redirect) -> str:
         if redirect.number > _MOST_REDIRECTS:
@@ -138,22 +138,22 @@ class Transfer:
             target = without_user(joined(redirect.url, redirect.location))
             check_url(target, ADDRESS)
         except (UsageError, ValueError):
-            message = f"{shown(redirect.url)} redirects to what is no http address"
+            message = f"{shown(redirect.url)} redirects to something that is not an http address"
             raise SourceFailed(message, hint=self.probe) from None
         return target
 
     def _check_status(self, statuses: Container[int], reply: Reply, url: str) -> None:
         if reply.status in statuses:
             return
-        said = f"the server answered {reply.status}: {self.excerpt(reply.head())}"
+        answer = f"the server answered {reply.status}: {self.excerpt(reply.head())}"
         if reply.status in PASSING:
-            raise Passing(said, after=retry_after(reply.headers.get("Retry-After", "")), status=reply.status)
+            raise Passing(answer, after=retry_after(reply.headers.get("Retry-After", "")), status=reply.status)
         hint = self.probe
         if reply.status in (401, 403):
-            given = self._credentials.names
+            names = self._credentials.names
             hint = (
-                f"the credentials ({given}) were refused: check them" if given
+                f"the server rejected the credentials ({names}): check them" if names
                 else "if it needs credentials, list it under `sources:` in config.yaml with token_env, or user_env and "
                 "password_env"
             )  # fmt: skip
-        raise SourceFailed(f"{shown(url)} could not be fetched: {said}", hint=hint)
+        raise SourceFailed(f"cannot fetch {shown(url)}: {answer}", hint=hint)
