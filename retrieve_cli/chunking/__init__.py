@@ -1,1 +1,1 @@
-"""Records to chunks: where a long text is cut."""
+"""Split records into chunks."""

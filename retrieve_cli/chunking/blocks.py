@@ -1,7 +1,7 @@
-"""The blocks of a markdown or plain text, with exact character offsets and the headings above each.
+"""Blocks of a Markdown or plain text, with exact character offsets and the headings above each.
 
-Follows CommonMark 0.31 and the tables of GFM where that decides what is a heading and what belongs together; inline
-markup, HTML and shortcodes are text like any other.
+Follows CommonMark 0.31 and the tables of GFM as far as they decide headings and block boundaries; inline markup, HTML
+and shortcodes are treated as text.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _ANCHOR = re.compile(r"\{[#.][^{}]*\}\s*$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 
 _TITLE = 200
-"""Characters of a heading that are kept in a section path."""
+"""Maximum characters of a heading in a section path."""
 
 _SETEXT_LINES = 3
-"""Lines that an underlined heading may have; more of them are a paragraph above a rule."""
+"""Maximum lines of an underlined heading; more lines are a paragraph above a rule."""
 
 _TITLED, _BOLD = 7, 8
-"""Levels of lines that act as headings: below any that is marked as one."""
+"""Levels of lines that act as headings: below all headings with marks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of text that belongs together. The blocks of a text lie end to end, blank lines included."""
+    """A unit of text that should stay together. The blocks of a text are contiguous, blank lines included."""
 
     start: int
     end: int
@@ -42,13 +42,13 @@ class Block:
     path: tuple[str, ...] = ()
     """Headings from the outermost to the innermost; a heading is part of its own path."""
     part: tuple[str, ...] = ()
-    """Parts of the text that it lies in by its labels (Methods, Results), which share no chunk with others."""
+    """Labelled parts of the text that contain the block (Methods, Results); different parts never share a chunk."""
 
 
 def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Block]:
-    """The blocks of `text[start:]`, end to end from the first that is not blank; lines of `titles` are headings."""
+    """Return the contiguous blocks of `text[start:]`, from the first that is not blank; `titles` act as headings."""
     lines = Lines(text, start, titles=titles)
-    found: list[tuple[int, Kind, tuple[str, ...]]] = []
+    begun: list[tuple[int, Kind, tuple[str, ...]]] = []
     above: list[tuple[int, str]] = []
     number = 0
     while number < len(lines):
@@ -59,14 +59,14 @@ def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Blo
         if kind == "heading":
             above = [heading for heading in above if heading[0] < level]
             above.append((level, lines.title(number, stop)))
-        found.append((lines.start(number), kind, tuple(name for _, name in above if name)))
+        begun.append((lines.start(number), kind, tuple(name for _, name in above if name)))
         number = stop
-    ends = [*(begin for begin, _, _ in found), len(text)][1:]
-    return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(found, ends, strict=True)]
+    ends = [*(begin for begin, _, _ in begun), len(text)][1:]
+    return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
 
 
 def title(heading: str) -> str:
-    """The words of a heading, without its marks, anchor and links."""
+    """Return the words of a heading, without its marks, anchor and links."""
     lines = heading[: 4 * _TITLE].split("\n")
     if len(lines) > 1 and lines[-1].strip() == "":
         lines.pop()
@@ -82,15 +82,15 @@ def title(heading: str) -> str:
 
 
 def item_starts(text: str, start: int, end: int) -> list[int]:
-    """Where the outermost items of the list `text[start:end]` begin."""
-    items = [(at, indent) for at, indent in _outside_fences(text, start, end) if indent is not None]
+    """Return the starts of the outermost items of the list `text[start:end]`."""
+    items = [(item, indent) for item, indent in _outside_fences(text, start, end) if indent is not None]
     outermost = items[0][1] if items else 0
-    return [at for at, indent in items if indent is not None and indent <= (outermost or 0)]
+    return [item for item, indent in items if indent is not None and indent <= (outermost or 0)]
 
 
 def inner_starts(text: str, start: int, end: int) -> list[int]:
-    """Where nested items, paragraphs and code fences within a list item begin."""
-    return [at for at, _ in _outside_fences(text, start, end)]
+    """Return the starts of nested items, paragraphs and code fences within a list item."""
+    return [line for line, _ in _outside_fences(text, start, end)]
 
 
 def line_starts(text: str, start: int, end: int) -> list[int]:
@@ -99,7 +99,7 @@ def line_starts(text: str, start: int, end: int) -> list[int]:
 
 
 def _outside_fences(text: str, start: int, end: int) -> Iterator[tuple[int, int | None]]:
-    """Lines that begin something: their start, and their indentation where they are items of a list."""
+    """Yield the start of each line that begins a block, with its indentation if it is a list item."""
     lines = Lines(text, start, end)
     number = 0
     after_blank = False
@@ -113,7 +113,7 @@ def _outside_fences(text: str, start: int, end: int) -> Iterator[tuple[int, int 
 
 
 class Lines:
-    """The lines of `text[start:end]` and what begins on each of them."""
+    """The lines of `text[start:end]`, with the block that begins on each of them."""
 
     def __init__(self, text: str, start: int = 0, end: int | None = None, *, titles: Titles | None = None) -> None:
         self._text = text
@@ -142,7 +142,7 @@ class Lines:
         return pattern.match(self._text, self._bounds[number], self._bounds[number + 1])
 
     def block(self, number: int) -> tuple[Kind, int, int]:
-        """What begins on this line, the line behind it, and the level where it is a heading."""
+        """Return the kind of block that begins on this line, the line after it, and the level if it is a heading."""
         if self._titles is not None and self.titled(number):
             return "heading", number + 1, _TITLED
         atx = self.match(_ATX, number)
@@ -160,7 +160,8 @@ class Lines:
         return self._paragraph(number)
 
     def fence(self, number: int) -> int:
-        """The line behind the code fence that opens on this line; 0 where none does. Unclosed, it runs to the end."""
+        """Return the line after the code fence that opens on this line; 0 if none does. An unclosed fence runs to the
+        end."""
         opening = self.match(_FENCE, number)
         if not opening or (opening[1][0] == "`" and "`" in self._text[opening.end() : self.end(number)]):
             return 0
@@ -171,28 +172,28 @@ class Lines:
         return len(self)
 
     def table(self, number: int) -> bool:
-        """Whether this line and its delimiter row head a table."""
+        """Return True if this line and its delimiter row start a table."""
         if number + 1 >= len(self):
             return False
         row, delimiter = self.line(number), self.line(number + 1).strip()
         return "|" in row and "|" in delimiter and "-" in delimiter and not delimiter.strip("|:- \t")
 
     def titled(self, number: int) -> str | None:
-        """The title that this line is, if it is one of those that are known and not marked as a heading."""
+        """Return the known title on this line; None if there is none, or if the line is marked as a heading."""
         if self._titles is None or self.match(_ATX, number):
             return None
         underlined = number + 1 < len(self) and _underline(self.line(number + 1))
         return None if underlined else self._titles.name(self.line(number))
 
     def title(self, number: int, stop: int) -> str:
-        """The words of a heading that stands on these lines."""
+        """Return the words of the heading on these lines."""
         line = self.line(number)
         marked = stop > number + 1 or self.match(_ATX, number)
         words = None if marked else self.titled(number) or bold_heading(line)
         return title(words or self._text[self.start(number) : self.end(stop - 1)])
 
     def _begins(self, number: int) -> bool:
-        """Whether a block begins here that may interrupt a paragraph."""
+        """Return True if a block begins here that may interrupt a paragraph."""
         return bool(
             self.match(_ATX, number)
             or self.match(_QUOTE, number)
@@ -203,7 +204,7 @@ class Lines:
         )
 
     def _stretch(self, number: int) -> int:
-        """The first line from `number` that is blank or begins a block."""
+        """Return the first line from `number` that is blank or begins a block."""
         while number < len(self) and not self.blank(number) and not self._begins(number):
             number += 1
         return number
@@ -214,7 +215,7 @@ class Lines:
         return number
 
     def _list(self, number: int) -> int:
-        """The line behind a list: its items, what is indented under them, and the blank lines between."""
+        """Return the line after a list: its items, their indented content, and the blank lines between."""
         number += 1
         while number < len(self):
             indented = self._text[self.start(number)] in " \t"
@@ -235,7 +236,7 @@ class Lines:
         return number
 
     def _filled(self, number: int) -> int:
-        """The first line from `number` that is not blank."""
+        """Return the first line from `number` that is not blank."""
         while number < len(self) and self.blank(number):
             number += 1
         return number
@@ -255,15 +256,15 @@ class Lines:
 
 
 def newlines(text: str, start: int, end: int) -> Iterator[int]:
-    """Positions behind each line feed."""
-    at = text.find("\n", start, end)
-    while at >= 0:
-        yield at + 1
-        at = text.find("\n", at + 1, end)
+    """Yield the position after each line feed."""
+    position = text.find("\n", start, end)
+    while position >= 0:
+        yield position + 1
+        position = text.find("\n", position + 1, end)
 
 
 def _underline(line: str) -> int:
-    """The level of the heading that this line underlines: 1 for `==`, 2 for `--`, 0 for any other line."""
+    """Return the level of the heading that this line underlines: 1 for `==`, 2 for `--`, 0 for any other line."""
     rule = line.strip()
     if len(rule) < 2 or line[:4].isspace() or rule[0] not in "=-" or rule.strip(rule[0]):
         return 0

@@ -1,4 +1,4 @@
-"""Where a stretch of prose changes its subject: similarity of neighbouring sentences, after TextTiling."""
+"""Changes of subject in prose: similarity of neighbouring sentences, after TextTiling."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ if TYPE_CHECKING:
     Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 _SENTENCE = 1_000
-"""Characters of a sentence that are embedded: its beginning tells its subject."""
+"""Characters of a sentence that are embedded: its beginning shows its subject."""
 
 
 class Coherence:
-    """Scores the gaps between sentences by the depth of the fall of similarity at each.
+    """Scorer of the gaps between sentences, by the depth of the valley of similarity at each gap.
 
     Hearst, "TextTiling: Segmenting Text into Multi-paragraph Subtopic Passages", Computational Linguistics 23(1),
-    1997, with sentence embeddings in place of term counts. `encode` gives (n, dim) float32, one row a sentence;
-    `block` is the number of sentences compared on either side of a gap.
+    1997, with sentence embeddings instead of term counts. `encode` returns (n, dim) float32, one row per sentence;
     """
 
     def __init__(self, encode: Encode, *, block: int = 2) -> None:
@@ -35,10 +34,10 @@ class Coherence:
         return {"block": self._block}
 
     def drops(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """(n - 1,) float32 in [0, 1]: how clearly the subject changes behind each sentence but the last.
+        """Return (n - 1,) float32 in [0, 1]: the strength of the change of subject after each sentence but the last.
 
-        0 where the similarity has no valley, or one that is not deeper than mean - deviation / 2 of all depths
-        (Hearst's liberal cut-off); 1 at the deepest.
+        0 if the similarity has no valley there, or one that is not deeper than mean - deviation / 2 of all depths
+        (Hearst's liberal cut-off); 1 at the deepest valley.
         """
         if len(sentences) < 3:
             return np.zeros(max(0, len(sentences) - 1), dtype=np.float32)
@@ -54,24 +53,24 @@ class Coherence:
 
 
 def gap_similarity(vectors: NDArray[np.float32], block: int) -> NDArray[np.float64]:
-    """(n - 1,) float64 cosine of the mean vectors of up to `block` sentences before and behind each gap."""
+    """Return (n - 1,) float64: cosine of the mean vectors of up to `block` sentences before and after each gap."""
     sums = np.vstack([np.zeros((1, vectors.shape[1])), np.cumsum(vectors, axis=0, dtype=np.float64)])
     gaps = np.arange(1, len(vectors))
     before = sums[gaps] - sums[np.maximum(gaps - block, 0)]
     behind = sums[np.minimum(gaps + block, len(vectors))] - sums[gaps]
     norms = np.linalg.norm(before, axis=1) * np.linalg.norm(behind, axis=1)
-    # Rounded, so that the last bits of another machine's sums do not move a cut.
+    # Rounded, so that last-bit differences between machines do not move a cut.
     cosine: NDArray[np.float64] = np.round((before * behind).sum(axis=1) / np.maximum(norms, 1e-12), 6)
     return cosine
 
 
 def depth_scores(similarity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(g,) float64: how far the similarity rises from each gap to the nearest peaks on its left and right."""
+    """Return (g,) float64: the rise of similarity from each gap to the nearest peaks on its left and right, summed."""
     return _rise(similarity) + _rise(similarity[::-1])[::-1]
 
 
 def _rise(similarity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From each gap leftwards to the top of the slope that it stands on."""
+    """Return the rise from each gap leftwards to the top of its slope."""
     rise = np.zeros_like(similarity)
     peak = similarity[0]
     for gap in range(1, len(similarity)):

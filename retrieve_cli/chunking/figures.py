@@ -1,4 +1,4 @@
-"""Figures and their captions, which a reader wants side by side."""
+"""Figures and their captions, which should share a chunk."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _EMPHASIZED = re.compile(r"[ ]{0,3}([*_])(?![*_\s])[^*_]{1,2000}(?<!\s)\1\s{0,9}
 
 
 def together(text: str, blocks: Sequence[Block]) -> list[bool]:
-    """For each block and the one behind it, whether they are a figure, or the paragraph that shows it, and its caption.
+    """Return for each pair of neighbouring blocks whether they are a figure (or its paragraph) and its caption.
 
-    A caption begins as `Figure 3. …` or `Fig. 2: …`, and stands below its figure, or above it if none is above the
-    caption; or it is a line in italics below an image.
+    A caption begins with `Figure 3. …` or `Fig. 2: …`. It is below its figure, or above it if no figure is above the
+    caption. A line in italics below an image is a caption as well.
     """
     figures = [_figure(text, block) for block in blocks]
     bonds = []
-    for at, (before, behind) in enumerate(pairwise(figures)):
+    for index, (before, behind) in enumerate(pairwise(figures)):
         if behind.caption:
-            above = at + 2 < len(figures) and figures[at + 2].shown
+            above = index + 2 < len(figures) and figures[index + 2].shown
             bonds.append(before.prose and (before.shown or not (before.caption or above)))
         elif before.caption and behind.shown:
-            bonds.append(at == 0 or not figures[at - 1].shown)
+            bonds.append(index == 0 or not figures[index - 1].shown)
         else:
             bonds.append(before.shown and behind.emphasized)
     return bonds
 
 
 class _Figure(NamedTuple):
-    """Role of a block beside figures."""
+    """Role of a block with regard to figures."""
 
     prose: bool
-    """True of all but headings."""
+    """True for all blocks but headings."""
     shown: bool
-    """True if there is an image in it."""
+    """True if the block contains an image."""
     caption: bool
     emphasized: bool
 

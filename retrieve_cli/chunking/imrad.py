@@ -1,4 +1,4 @@
-"""Cuts scientific texts at Introduction, Methods, Results and Discussion, by whatever marks these have."""
+"""Chunking of scientific texts at Introduction, Methods, Results and Discussion, however these are marked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 
 
 class ImradChunker:
-    """One part of a paper or abstract a chunk where it fits; texts without such parts are cut by sections.
+    """Chunker for papers and abstracts: one chunk per part if it fits; other texts are cut by sections.
 
-    Parts are told by markdown headings, lines that hold nothing else ("2. Methods", "RESULTS"), and labels in the
-    text ("Objective. …", "METHODS: …", "RESULTS We …", "**Results:** …"). `section` is the canonical name of the
-    part, and the headings below it.
+    Parts are recognised by Markdown headings, lines that contain nothing else ("2. Methods", "RESULTS"), and labels in
+    the text ("Objective. …", "METHODS: …", "RESULTS We …", "**Results:** …"). `section` is the canonical name of the
+    part, followed by the headings below it.
 
     Raises:
         UsageError: `size` leaves no room for text.
@@ -48,5 +48,5 @@ class ImradChunker:
         return {**{key: value for key, value in self._sections.card.items() if key != "markers"}, "strategy": "imrad"}
 
     def chunk(self, record: Record) -> Iterator[Chunk]:
-        """The parts of the record in order, however short they are."""
+        """Return the parts of the record in order, however short they are."""
         return self._sections.chunk(record)

@@ -1,4 +1,4 @@
-"""Sections of a text, and which of them share a chunk."""
+"""Sections of a text, and the merging of tiny sections."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from retrieve_cli.chunking.blocks import Block
 from retrieve_cli.chunking.token_map import TokenMap
 
 _MOST = 8
-"""Sections that share a chunk at most: a longer list of names says nothing."""
+"""Maximum number of sections in one chunk: a longer list of names is not informative."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The blocks under one heading, or under several of which none can stand alone."""
+    """The blocks under one heading, or under several headings of tiny sections."""
 
     path: tuple[str, ...]
     parent: tuple[str, ...]
     blocks: tuple[Block, ...]
     shared: tuple[tuple[str, ...], ...] = ()
-    """The path of each of several sections, without those that have no heading."""
+    """Paths of merged sections, without those that have no heading."""
     members: int = 1
 
     @property
@@ -38,7 +38,7 @@ class Section:
 
 
 def sections_of(blocks: Iterable[Block]) -> Iterator[Section]:
-    """Neighbouring blocks of the same path, together; a heading without text goes with the section behind it."""
+    """Yield neighbouring blocks of the same path as one section; a heading without text joins the next section."""
     waiting: list[Block] = []
     for path, members in groupby(blocks, key=lambda block: block.path):
         own = tuple(members)
@@ -51,17 +51,17 @@ def sections_of(blocks: Iterable[Block]) -> Iterator[Section]:
 
 
 def joined(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> list[Section]:
-    """The sections, where neighbours of one parent with less than `tiny` tokens each are one.
+    """Return the sections, with neighbours merged if they have the same parent and less than `tiny` tokens each.
 
-    Named parts of a text, as a paper's Methods, never share a chunk, however short they are.
+    Labelled parts of a text, such as a paper's Methods, are never merged, however short they are.
     """
-    done: list[Section] = []
+    kept: list[Section] = []
     for section in sections:
-        if done and _may_share(done[-1], section) and _tiny(done[-1], tokens, tiny) and _tiny(section, tokens, tiny):
-            done[-1] = _together(done[-1], section)
+        if kept and _may_share(kept[-1], section) and _tiny(kept[-1], tokens, tiny) and _tiny(section, tokens, tiny):
+            kept[-1] = _together(kept[-1], section)
         else:
-            done.append(section)
-    return done
+            kept.append(section)
+    return kept
 
 
 def _may_share(before: Section, section: Section) -> bool:
@@ -73,7 +73,7 @@ def _tiny(section: Section, tokens: TokenMap, tiny: int) -> bool:
 
 
 def _together(before: Section, section: Section) -> Section:
-    """Two sections as one, under the names of all: `Munich > Transport, Heating`."""
+    """Merge two sections under the names of both: `Munich > Transport, Heating`."""
     paths = [path for path in (*(before.shared or (before.path,)), section.path) if len(path) > len(section.parent)]
     names = ", ".join(dict.fromkeys(path[-1] for path in paths))
     return Section(

@@ -1,4 +1,4 @@
-"""The names of the parts of papers and of drug labels, and the forms that each name has in them."""
+"""Names of the parts of papers and of drug labels, with the forms of each name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IMRAD_MAJOR = {
     "Discussion": r"(?:general )?discussion",
     "Conclusion": r"(?:main )?conclusions?|concluding remarks",
 }
-"""Canonical name of each part of a paper, and how its headings read (case aside). Two of these make a text IMRaD."""
+"""Canonical names of the parts of a paper, with the forms of their headings (in any case). Two make a text IMRaD."""
 
 _IMRAD_MINOR = {
     "Abstract": r"(?:executive )?summary|synopsis",
@@ -30,7 +30,7 @@ _IMRAD_MINOR = {
     "Conclusion": r"relevance|significance|implications?",
     "References": r"references|bibliography|literature cited|acknowledge?ments?",
 }
-"""Names that also head a part in journals, but mean something else in other texts."""
+"""Names that also head a part in journals, but have another meaning in other texts."""
 
 _DRUG_MAJOR = {
     "Boxed Warning": r"boxed warnings?",
@@ -49,7 +49,7 @@ _DRUG_MAJOR = {
     "How Supplied/Storage and Handling": r"how supplied(?:/storage (?:and|&) handling)?",
     "Patient Counseling Information": r"patient counseling information",
 }
-"""The sections of a prescription drug's label (21 CFR 201.57(c), and their older names in 201.80), and their forms."""
+"""Sections of a prescription drug's label (21 CFR 201.57(c), and their older names in 201.80), with their forms."""
 
 _DRUG_MINOR = {
     "Drug Interactions": r"interactions",
@@ -64,4 +64,4 @@ LABELS = {
     "imrad": Labels(_IMRAD_MAJOR, _IMRAD_MINOR, least=2),
     "drug_label": Labels(_DRUG_MAJOR, _DRUG_MINOR, least=1, numbered=True),
 }
-"""The labels of each kind of text, by the kind's name in the configuration."""
+"""Labels for each kind of text, by the kind's name in the configuration."""

@@ -1,4 +1,4 @@
-"""Marks by which a text is known to have sections: headings, titles of its own, and the labels of a kind of text."""
+"""Marks that divide a text into sections: headings, listed titles, and the labels of a kind of text."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """Marks of sections besides headings; those that a record lists as its `section_titles` always count."""
+    """Marks of sections besides headings; the `section_titles` that a record lists always apply."""
 
     name: str = ""
-    """Of the labels."""
+    """Name of the labels."""
     labels: Labels | None = None
     titles: tuple[str, ...] = ()
-    """Lines that are headings."""
+    """Lines that act as headings."""
 
     @property
     def card(self) -> Mapping[str, Json]:
         """The parameters that change the chunks, if there are any."""
-        given = self.name or list(self.titles)
-        return {"markers": given} if given else {}
+        markers = self.name or list(self.titles)
+        return {"markers": markers} if markers else {}
 
     def blocks(self, record: Record) -> tuple[bool, list[Block]]:
-        """The blocks of a record, and whether any is marked by a label or a title."""
+        """Return True if any block is marked by a label or a title, and the blocks of a record."""
         titled, blocks = self._scanned(record)
         parts = self.labels.parted(record.text, blocks, name=record.name) if self.labels is not None else []
         return (True, parts) if parts else (titled, blocks)
 
     def _scanned(self, record: Record) -> tuple[bool, list[Block]]:
-        """The blocks of a record below its headings, and whether any of these is a title that was given; titled
-        sections share no chunk: whoever lists them wants them as they are."""
+        """Return True if a heading of the record is a listed title, and its blocks. Sections with a listed title never
+        share a chunk."""
         known = titles(*self.titles, *titles_of(record))
         if not known:
             return False, scan(record.text, record.body_start)
-        found = scan(record.text, _behind_name(record), titles=known)
-        blocks = [replace(block, part=tuple(name for name in block.path if known.name(name))) for block in found]
+        scanned = scan(record.text, _behind_name(record), titles=known)
+        blocks = [replace(block, part=tuple(name for name in block.path if known.name(name))) for block in scanned]
         if blocks and record.kind == "catalog":
             blocks[0] = replace(blocks[0], start=record.body_start)
         return any(block.part for block in blocks), blocks
 
 
 def _behind_name(record: Record) -> int:
-    """Start of the first line of a record, behind the name that a catalog's text begins with."""
+    """Return the start of a record's text, after the name with which a catalog's text begins."""
     name = f"{record.name}: "
     named = record.kind == "catalog" and record.text.startswith(name, record.body_start)
     return record.body_start + (len(name) if named else 0)

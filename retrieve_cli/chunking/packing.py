@@ -1,4 +1,4 @@
-"""Packs pieces of text into chunks at the least cost."""
+"""Packing of pieces of text into chunks at the least cost."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from retrieve_cli.chunking.token_map import TokenMap
 from retrieve_cli.chunking.writing import Stretch
 
 _CRUMB = 32
-"""A piece below one part in this many of a chunk is packed as one with the piece behind it, which bounds the search."""
+"""Pieces smaller than 1/32 of a chunk are merged with the next piece, which bounds the search."""
 
 
 def packed(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[str, ...] = ()) -> Iterator[Stretch]:
-    """Runs of pieces, none above `room` tokens unless it is a single piece, with the least total cost.
+    """Yield runs of pieces with the least total cost; a run has at most `room` tokens, unless it is a single piece.
 
-    A run costs the square of the share of its room that stays empty, and what its first piece says it costs to begin
-    there: so chunks are few, evenly filled, and begin at blocks rather than inside them. Total least by dynamic
-    programming, as Knuth and Plass, "Breaking Paragraphs into Lines", 1981, do it for lines; of equals the longer run.
+    The cost of a run is the square of its empty share of the room, plus the cost of its first piece as the beginning of
+    a chunk. So chunks are few, evenly filled, and begin at blocks rather than inside them. The minimum is found by
+    dynamic programming, as for lines in Knuth and Plass, "Breaking Paragraphs into Lines", 1981; ties go to the longer
+    run.
     """
     line = list(_gathered(pieces, room // _CRUMB, tokens))
     begins = _begins(line, room, tokens)
@@ -32,7 +33,7 @@ def packed(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[
 
 
 def _gathered(pieces: Iterable[Piece], least: int, tokens: TokenMap) -> Iterator[Piece]:
-    """The pieces, neighbours put together as long as they have no more than `least` tokens."""
+    """Yield the pieces; neighbours are merged as long as they have at most `least` tokens."""
     crumb: Piece | None = None
     for piece in pieces:
         if crumb is None:
@@ -47,7 +48,7 @@ def _gathered(pieces: Iterable[Piece], least: int, tokens: TokenMap) -> Iterator
 
 
 def _begins(pieces: Sequence[Piece], room: int, tokens: TokenMap) -> list[int]:
-    """For each number of pieces packed, the first piece of the last run of their cheapest packing."""
+    """Return, for each number of packed pieces, the first piece of the last run of their cheapest packing."""
     sizes = [tokens.count(piece.start, piece.end) for piece in pieces]
     rooms = [max(1, room - piece.repeated) for piece in pieces]
     least = [0.0] + [float("inf")] * len(pieces)

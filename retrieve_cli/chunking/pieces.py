@@ -1,4 +1,4 @@
-"""Cuts the blocks that are too large for a chunk into pieces: rows, lines, items, sentences, at last words."""
+"""Splitting of blocks that are too large for a chunk: into rows, lines, items, sentences, and finally words."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ AFTER_COLON = 0.3
 WITHIN_BLOCK = 0.1
 WITHIN_SENTENCE = 0.3
 AT_DROP = 0.3
-"""Costs of a chunk that begins behind a heading, behind a block that leads in to the next ("as follows:"), inside a
-block, inside a sentence; and what is paid back for one that begins where coherence drops. One unit is what an empty
-chunk would cost."""
+"""Costs of a chunk that begins after a heading, after a block that introduces the next ("as follows:"), inside a block,
+or inside a sentence; and the discount for one that begins at a drop of coherence. The unit is the cost of an empty
+chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of text that no chunk boundary divides, and what it costs to begin a chunk with it."""
+    """A stretch of text that no chunk boundary divides, with its cost as the beginning of a chunk."""
 
     start: int
     end: int
     cost: float = 0.0
     table_header: str = ""
-    """What a chunk that begins here repeats: the header of the table whose rows these are."""
+    """Header of the table of these rows, which a chunk that begins here repeats."""
     repeated: int = 0
     """Tokens of the header."""
 
@@ -40,7 +40,7 @@ Starts = Callable[[str, int, int], list[int]]
 
 
 class Cutter:
-    """Makes the pieces of one record's blocks, none larger than asked where the text allows it."""
+    """Cutter of one record's blocks into pieces of at most the given size, if the text allows it."""
 
     def __init__(
         self, tokens: TokenMap, budget: Budget, *, language: str = "en", coherence: Coherence | None = None
@@ -59,7 +59,7 @@ class Cutter:
         }
 
     def pieces(self, blocks: Sequence[Block], room: int) -> Iterator[Piece]:
-        """The blocks end to end, each whole where it fits into `room` tokens together with a heading above it."""
+        """Yield the contiguous pieces of the blocks; a block that fits into `room` with its heading stays whole."""
         heading = 0
         for block in self._with_captions(blocks, room):
             tokens = self._tokens.count(block.start, block.end)
@@ -71,7 +71,7 @@ class Cutter:
             heading = heading + tokens if block.kind == "heading" else 0
 
     def _with_captions(self, blocks: Sequence[Block], room: int) -> Iterator[Block]:
-        """The blocks, a figure and its caption as one where both fit into `room` tokens below the heading above."""
+        """Yield the blocks; a figure and its caption become one if both fit into `room` below their heading."""
         before: Block | None = None
         heading = 0
         for block, bound in zip(blocks, [False, *together(self._text, blocks)], strict=True):
@@ -88,7 +88,7 @@ class Cutter:
             yield before
 
     def _behind(self, block: Block) -> float:
-        """What it costs to begin a chunk with this block, by how the one above it ends."""
+        """Return the cost of beginning a chunk with this block, by the end of the text above it."""
         return AFTER_COLON if self._text[max(0, block.start - 16) : block.start].rstrip().endswith(":") else 0.0
 
     def _within(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
@@ -99,7 +99,7 @@ class Cutter:
         return self._cut(block.start, block.end, room, levels=self._levels[block.kind], cost=cost)
 
     def _cut(self, start: int, end: int, room: int, *, levels: tuple[Starts, ...], cost: float) -> Iterator[Piece]:
-        """`text[start:end]` at the first of the levels, what is still too large at the next, at last by windows."""
+        """Cut `text[start:end]` at the first of the levels, larger rests at the next, and finally by windows."""
         if self._tokens.count(start, end) <= room:
             yield Piece(start, end, cost)
         elif not levels:
@@ -111,7 +111,7 @@ class Cutter:
                 yield from self._cut(first, last, room, levels=levels[1:], cost=inner)
 
     def _table(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
-        """Row by row; the header and delimiter rows stay with the first row, and are repeated above all others."""
+        """Cut row by row; header and delimiter rows stay with the first row and are repeated above all others."""
         rows = line_starts(self._text, block.start, block.end)
         body, second = [*rows, block.end, block.end][2:4]
         header = self._budget.shorten(self._text[block.start : body].rstrip() + "\n")
@@ -122,7 +122,7 @@ class Cutter:
                 yield replace(piece, table_header=header, repeated=repeated)
 
     def _coherent(self, block: Block, room: int, cost: float, *, coherence: Coherence) -> Iterator[Piece]:
-        """Sentence by sentence; a chunk is the cheaper to begin the more clearly the subject changes there."""
+        """Cut sentence by sentence; the clearer the change of subject, the cheaper a chunk that begins there."""
         spans = list(_spans(self._sentences(self._text, block.start, block.end), block.start, block.end))
         drops = coherence.drops([self._text[first:last] for first, last in spans])
         costs = [cost, *(WITHIN_BLOCK - AT_DROP * float(drop) for drop in drops)]
@@ -130,10 +130,10 @@ class Cutter:
             yield from self._cut(first, last, room, levels=(line_starts,), cost=price)
 
     def _sentences(self, text: str, start: int, end: int) -> list[int]:
-        return [start + at for at in sentence_starts(text[start:end], self._language)]
+        return [start + offset for offset in sentence_starts(text[start:end], self._language)]
 
 
 def _spans(starts: list[int], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The stretches between the starts, which together are `start` to `end`."""
+    """Return the stretches between the starts, which together cover `start` to `end`."""
     bounds = sorted({start, *starts, end}) if start < end else []
     return pairwise(bounds)

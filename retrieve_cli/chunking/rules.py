@@ -1,4 +1,4 @@
-"""Chunkers by file or source: the first rule that matches a record decides how it is cut."""
+"""Chunkers by file or source: the first rule that matches a record selects its chunker."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from retrieve_cli.contracts import Chunk, Chunker, Json, Record
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A chunker, and the records that it cuts."""
+    """A chunker and the records that it applies to."""
 
     match: str
     """A glob of paths, or the name of a source."""
     fits: Callable[[str], object]
-    """True of a path that the glob stands for."""
+    """Function that returns a true value for a path that matches the glob."""
     chunker: Chunker
 
 
 class RuledChunker:
-    """Cuts each record by the chunker of the first rule that matches its file or its source, else by `default`."""
+    """Chunker that selects, for each record, the first rule that matches its file or its source, else `default`."""
 
     def __init__(self, default: Chunker, rules: Sequence[Rule], *, sources: Sequence[str], source: str = "") -> None:
-        """`sources` are the names of the sources whose records are cut, `source` the one whose turn it is."""
+        """`sources` are the names of all sources, `source` is the one that is being chunked."""
         self._default = default
         self._rules = rules
         self._sources = sources
@@ -38,11 +38,11 @@ class RuledChunker:
         return {**self._default.card, "rules": rules}
 
     def of(self, source: str) -> RuledChunker:
-        """The same, for the records of a source."""
+        """Return the same chunker for the records of a source."""
         return RuledChunker(self._default, self._rules, sources=self._sources, source=source)
 
     def chunk(self, record: Record) -> Iterator[Chunk]:
-        """The chunks of the record in order."""
+        """Return the chunks of the record in order."""
         for rule in self._rules:
             if rule.match == self._source or rule.fits(record.source):
                 return rule.chunker.chunk(record)

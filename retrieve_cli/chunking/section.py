@@ -1,4 +1,4 @@
-"""Cuts markdown and plain text at its headings, and long sections between their blocks."""
+"""Chunking of Markdown and plain text at headings, and of long sections between their blocks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from retrieve_cli.chunking.writing import Stretch, Writer, place, whole
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 
 _TINY = 8
-"""A section of less than one part in this many of a chunk may share a chunk with a neighbour as small."""
+"""A section of less than 1/8 of a chunk may share a chunk with an equally small neighbour."""
 
 _RULES = 2
-"""Raised when the same text is cut, or its chunks are kept, in another way; part of the recipe."""
+"""Version of the rules for cutting and storing a text; part of the recipe."""
 
 
 class SectionChunker:
-    """One section a chunk where it fits; paragraphs, lists, tables and code fences whole where they fit.
+    """Chunker with one chunk per section if it fits; paragraphs, lists, tables and code fences stay whole if they fit.
 
     A block that does not fit is cut at rows, lines, items or sentences; every chunk of a cut table repeats its header.
-    A record of a catalog has no sections, only blocks, unless `markers` or the titles that it lists itself part it.
+    A catalog record has no sections, only blocks, unless `markers` or its own list of titles divide it.
 
     Raises:
         UsageError: `size` leaves no room for text.
@@ -62,7 +62,7 @@ class SectionChunker:
         }
 
     def chunk(self, record: Record) -> Iterator[Chunk]:
-        """The sections of the record in order."""
+        """Return the sections of the record in order."""
         marked, blocks = self._markers.blocks(record)
         if marked or record.kind != "catalog":
             return self._cut(record, blocks)
@@ -72,7 +72,7 @@ class SectionChunker:
         return self._cut(record, [replace(block, path=()) for block in blocks])
 
     def _cut(self, record: Record, blocks: Sequence[Block]) -> Iterator[Chunk]:
-        """Chunks of blocks whose paths say to which section they belong."""
+        """Yield the chunks of blocks, whose paths name their sections."""
         paths = {block.path for block in blocks}
         single = whole(record, self._budget, *paths) if len(paths) == 1 and record.kind != "catalog" else None
         if single:

@@ -1,4 +1,4 @@
-"""Sentence boundaries by a blank spaCy pipeline: rules only, nothing to download."""
+"""Sentence boundaries by a blank spaCy pipeline: rules only, no download."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 _BLOCK = 100_000
-"""Characters given to spaCy at once; below the `max_length` of any pipeline."""
+"""Characters passed to spaCy at once; below the `max_length` of any pipeline."""
 
 _STOP_OR_SPACE = (re.compile(r"(?<=[.!?])\s+"), re.compile(r"\s+"))
 
 
 def sentence_starts(text: str, language: str = "en") -> list[int]:
-    """Character positions at which the sentences of `text` begin; the first is 0.
+    """Return the character positions at which the sentences of `text` begin; the first is 0.
 
     Raises:
         UsageError: spaCy has no blank pipeline of this language.
-        Unavailable: spaCy, or what it needs for this language, is not installed.
+        Unavailable: spaCy, or a package that it needs for this language, is not installed.
     """
     pipeline = _pipeline(language)
     starts = [0]
@@ -44,19 +44,19 @@ def _pipeline(language: str) -> Language:
                 f"spaCy has no language `{language}`", hint='use a code such as "en" or "de", or "xx" for any'
             ) from error
         raise Unavailable(
-            f"spaCy cannot read `{language}` here: {error}", hint='use "xx", which needs no more'
+            f"spaCy cannot read `{language}` here: {error}", hint='use "xx", which needs no extra package'
         ) from error
     pipeline.add_pipe("sentencizer")
     return pipeline
 
 
 def _blocks(text: str) -> Iterator[tuple[int, str]]:
-    """The text in parts that spaCy takes, cut behind a sentence or a word where there is one."""
+    """Yield the text in parts that spaCy accepts, cut after a sentence or a word if possible."""
     start = 0
     while len(text) - start > _BLOCK:
         end = start + _BLOCK
         for boundary in _STOP_OR_SPACE:
-            ends = [found.end() for found in boundary.finditer(text, start + _BLOCK * 3 // 4, end)]
+            ends = [match.end() for match in boundary.finditer(text, start + _BLOCK * 3 // 4, end)]
             if ends:
                 end = ends[-1]
                 break

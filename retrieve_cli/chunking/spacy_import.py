@@ -1,4 +1,4 @@
-"""spaCy, imported without PyTorch, and texts as it reads them in linear time."""
+"""Import of spaCy without PyTorch, and masking of texts that take it quadratic time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _NO_STOP = re.compile(r"[^.!?\u3002\uff01\uff1f]|[.!?\u3002\uff01\uff1f]{2,}")
 
 
 def spacy() -> ModuleType:
-    """The package spaCy.
+    """Import the package spaCy.
 
-    Its rules need no PyTorch, whose import takes seconds and hundreds of megabytes: if nothing has imported that yet,
-    spaCy's own library of networks is told that it is not installed. It can be imported afterwards.
+    Its rules do not need PyTorch, whose import takes seconds and hundreds of megabytes. If nothing has imported PyTorch
+    yet, it is hidden from spaCy's library of networks. It can still be imported afterwards.
 
     Raises:
-        Unavailable: it is not installed.
+        Unavailable: spaCy is not installed.
     """
     try:
         if "thinc.compat" not in sys.modules and "torch" not in sys.modules:
             with without("torch"):
-                import thinc.compat  # noqa: F401  the one module of spaCy's that imports it
+                import thinc.compat  # noqa: F401  the only module of spaCy that imports PyTorch
         import spacy as package
     except ImportError as error:
         raise Unavailable(
@@ -39,14 +39,14 @@ def spacy() -> ModuleType:
 
 
 def masked(text: str) -> str:
-    """The text with letters in place of long runs of marks, over which spaCy takes a square of the time; every
-    character keeps its place."""
+    """Replace long runs of marks, for which spaCy takes quadratic time, by letters; every character keeps its
+    position."""
     return _UNBROKEN.sub(lambda run: _NO_STOP.sub(lambda marks: "x" * len(marks[0]), run[0]), text)
 
 
 @contextmanager
 def without(package: str) -> Iterator[None]:
-    """Let this thread find no package of that name; others import it as ever."""
+    """Hide a package from imports of this thread; other threads can import it."""
     finder = _Finder(package)
     sys.meta_path.insert(0, finder)
     try:
@@ -56,18 +56,18 @@ def without(package: str) -> Iterator[None]:
 
 
 class _Finder:
-    """Says in one thread that a package is not there."""
+    """Finder that reports a package as missing in one thread."""
 
     def __init__(self, package: str) -> None:
         self._package = package
         self._thread = get_ident()
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Return None, which leaves it to the finders behind.
+        """Return None, so that the next finders are tried.
 
         Raises:
-            ModuleNotFoundError: it is the package, asked for by the thread.
+            ModuleNotFoundError: this thread imports the hidden package.
         """
         if name == self._package and get_ident() == self._thread:
-            raise ModuleNotFoundError(f"{name} is not looked for", name=name)
+            raise ModuleNotFoundError(f"{name} is hidden from this import", name=name)
         return None

@@ -1,4 +1,4 @@
-"""Lines that act as headings because they are known titles of sections, or stand alone and bold."""
+"""Lines that act as headings because they are listed titles of sections, or are in bold and alone on their line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import lru_cache
 from retrieve_cli.contracts import Json, Record
 
 _MOST = 1000
-"""Titles that a record may bring."""
+"""Maximum number of titles that a record may list."""
 _LONGEST = 200
-"""Characters of a title."""
+"""Maximum characters of a title."""
 _KEY = "section_titles"
 """The key of a record's metadata that lists the titles of its sections."""
 
@@ -23,11 +23,11 @@ _CAPTION = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NO_HEADING = ".,;:!?。，；：！？"
-"""Marks that end a sentence or lead in to what follows."""
+"""Marks that end a sentence or introduce the next text."""
 
 
 class Titles:
-    """Titles of sections; a line is one whatever its case, number, emphasis and colon."""
+    """Titles of sections; case, number, emphasis and colon of a line are ignored."""
 
     def __init__(self, titles: Iterable[str] = ()) -> None:
         self._names = {key: " ".join(title.split()) for title in titles if (key := _key(title))}
@@ -36,7 +36,7 @@ class Titles:
         return bool(self._names)
 
     def name(self, line: str) -> str | None:
-        """The title that a line is, as it was given; None if it is none."""
+        """Return the title on a line, in its listed form; None if it is not a title."""
         if not self._names or len(line) > 2 * _LONGEST:
             return None
         key = _key(line)
@@ -44,34 +44,34 @@ class Titles:
 
 
 def titles_of(record: Record) -> tuple[str, ...]:
-    """The titles of its sections that a record's metadata lists."""
+    """Return the section titles that a record's metadata lists."""
     listed: Json = record.metadata.get(_KEY)
-    given = listed if isinstance(listed, list | tuple) else ()
-    return tuple(title for title in given[:_MOST] if isinstance(title, str) and len(title) <= _LONGEST)
+    named = listed if isinstance(listed, list | tuple) else ()
+    return tuple(title for title in named[:_MOST] if isinstance(title, str) and len(title) <= _LONGEST)
 
 
 @lru_cache(maxsize=8)
 def titles(*named: str) -> Titles:
-    """The titles as one value: records of one kind often list the same."""
+    """Return the titles as one value, cached because records of one kind often list the same titles."""
     return Titles(named)
 
 
 def bold_heading(line: str) -> str | None:
-    """The words of a line that is bold from end to end and neither a sentence nor a caption; None for any other.
+    """Return the words of a line that is bold throughout and neither a sentence nor a caption; None for other lines.
 
-    As markdownlint's rule MD036 tells emphasis that is used instead of a heading.
+    Follows markdownlint's rule MD036 on emphasis used instead of a heading.
     """
-    found = _BOLD.fullmatch(line)
-    if found is None or found[2][-1] in _NO_HEADING or is_caption(line) or not any(map(str.isalpha, found[2])):
+    match = _BOLD.fullmatch(line)
+    if match is None or match[2][-1] in _NO_HEADING or is_caption(line) or not any(map(str.isalpha, match[2])):
         return None
-    return found[2]
+    return match[2]
 
 
 def is_caption(text: str) -> bool:
-    """True of a text that begins as the caption of a figure does: `Figure 3. …`, `Fig. 2: …`."""
+    """Return True for a text that begins like the caption of a figure: `Figure 3. …`, `Fig. 2: …`."""
     return _CAPTION.match(text) is not None
 
 
 def _key(line: str) -> str:
-    """Form that two spellings of a title share."""
+    """Return the form that different spellings of a title share."""
     return " ".join(line.strip(" \t\r\n*_#").rstrip(":").strip(" \t*_").split()).casefold()

@@ -1,4 +1,4 @@
-"""How many tokens a chunk may have, and how many it has."""
+"""Number of tokens that a chunk may have, and of tokens that it has."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from retrieve_cli.contracts import Json, Tokenizer
 from retrieve_cli.errors import UsageError
 
 _HEADER_SHARE = 4
-"""A context header takes at most one token in this many of a chunk; a giant title is cut short."""
+"""A context header takes at most 1/4 of the tokens of a chunk; a longer title is shortened."""
 
 _LEAST_ROOM = 16
-"""Tokens that must remain for text beside the prefix and the special tokens."""
+"""Minimum tokens for text beside the prefix and the special tokens."""
 
 _CUT_SLACK = 2
-"""A text cut out of a longer one may have other tokens at its two ends than it had inside."""
+"""A text cut out of a longer one may be tokenized differently at its two ends."""
 
 
 class Budget:
-    """Counts what the encoder will be given: prefix, header, text and special tokens."""
+    """Counter of the encoder's input: prefix, header, text and special tokens."""
 
     def __init__(self, tokenizer: Tokenizer, *, max_tokens: int, size: int | None, prefix: str) -> None:
         self.tokenizer = tokenizer
@@ -29,11 +29,11 @@ class Budget:
         if not 0 < self.size <= max_tokens:
             raise UsageError(
                 f"a chunk size of {self.size} tokens is not between 1 and the encoder's {max_tokens}",
-                hint=f"set the chunk size to at most {max_tokens}, or leave it out",
+                hint=f"set the chunk size to at most {max_tokens}, or remove the setting",
             )
         if self.size - self._fixed < _LEAST_ROOM:
             raise UsageError(
-                f"{self.size} tokens a chunk leave no room for text: "
+                f"{self.size} tokens per chunk leave no room for text: "
                 f"prefix and special tokens take {self._fixed} of them",
                 hint=f"set the chunk size to at least {self._fixed + _LEAST_ROOM}",
             )
@@ -43,20 +43,20 @@ class Budget:
         return {"max_tokens": self.max_tokens, "size": self.size, "prefix": self.prefix}
 
     def tokens(self, embedded: str) -> int:
-        """Tokens of the whole input of the encoder, measured on the very text."""
+        """Return the tokens of the whole input of the encoder, counted on the final text."""
         return self.tokenizer.count(self.prefix + embedded) + self.tokenizer.special_tokens
 
     def room(self, header: str = "") -> int:
-        """Tokens of text that are wished for in a chunk with this header; at least 1."""
+        """Return the tokens left for the text of a chunk with this header; at least 1."""
         taken = self._fixed + (self.tokenizer.count(header) if header else 0)
         return max(1, self.size - taken - _CUT_SLACK)
 
     def may_fit(self, characters: int) -> bool:
-        """Whether a text of so many characters is worth counting as a whole: few tokens are longer than eight."""
+        """Return True if a text of this length could fit whole: few tokens are longer than eight characters."""
         return characters <= 8 * self.size
 
     def shorten(self, header: str) -> str:
-        """The header, or its beginning where it would take more than its share of the chunk."""
+        """Return the header, or its beginning if it would exceed its share of the chunk."""
         limit = self.size // _HEADER_SHARE
         if len(header) <= limit:
             return header

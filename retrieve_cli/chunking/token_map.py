@@ -1,4 +1,4 @@
-"""Where the tokens of a long text lie, and where the text may be cut between them."""
+"""Positions of the tokens of a long text, and the places between them where it may be cut."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _BLOCK = 65_536
 """Characters that are tokenized at once, so that memory does not grow with the length of a line."""
 
 _LONGEST = 200
-"""Characters that count as a token where the tokenizer sees none, or a single one: a giant word, a run of blanks."""
+"""Characters that count as one token where the tokenizer sees none or a single one: a giant word, a run of blanks."""
 
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
-"""Zero-width joiner and variation selectors: what stands around them is one character to a reader."""
+"""Zero-width joiner and variation selectors: the characters around them are one character to a reader."""
 
 _SPACE = re.compile(r"\s+")
 _WIDE_STOPS = "\u3002\uff01\uff1f"
 _STOPS = re.compile(rf"(?P<stops>[.!?\u2026{_WIDE_STOPS}]+)[\"'\u201d\u2019\u00bb)\]]*(?P<space>\s*)|\n\s*")
-"""A run of stops, or an end of line. A run is consumed whether or not white space follows it: tried again from each of
-its stops, a page of exclamation marks would take minutes."""
+"""A run of stops, or an end of line. A run is consumed whether or not white space follows it: retrying from each of its
+stops would take minutes on a page of exclamation marks."""
 _WIDE = re.compile(rf"[{_WIDE_STOPS}]+")
 
 
 class TokenMap:
-    """The tokens of `text[start:]` by their character spans; tokenizes once, block by block."""
+    """Character spans of the tokens of `text[start:]`; the text is tokenized once, block by block."""
 
     def __init__(self, tokenizer: Tokenizer, text: str, start: int = 0) -> None:
         self.text = text
@@ -44,15 +44,15 @@ class TokenMap:
             self._ends.extend([end for _, end in spans])
 
     def index(self, position: int) -> int:
-        """The first token that starts at `position` or behind it."""
+        """Return the first token that starts at or after `position`."""
         return bisect_left(self._starts, position)
 
     def count(self, start: int, end: int) -> int:
-        """Tokens that start within `text[start:end]`."""
+        """Return the number of tokens that start within `text[start:end]`."""
         return self.index(end) - self.index(start)
 
     def windows(self, start: int, end: int, *, room: int, overlap: int = 0) -> Iterator[tuple[int, int]]:
-        """Spans of at most `room` tokens which cover `text[start:end]` and share about `overlap` tokens."""
+        """Yield spans of at most `room` tokens that cover `text[start:end]` and share about `overlap` tokens."""
         while self.count(start, end) > room:
             stop = self._stop(start, end, room)
             if stop >= end:
@@ -62,7 +62,7 @@ class TokenMap:
         yield start, end
 
     def back(self, stop: int, start: int, overlap: int) -> int:
-        """Where the window behind `stop` begins: `overlap` tokens before, at a word where there is one."""
+        """Return the start of the window after `stop`: `overlap` tokens before it, at a word if possible."""
         if not overlap:
             return stop
         position = self._starts[max(self.index(stop) - overlap, self.index(start))]
@@ -76,13 +76,13 @@ class TokenMap:
         return position if self._between(position) else stop
 
     def middle(self, start: int, end: int) -> int:
-        """A place to cut `text[start:end]` about its middle; `end` where there is none."""
+        """Return a place to cut `text[start:end]` near its middle; `end` if there is none."""
         half = self.count(start, end) // 2
         stop = self._stop(start, end, half) if half else end
         return stop if stop < end else self._character(start, end)
 
     def _stop(self, start: int, end: int, room: int) -> int:
-        """Where a window from `start` ends best: behind a sentence, a word, or at least between two tokens."""
+        """Return the best end of a window from `start`: after a sentence, a word, or at least between two tokens."""
         first = self.index(start)
         highest = self._starts[first + room]
         lowest = self._starts[first + max(1, room * 3 // 4)]
@@ -94,7 +94,7 @@ class TokenMap:
         return self._token_boundary(start, end, first + room)
 
     def _token_boundary(self, start: int, end: int, token: int) -> int:
-        """The start of `token`, or of the nearest one before it, or else behind it, that may begin a chunk."""
+        """Return the start of `token`, or of the nearest token before it, or else after it, that may begin a chunk."""
         for before in range(token, self.index(start), -1):
             if self._starts[before] > start and self._between(self._starts[before]):
                 return self._starts[before]
@@ -104,12 +104,12 @@ class TokenMap:
         return end
 
     def _between(self, position: int) -> bool:
-        """Whether neither a token nor a combined character goes across `position`."""
+        """Return True if neither a token nor a combined character spans `position`."""
         token = self.index(position)
         return (token == 0 or self._ends[token - 1] <= position) and not _joined(self.text, position)
 
     def _character(self, start: int, end: int) -> int:
-        """A cut between two characters about the middle, for a text that is one token."""
+        """Return a cut between two characters near the middle, for a text that is one token."""
         middle = (start + end) // 2
         if middle == start:
             return end
@@ -118,27 +118,27 @@ class TokenMap:
 
 
 def _sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Ends of sentences: behind stops and the white space after them, behind wide stops, behind ends of lines."""
-    for found in _STOPS.finditer(text, start, end):
-        if found["stops"] is None or found["space"]:
-            yield found.end()
+    """Yield the ends of sentences: after stops and the following white space, after wide stops, after line ends."""
+    for match in _STOPS.finditer(text, start, end):
+        if match["stops"] is None or match["space"]:
+            yield match.end()
         else:
-            yield from (wide.end() for wide in _WIDE.finditer(text, *found.span("stops")))
+            yield from (wide.end() for wide in _WIDE.finditer(text, *match.span("stops")))
 
 
 def _word_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Ends of the white space behind words."""
-    return (found.end() for found in _SPACE.finditer(text, start, end))
+    """Return the ends of the white space after words."""
+    return (match.end() for match in _SPACE.finditer(text, start, end))
 
 
 def _sparse(spans: list[tuple[int, int]], first: int, last: int) -> bool:
-    """Whether more than `_LONGEST` characters lie anywhere between the starts of two tokens."""
+    """Return True if any two neighbouring token starts are more than `_LONGEST` characters apart."""
     bounds = [first, *(begin for begin, _ in spans), last]
     return bool(max(map(sub, bounds[1:], bounds)) > _LONGEST)
 
 
 def _evened(spans: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
-    """The spans, with others of `_LONGEST` characters where a token, or the gap behind one, is longer."""
+    """Return the spans; a token or gap longer than `_LONGEST` characters is divided."""
     even: list[tuple[int, int]] = []
     for (begin, end), following in pairwise([(first, first), *spans, (last, last)]):
         bounds = [*range(begin, following[0], _LONGEST), following[0]]
@@ -150,7 +150,7 @@ def _evened(spans: list[tuple[int, int]], first: int, last: int) -> list[tuple[i
 
 
 def _blocks(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """Spans of bounded size that cover `text[start:]`, parted before white space where there is some."""
+    """Yield spans of bounded size that cover `text[start:]`, divided before white space if possible."""
     while start < len(text):
         end = min(start + _BLOCK, len(text))
         if end < len(text):
@@ -160,7 +160,7 @@ def _blocks(text: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _last_space(text: str, start: int, end: int) -> int:
-    """The last white space of the second half of `text[start:end]`, else the last place between characters."""
+    """Return the last white space of the second half of `text[start:end]`, else the last place between characters."""
     for position in range(end, (start + end) // 2, -1):
         if text[position].isspace():
             return position
@@ -168,7 +168,7 @@ def _last_space(text: str, start: int, end: int) -> int:
 
 
 def _joined(text: str, position: int) -> bool:
-    """Whether the characters around `position` are one to a reader: combining marks, joined or tinted emoji."""
+    """Return True if `position` is inside a combined character: combining marks, joined or tinted emoji."""
     if not 0 < position < len(text):
         return False
     left, right = text[position - 1], text[position]

@@ -1,4 +1,4 @@
-"""Token windows with overlap: the safety net under every other way to cut."""
+"""Token windows with overlap: the fallback for every other way of chunking."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from retrieve_cli.errors import UsageError
 
 
 class WindowChunker:
-    """Cuts a text into windows of up to `size` tokens, about `overlap` of them shared with the window before.
+    """Chunker with windows of up to `size` tokens, of which about `overlap` are shared with the previous window.
 
-    A window ends behind a sentence, or else a word, of its last quarter. With `coherence` it ends where the subject
-    changes instead.
+    A window ends after a sentence, or else a word, in its last quarter. With `coherence` it ends at a change of
+    subject.
 
     Raises:
         UsageError: `size` or `overlap` leave no room for text.
@@ -58,7 +58,7 @@ class WindowChunker:
         }
 
     def chunk(self, record: Record) -> Iterator[Chunk]:
-        """The record whole where it fits, else its windows in order."""
+        """Yield the record as one chunk if it fits, else its windows in order."""
         single = whole(record, self._budget)
         if single:
             yield single
@@ -74,7 +74,7 @@ class WindowChunker:
             yield Stretch(start, end)
 
     def _coherent(self, record: Record, tokens: TokenMap, room: int) -> Iterator[Stretch]:
-        """Stretches of one subject, each with the end of the one before it."""
+        """Yield stretches of one subject, each with the end of the previous one as overlap."""
         overlap = min(self._overlap, room // 2)
         cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
         text = Block(record.body_start, len(record.text), "paragraph")

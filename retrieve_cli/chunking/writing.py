@@ -1,4 +1,4 @@
-"""Turns stretches of a record's text into chunks: trimmed, numbered, headed, and never too long."""
+"""Conversion of stretches of a record's text into chunks: trimmed, numbered, with header, and never too long."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from retrieve_cli.errors import RetrieveError
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What is to become a chunk: a span of the text, the headings above it, and what it repeats of a cut table."""
+    """A future chunk: a span of the text, the headings above it, and the header that it repeats of a cut table."""
 
     start: int
     end: int
     path: tuple[str, ...] = ()
     table_header: str = ""
     shared: tuple[tuple[str, ...], ...] = ()
-    """If several sections share the chunk, the headings above each."""
+    """The headings above each section, if several sections share the chunk."""
 
 
 def whole(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> Chunk | None:
-    """The record as a single chunk, where it fits: one tokenization and no search for places to cut."""
+    """Return the record as a single chunk if it fits: one tokenization and no search for places to cut."""
     if not budget.may_fit(len(record.text) - record.body_start):
         return None
     writer = Writer(record, budget)
@@ -38,7 +38,7 @@ def whole(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> Chunk |
 
 
 def place(record: Record, path: tuple[str, ...], *, text: str = "", index: int = 1) -> str:
-    """Where a text stands, for the encoder: the name and the headings, without a name that is there anyway."""
+    """Return the context header for the encoder: name and headings, without a name that the text already contains."""
     if record.kind == "catalog":
         return f"{record.name}: " if index and record.name else ""
     section = " > ".join(path)
@@ -48,7 +48,7 @@ def place(record: Record, path: tuple[str, ...], *, text: str = "", index: int =
 
 
 class Writer:
-    """Writes the chunks of one record, in the order of their stretches."""
+    """Writer of the chunks of one record, in the order of their stretches."""
 
     def __init__(self, record: Record, budget: Budget, tokens: TokenMap | None = None) -> None:
         self._record = record
@@ -58,12 +58,12 @@ class Writer:
         self._lines: list[int] | None = None
 
     def chunks(self, stretches: Iterable[Stretch]) -> Iterator[Chunk]:
-        """A chunk for each stretch that is not blank; more where one turns out to be too long once embedded."""
+        """Yield a chunk for each stretch that is not blank; more than one if it is too long once embedded."""
         for stretch in stretches:
-            yield from self._certain(stretch)
+            yield from self._chunks_of(stretch)
 
-    def _certain(self, stretch: Stretch) -> Iterator[Chunk]:
-        """The stretch as chunks whose tokens were counted on the very text that will be embedded."""
+    def _chunks_of(self, stretch: Stretch) -> Iterator[Chunk]:
+        """Yield the stretch as chunks whose tokens are counted on the final text."""
         trimmed = self.trimmed(stretch)
         if trimmed is None:
             return
@@ -73,26 +73,26 @@ class Writer:
             yield chunk
             return
         for half in self._halves(trimmed):
-            yield from self._certain(half)
+            yield from self._chunks_of(half)
 
     def _halves(self, stretch: Stretch) -> tuple[Stretch, Stretch]:
-        """The stretch cut in two.
+        """Cut the stretch in two.
 
         Raises:
-            RetrieveError: a single character has more tokens than the encoder takes.
+            RetrieveError: a single character has more tokens than the encoder accepts.
         """
         if self._tokens is None:
             self._tokens = TokenMap(self._budget.tokenizer, self._record.text, self._record.body_start)
         middle = self._tokens.middle(stretch.start, stretch.end)
         if not stretch.start < middle < stretch.end:
             raise RetrieveError(
-                f"character {stretch.start} of `{self._record.id}` alone has more tokens than the encoder takes",
-                hint=f"take an encoder with more than {self._budget.max_tokens} tokens",
+                f"character {stretch.start} of `{self._record.id}` alone has more tokens than the encoder accepts",
+                hint=f"use an encoder with more than {self._budget.max_tokens} tokens",
             )
         return replace(stretch, end=middle), replace(stretch, start=middle)
 
     def trimmed(self, stretch: Stretch) -> Stretch | None:
-        """The stretch without the white space around it; None where nothing else is in it."""
+        """Return the stretch without the white space around it; None if it contains nothing else."""
         text = self._record.text[stretch.start : stretch.end]
         left = len(text) - len(text.lstrip())
         if left == len(text):
@@ -100,10 +100,10 @@ class Writer:
         return replace(stretch, start=stretch.start + left, end=stretch.start + len(text.rstrip()))
 
     def written(self, stretch: Stretch) -> Chunk:
-        """The next chunk, of a stretch without white space around it; its tokens are counted, not limited."""
+        """Return the next chunk, from a stretch without white space around it; its tokens are counted, not limited."""
         text = self._record.text[stretch.start : stretch.end]
-        standing = place(self._record, stretch.path, text=text, index=self._written)
-        header = self._budget.shorten(standing) + stretch.table_header
+        context = place(self._record, stretch.path, text=text, index=self._written)
+        header = self._budget.shorten(context) + stretch.table_header
         return Chunk(
             doc_id=self._record.id,
             index=self._written,
@@ -120,7 +120,7 @@ class Writer:
         )
 
     def _line(self, position: int) -> int:
-        """The line of a character, counted by line feeds from 1; a catalog's record stands on one line."""
+        """Return the line of a character, counted by line feeds from 1; a catalog record is on one line."""
         if self._record.kind == "catalog":
             return self._record.line
         if self._lines is None:
