@@ -1,1 +1,1 @@
-"""First-stage retrievers, one value each: bm25, dense, splade, and the index files that they write and search."""
+"""First-stage retrievers (bm25, dense, splade, llm), one value each, with the index files that they write and read."""

@@ -1,7 +1,7 @@
-"""Text to the terms that BM25 counts.
+"""Text analysis: the terms that BM25 counts.
 
-Words keep what the names of tools need: `3D`, `C++`, `format:DICOM` and version numbers stay whole; compounds
-(`scRNA-seq`, `snake_case`, `camelCase`) are kept whole *and* split, so that both spellings of a name meet.
+Tool names stay searchable: `3D`, `C++`, `format:DICOM` and version numbers stay whole; compounds (`scRNA-seq`,
+`snake_case`, `camelCase`) are kept whole *and* split, so that both spellings of a name match.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORD = re.compile(
 _JOINT = re.compile(r"[-_]")
 _CAMEL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ])")
 _SHORTEST_PART = 3
-"""A camelCase word is split only where each part has as many letters: `ImageJ` and `NIfTI` are names, not compounds."""
+"""Minimum letters of each part of a split camelCase word: `ImageJ` and `NIfTI` are names, not compounds."""
 
 # The stop words of the Snowball project's English stemmer (https://snowballstem.org), the usual companion of Porter2.
 _ENGLISH = frozenset(
@@ -44,40 +44,40 @@ _ENGLISH = frozenset(
 
 
 class Analyzer:
-    """Splits, folds, drops stop words and stems. The same text gives the same terms in the same order."""
+    """Analyzer that splits, folds, drops stop words and stems. It is deterministic, and keeps the order of terms."""
 
     def __init__(self, *, stemming: Stemming = "english", stop_words: StopWords = "english") -> None:
         self._stemming = stemming
         self._stop_words = _ENGLISH if stop_words == "english" else frozenset[str]()
         self.card: Mapping[str, Json] = {"version": 1, "stemming": stemming, "stop_words": stop_words}
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._cache: dict[str, tuple[str, ...]] = {}
 
     def terms(self, text: str) -> list[str]:
-        """The terms of a text, in order, repeats included."""
-        found: list[str] = []
+        """Return the terms of a text, in order, repeats included."""
+        terms: list[str] = []
         for word in _WORD.findall(text):
-            found.extend(self.terms_of_word(word))
-        return found
+            terms.extend(self.terms_of_word(word))
+        return terms
 
     def spans(self, text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-        """Start, end and terms of each word of the text that has terms; for marking matches."""
+        """Yield start, end and terms of each word of the text that has terms; for marking matches."""
         for match in _WORD.finditer(text):
             terms = self.terms_of_word(match.group())
             if terms:
                 yield match.start(), match.end(), terms
 
     def terms_of_word(self, word: str) -> tuple[str, ...]:
-        """The terms of one word: itself, and its parts where it is a compound; empty for a stop word."""
-        terms = self._known.get(word)
+        """Return the terms of one word: itself, and its parts if it is a compound; empty for a stop word."""
+        terms = self._cache.get(word)
         if terms is None:
             terms = tuple(term for part in _parts(word) if (term := self._term(part)))
-            if len(self._known) < _REMEMBERED:
-                self._known[word] = terms
+            if len(self._cache) < _REMEMBERED:
+                self._cache[word] = terms
         return terms
 
     def forget(self) -> None:
-        """Let go of the words whose terms are remembered."""
-        self._known = {}
+        """Clear the cache of words."""
+        self._cache = {}
 
     def _term(self, part: str) -> str:
         folded = fold(part)
@@ -91,18 +91,18 @@ class Analyzer:
         return str(self._stemmer.stemWord(word))
 
     @cached_property
-    def _stemmer(self):  # type: ignore[no-untyped-def]  # PyStemmer carries no types
+    def _stemmer(self):  # type: ignore[no-untyped-def]  # PyStemmer has no types
         import Stemmer
 
         return Stemmer.Stemmer("english")
 
 
 _REMEMBERED = 1_000_000
-"""Distinct words kept with their terms: natural text repeats itself, and a stemmer call costs ten times a look-up."""
+"""Maximum number of cached words: natural text repeats itself, and a stemmer call costs ten times a look-up."""
 
 
 def fold(word: str) -> str:
-    """Lower case without accents; compatibility characters (ligatures, full width) as their plain forms."""
+    """Return a word in lower case without accents; compatibility characters (ligatures, full width) become plain."""
     if word.isascii():
         return word.lower()
     decomposed = unicodedata.normalize("NFKD", word)
@@ -110,7 +110,7 @@ def fold(word: str) -> str:
 
 
 def _parts(word: str) -> list[str]:
-    """The word, then the pieces a compound is made of. Of `key:value` only the value stands alone."""
+    """Return the word, followed by the parts of a compound. Of `key:value` only the value is a separate part."""
     whole, value = [word], word.rpartition(":")[2]
     pieces = [piece for piece in _JOINT.split(value) if piece]
     if pieces != [word]:

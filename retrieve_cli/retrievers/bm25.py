@@ -1,4 +1,4 @@
-"""The retriever that ranks by the words that a query and a text share."""
+"""Keyword retrieval: BM25 ranks by the words that a query and a text share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Writer:
-    """Fills the artifact with whole records or with chunks, by either engine."""
+    """Writer of the artifact from whole records or chunks, with either backend."""
 
     def __init__(self, rows: Bm25Writer | RankBm25Writer, unit: Unit) -> None:
         self._rows = rows
@@ -34,14 +34,14 @@ class _Writer:
 
     def reuse(self, older: Generation) -> None:
         file = older.file(RETRIEVER.file)
-        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # all of it was verified
+        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # the whole file was verified
         self._starts = older.starts
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         if self._unit == "record":
             self._rows.add(record.fields)
             return
-        # What is embedded names the record already, in its text or its header: only the rest of the weight is missing.
+        # The embedded text already contains the name, in the text or the header: add only the rest of its weight.
         weight = next((field.weight for field in record.fields if field.name == "name"), 1.0)
         name = Field("name", record.name, max(weight - 1.0, 0.0))
         for chunk in chunks:
@@ -59,7 +59,7 @@ class _Writer:
 
 
 class Bm25(Retriever[str]):
-    """Ranks by the words that a query and a text share."""
+    """BM25 retriever: ranks by the words that a query and a text share."""
 
     name = "bm25"
     file = "bm25.pkl"
@@ -81,7 +81,7 @@ class Bm25(Retriever[str]):
         }
         card = {**head, **asdict(formula)}
         if chosen.backend == "rank_bm25":
-            del card["variant"]  # that package has one
+            del card["variant"]  # that package has only one variant
         return card
 
     def writer(self, building: Building) -> IndexWriter:
@@ -105,7 +105,7 @@ class Bm25(Retriever[str]):
             file.check()
             return RankBm25Index(stored)
         raise IndexCorrupt(
-            f"{self.file} is from an unknown engine {quoted(backend)}", hint="build again: retrieve build"
+            f"{self.file} is from an unknown backend {quoted(backend)}", hint="build again: retrieve build"
         )
 
     def keeps(self, before: Card, after: Card) -> bool:
@@ -122,7 +122,7 @@ class Bm25(Retriever[str]):
             return super().varied(index, card, changes)
         if not isinstance(index, Bm25Index):
             hint = f"build with {self.name}.backend: impacts"
-            raise UsageError(f"the BM25 of this index, {card['backend']}, has a fixed formula", hint=hint)
+            raise UsageError(f"the BM25 backend of this index, {card['backend']}, has a fixed formula", hint=hint)
         return index.reweighted(Formula(**{**keys_of(card, self._FORMULA), **changes}))
 
     def plain(self, generation: Generation) -> Index[str] | None:
@@ -130,13 +130,13 @@ class Bm25(Retriever[str]):
         card = recipe.retrievers[self.name]
         with cards_read():
             weights = {
-                weight for each in recipe.sources.values() for _, weight in each.get("weights", ()) if weight > 0
+                weight for source in recipe.sources.values() for _, weight in source.get("weights", ()) if weight > 0
             }
-            weights |= {each["name_weight"] for each in recipe.sources.values() if "name_weight" in each}
+            weights |= {source["name_weight"] for source in recipe.sources.values() if "name_weight" in source}
             if card["backend"] != "impacts" or not weights - {1.0}:
                 return None
-            read = card["analyzer"]
-            analyzer = TermAnalyzer(stemming=read["stemming"], stop_words=read["stop_words"])
+            options = card["analyzer"]
+            analyzer = TermAnalyzer(stemming=options["stemming"], stop_words=options["stop_words"])
             writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=Formula(**keys_of(card, self._FORMULA)))
         texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
         for text in texts:
@@ -145,7 +145,7 @@ class Bm25(Retriever[str]):
 
     @staticmethod
     def _unit(building: Building) -> Unit:
-        """The unit that is scored: whole records of catalogs, chunks if documents are among them, or as configured."""
+        """Return the unit of a row: records for catalogs only, chunks if documents are included, or as configured."""
         if building.settings.bm25.unit != "auto":
             return building.settings.bm25.unit
         return "chunk" if "docs" in building.kinds else "record"

@@ -1,4 +1,4 @@
-"""The retriever that ranks by the inner product of embeddings."""
+"""Dense retrieval: ranks by the inner product of embeddings."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class _Writer:
-    """Writes the vectors of all chunks; which record a chunk is of does not matter here."""
+    """Writer of the vectors of all chunks, whatever record they belong to."""
 
     def __init__(self, parameters: Parameters, dim: int) -> None:
         self._parameters = parameters
         self._dim = dim
 
     def reuse(self, older: Generation) -> None:
-        """Vectors come from the cache, which has those of the older generation."""
+        """Do nothing: vectors come from the cache, which contains those of the older generation."""
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
-        """Vectors come from the cache."""
+        """Do nothing: vectors come from the cache."""
 
     def keep(self, record: int) -> None:
-        """Vectors come from the cache, or from the older generation."""
+        """Do nothing: vectors come from the cache, or from the older generation."""
 
     def keep_all(self, records: range) -> None:
-        """Vectors come from the cache, or from the older generation."""
+        """Do nothing: vectors come from the cache, or from the older generation."""
 
     def companions(self, rows: int) -> Sequence[str]:
         return (quantized.FILE,) if self._parameters.quantizes(rows) else ()
@@ -47,7 +47,7 @@ class _Writer:
 
 
 class Dense(Retriever["Vectors"]):
-    """Ranks by the inner product of embeddings."""
+    """Dense retriever: ranks by the inner product of embeddings."""
 
     name = "dense"
     file = "dense.faiss"
@@ -79,7 +79,7 @@ class Dense(Retriever["Vectors"]):
         return index
 
     def required(self, settings: Settings) -> bool:
-        """Return True if a search without it is an error: also if the configuration asks for a GPU."""
+        """Return True if a search without it is an error: by policy, or because the configuration asks for a GPU."""
         chosen = settings.encoder
         return chosen.policy == "required" or (chosen.device == "cuda" and chosen.kind != "remote")
 

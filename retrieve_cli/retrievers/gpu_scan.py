@@ -1,4 +1,4 @@
-"""A scan of all rows by faiss on a GPU, for batches of queries: it finds candidates, whose exact scores decide.
+"""A scan of all rows by faiss on a GPU, for batches of queries: it selects candidates, which are then scored exactly.
 
 The graph of an HNSW index is still built on the CPU: faiss builds one on a GPU only with NVIDIA's cuVS, which the
 wheels of `faiss-gpu-cu12` do not contain.
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.mapped import Check
 
     Pairwise = Callable[[Vectors, Vectors], Vectors]
-    """(q, dim) and (n, dim) to (q, n) inner products, all float32."""
+    """Function from (q, dim) and (n, dim) to (q, n) inner products, all float32."""
 
 WORTH_QUERIES = 64
-"""Queries from which on a batch is worth sending the vectors to a GPU."""
+"""Minimum queries in a batch for which sending the vectors to a GPU pays off."""
 _DRIVER = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
-"""Device files of the driver of a GPU on Linux, and on Windows' Linux."""
+"""Device files of a GPU driver on Linux, and on the Windows Subsystem for Linux."""
 _SCORES = 1 << 26
-"""Scores that are computed at a time: 256 MiB."""
+"""Maximum scores computed at a time: 256 MiB."""
 _ROWS = 4096
 """Rows whose norms are computed at a time."""
 _TENSOR_ROUNDOFF = 2.0**-9
-"""Tensor cores may round each number of a product to 11 bits: two of 2^-11, and as much again to be safe."""
+"""Relative error on tensor cores, which may round each factor to 11 bits: 2 x 2^-11, doubled as a safety margin."""
 
 
 def pairwise_on_gpu(device: Literal["auto", "cpu", "cuda"]) -> Pairwise | None:
-    """Return what computes inner products on a GPU; None if that is not wanted, or if there is none.
+    """Return a function for inner products on a GPU; None if a GPU is not requested, or not available.
 
     Raises:
-        Unavailable: `cuda` is wanted, and faiss finds no GPU.
+        Unavailable: `cuda` is requested, and faiss finds no GPU.
     """
     if device == "cpu":
         return None
@@ -52,13 +52,13 @@ def pairwise_on_gpu(device: Literal["auto", "cpu", "cuda"]) -> Pairwise | None:
         return None
     if missing:
         hint = "set dense.device: auto, or install the driver and: pip install 'retrieve-cli[gpu]'"
-        raise Unavailable(f"A GPU was required (`dense.device: cuda`) and cannot be used: {missing}.", hint=hint)
+        raise Unavailable(f"`dense.device: cuda` requires a GPU, but none can be used: {missing}", hint=hint)
     return _pairwise()
 
 
 @cache
 def _pairwise() -> Pairwise:
-    """Inner products by faiss, with its scratch memory on the GPU allocated once."""
+    """Return faiss's inner products, with scratch memory on the GPU that is allocated once."""
     faiss = faiss_package()
     resources = faiss.StandardGpuResources()
     return lambda queries, vectors: faiss.pairwise_distance_gpu(
@@ -77,16 +77,16 @@ def _why_faiss_has_none() -> str:
 
 
 class GpuScan:
-    """Inner products of queries with every row, near enough to choose candidates by."""
+    """Approximate inner products of queries with every row, for selecting candidates."""
 
     def __init__(self, vectors: Vectors, pairwise: Pairwise, check: Check = unchecked) -> None:
-        """`vectors` is (n, dim) float32, of which `check` tells damaged rows."""
+        """`vectors` is (n, dim) float32; `check` detects damaged rows."""
         self._vectors = vectors
         self._pairwise = pairwise
         self._check = check
 
     def scores(self, queries: Sequence[Vectors]) -> Iterator[tuple[Vectors, float]]:
-        """Yield for each query (n,) float32 scores and a bound on the distance of each from `products`.
+        """Yield for each query (n,) float32 scores and a bound on their distance from `products`.
 
         Raises:
             IndexCorrupt: a row is damaged.
@@ -101,7 +101,7 @@ class GpuScan:
                 yield scores, rounding_bound(dim, norms=norms) + _TENSOR_ROUNDOFF * norms
 
     def _longest(self) -> float:
-        """The largest L2 norm of a row."""
+        """Return the largest L2 norm of a row."""
         squares = [0.0]
         for start in range(0, len(self._vectors), _ROWS):
             block = self._vectors[start : start + _ROWS]

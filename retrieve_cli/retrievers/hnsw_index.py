@@ -1,4 +1,4 @@
-"""An HNSW graph of vectors (Malkov, Yashunin 2018), walked by faiss; what is listed has its exact scores."""
+"""An HNSW graph of vectors (Malkov, Yashunin 2018), searched by faiss; listed rows have exact scores."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
 _SAMPLE = 4096
-"""Rows from which an approximate index estimates how a query's scores are spread."""
+"""Rows from which an approximate index estimates the mean and deviation of a query's scores."""
 _EXACT_SHARE = 0.2
-"""Up to this share of allowed rows a graph is not walked, but each of them scored: that is exact, and faster than to
-walk past many rows for each that may be listed."""
+"""Share of allowed rows up to which they are all scored instead of searching the graph: that is exact, and faster than
+visiting many other rows for each allowed one."""
 _MARGIN = 2
-"""How much broader a walk for some rows is than their share asks for: they may lie together, far from the query. Of the
-best twenty in one half of 30,000 vectors it found 60 % at worst without this margin, and 90 % with it."""
-_HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
+"""Factor by which a filtered search is broader than the share of allowed rows requires, because these may be clustered
+far from the query. For the best twenty in one half of 30,000 vectors it raises the worst recall from 60 % to 90 %."""
+_HINT = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 
 
 def faiss_package() -> Any:
@@ -44,7 +44,7 @@ class HnswIndex:
     unit: Unit = "chunk"
 
     def __init__(self, path: Path, *, ef_search: int) -> None:
-        """Raises: IndexCorrupt where faiss cannot read the file or it holds another kind of index."""
+        """Raises: IndexCorrupt if faiss cannot read the file or it contains another kind of index."""
         faiss = faiss_package()
         try:
             self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
@@ -70,19 +70,19 @@ class HnswIndex:
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
-        """Near enough the best rows; the spread of scores is estimated from an even sample of rows.
+        """Return approximately the best rows; mean and deviation of scores are estimated from an even sample.
 
-        Where few rows are allowed the answer is exact.
+        The answer is exact if few rows are allowed.
         """
-        asked = zip(queries, masks(queries, allowed), masks(queries, visible), strict=True)
-        return [self._search(query, depth, starts, mask, seen) for query, mask, seen in asked]
+        masked = zip(queries, masks(queries, allowed), masks(queries, visible), strict=True)
+        return [self._search(query, depth, starts, mask, shown) for query, mask, shown in masked]
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The exact inner product with each of `rows`, or the best one in each group of rows."""
+        """Return the exact inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
 
     def vectors(self, rows: Rows) -> Vectors:
-        """The vectors of rows, (n, dim) float32."""
+        """Return the vectors of rows, (n, dim) float32."""
         return np.asarray(self._index.reconstruct_batch(rows), np.float32)
 
     def _search(
@@ -102,18 +102,18 @@ class HnswIndex:
         return Candidates(rows[kept], scores[kept], mean, deviation, before, after)
 
     def _within(self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask) -> tuple[Rows, Vectors]:
-        """Allowed rows or groups and their scores, the best ones among them: all of them where they are few."""
+        """Return allowed rows or groups with the best ones among them, and their scores; all allowed ones if few."""
         chosen = np.flatnonzero(allowed)
         only = allowed if starts is None else np.repeat(allowed, np.diff(starts))
         if only.mean() > _EXACT_SHARE:
             rows, scores = self._walk(query, depth, starts, only)
-            # A walk may end in a part of the graph from which what is allowed cannot be reached.
+            # A search may end in a part of the graph that is not connected to the allowed rows.
             if len(rows) >= min(depth, len(chosen)):
                 return rows, scores
         return chosen, self.score(query, chosen, starts=starts)
 
     def _walk(self, query: Vectors, depth: int, starts: Rows | None, only: Mask | None = None) -> tuple[Rows, Vectors]:
-        """What a walk of the graph finds of all rows or of `only` some: rows or the best groups, and their scores."""
+        """Return rows, or the best groups, from a search of the graph among all rows or `only` some, with scores."""
         reach = min(depth if starts is None else 3 * depth, len(self))
         limits = None if only is None else self._limits(only, reach)
         rows = self._index.search(query[None], reach, params=limits)[1][0]
@@ -125,9 +125,9 @@ class HnswIndex:
         return rows, self.score(query, rows, starts=starts)
 
     def _limits(self, only: Mask, reach: int) -> Any:
-        """faiss's parameters of a walk that lists `only` some rows.
+        """Return faiss's parameters of a search that lists `only` some rows.
 
-        It passes the others too, so that it has to be broader by as much as these are fewer, to find them as well.
+        It visits other rows too, so it is broader by the inverse of the share of allowed rows.
         """
         faiss = faiss_package()
         chosen = faiss.IDSelectorBitmap(np.packbits(only, bitorder="little"))
@@ -136,5 +136,5 @@ class HnswIndex:
 
 
 def _sample(rows: int) -> Rows:
-    """Row numbers spread evenly over all rows."""
+    """Return row numbers at even distances over all rows."""
     return np.linspace(0, rows - 1, min(_SAMPLE, rows), dtype=np.int64)

@@ -1,9 +1,9 @@
 """BM25 as one inverted index of impacts.
 
-Every (term, row) score that a query could ever add up is computed when the index is built (the eager scoring of
-BM25S, Lù 2024, https://arxiv.org/abs/2407.03618) and stored by term in compressed sparse columns. A query then sums a
-few slices of a memory-mapped file. Field weights multiply term frequencies before saturation (BM25F in its simple
-form: Robertson, Zaragoza, Taylor 2004), so a weight of 2 equals writing the field twice.
+Every (term, row) score that a query could ever sum is computed at build time (the eager scoring of BM25S, Lù 2024,
+https://arxiv.org/abs/2407.03618) and stored by term in compressed sparse columns. A query then sums a few slices of a
+memory-mapped file. Field weights multiply term frequencies before saturation (BM25F in its simple form: Robertson,
+Zaragoza, Taylor 2004), so a weight of 2 equals writing the field twice.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Variant = Literal["lucene", "robertson", "atire", "okapi"]
 
 
 def idf(variant: Variant, documents: int, frequencies: Floats) -> Floats:
-    """Inverse document frequency of terms that occur in `frequencies` of `documents` rows, (v,) float64.
+    """Return the inverse document frequency of terms that occur in `frequencies` of `documents` rows, (v,) float64.
 
     lucene: ln(1 + (N - n + 0.5) / (n + 0.5)); robertson: the same without the 1, floored at 0; atire: ln(N / n);
-    okapi: robertson unfloored, where negatives become a quarter of the mean (rank_bm25's BM25Okapi).
+    okapi: robertson without the floor, with negatives replaced by a quarter of the mean (rank_bm25's BM25Okapi).
     """
     odds = (documents - frequencies + 0.5) / (frequencies + 0.5)
     if variant == "lucene":
@@ -59,9 +59,9 @@ def idf(variant: Variant, documents: int, frequencies: Floats) -> Floats:
 
 
 def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: float, mean_length: float) -> Floats:
-    """How much an occurrence count weighs in a row of that length: tf / (tf + k1 (1 - b + b length / mean)).
+    """Return the saturated weight of a term frequency: tf / (tf + k1 (1 - b + b length / mean)).
 
-    atire and okapi multiply by k1 + 1, lucene and robertson leave out that constant.
+    atire and okapi multiply it by k1 + 1; lucene and robertson omit that constant.
     """
     share = tf / (tf + k1 * (1.0 - b + b * lengths / mean_length))
     return share * (k1 + 1.0) if variant in ("atire", "okapi") else share
@@ -72,7 +72,7 @@ def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: f
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Which BM25: its variant and parameters. Part of the recipe."""
+    """BM25 variant and parameters; part of the recipe."""
 
     variant: Variant = "lucene"
     k1: float = 1.2
@@ -80,7 +80,7 @@ class Formula:
 
 
 def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
-    """The score that each posting adds to its row, (p,) float32."""
+    """Return the score that each posting adds to its row, (p,) float32."""
     weigh = _impacts_of(columns, formula)
     return weigh(slice(0, len(columns["starts"]) - 1), columns["rows"], columns["frequencies"])
 
@@ -88,7 +88,7 @@ def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
 def _impacts_of(
     columns: Mapping[str, Json], formula: Formula
 ) -> Callable[[slice, NDArray[np.int32], Vectors], Vectors]:
-    """What gives the scores of the postings of some terms, from their rows and frequencies."""
+    """Return a function for the scores of the postings of some terms, from their rows and frequencies."""
     lengths: Floats = columns["lengths"]
     counts = np.diff(columns["starts"])
     weights = idf(formula.variant, len(lengths), counts.astype(np.float64))
@@ -103,7 +103,7 @@ def _impacts_of(
 
 
 class Bm25Writer(Postings):
-    """Fills and writes `bm25.pkl`: rows of weighted fields in, impacts out."""
+    """Writer of `bm25.pkl`: rows of weighted fields in, impacts out."""
 
     def __init__(self, *, analyzer: Analyzer, unit: Unit, formula: Formula) -> None:
         super().__init__(analyzer)
@@ -111,12 +111,12 @@ class Bm25Writer(Postings):
         self._formula = formula
 
     def stored(self) -> dict[str, Json]:
-        """What the file holds: the impacts of all rows, and what they were computed from. What was gathered is used up
-        then."""
+        """Return the contents of the file: the impacts of all rows, and their inputs. This consumes the collected
+        rows."""
         return pickles.filled(*self._blocks())
 
     def write(self, path: Path) -> int:
-        """Writes it, little of it in memory at a time; returns the number of rows. What was gathered is used up."""
+        """Write the file block by block, and return the number of rows. This consumes the collected rows."""
         stored, blocks = self._blocks()
         pickles.dump(stored, path, blocks)
         return int(stored["length"])
@@ -140,20 +140,20 @@ class Bm25Writer(Postings):
 
 
 class TermIndex(ScoringIndex[str]):
-    """What every engine of BM25 is besides: its queries are texts, which it reads in its own way."""
+    """Common base of the BM25 backends: queries are texts, and each backend has an analyzer for them."""
 
     analyzer: Analyzer
 
 
 LATER = ("rows", "impacts", "frequencies", "lengths")
-"""Arrays of `bm25.pkl` of which a query reads little or nothing: they are checked where they are read."""
+"""Large arrays of `bm25.pkl` of which a query reads little or nothing: each part is checked when it is read."""
 
 
 class Bm25Index(TermIndex):
-    """`bm25.pkl`, opened: sums the impacts of a query's terms over the rows that have them."""
+    """Opened `bm25.pkl`: sums the impacts of a query's terms over the rows that contain them."""
 
     def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
-        """Takes what `Bm25Writer` stored, of which `check` holds the arrays of `LATER` to what was written.
+        """Open the contents from `Bm25Writer`; `check` verifies the parts of the `LATER` arrays that are read.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
@@ -177,7 +177,7 @@ class Bm25Index(TermIndex):
             raise IndexCorrupt("the arrays of bm25.pkl do not fit each other", hint="retrieve inspect verify")
 
     def reweighted(self, formula: Formula) -> Bm25Index:
-        """The index that a build with another formula would give; in memory, and nothing is read again."""
+        """Return the index that a build with another formula would give; in memory, without reading the texts."""
         self._check(*(self._stored[name] for name in LATER))
         return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check)
 
@@ -192,19 +192,19 @@ class Bm25Index(TermIndex):
                 if column is not None:
                     rows, parts = self._rows[column], self._impacts[column]
                     self._check(rows, parts)
-                    # A row occurs once in a column, so that this addition never meets a row twice.
+                    # A row occurs once in a column, so this addition never adds twice to one row.
                     scores[rows] += parts * np.float32(count)
         except IndexError as error:
-            raise IndexCorrupt(f"bm25.pkl names a row that is not there ({error})", hint="retrieve build") from error
+            raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
         return scores
 
     def _column(self, term: str) -> slice | None:
-        """Where the postings of a term lie: binary search in the sorted, concatenated vocabulary."""
+        """Return the place of a term's postings, by binary search in the sorted, concatenated vocabulary."""
         wanted, low, high = term.encode(), 0, len(self._term_ends) - 1
         while low < high:
             middle = (low + high) // 2
-            found = self._terms[self._term_ends[middle] : self._term_ends[middle + 1]]
-            if found == wanted:
+            term_here = self._terms[self._term_ends[middle] : self._term_ends[middle + 1]]
+            if term_here == wanted:
                 return slice(int(self._starts[middle]), int(self._starts[middle + 1]))
-            low, high = (middle + 1, high) if found < wanted else (low, middle)
+            low, high = (middle + 1, high) if term_here < wanted else (low, middle)
         return None

@@ -1,4 +1,4 @@
-"""The retriever that has a language model choose from the names and descriptions of records. It has no artifact."""
+"""LLM retrieval: a language model selects from the names and descriptions of records. It has no artifact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Llm(Retriever[str]):
-    """Ranks by the choice of a language model; a score is 1 / rank."""
+    """LLM retriever: ranks by the selection of a language model; a score is 1 / rank."""
 
     name = "llm"
     file = ""
@@ -27,15 +27,15 @@ class Llm(Retriever[str]):
         return None
 
     def writer(self, building: Building) -> NoReturn:
-        raise self._nothing()
+        raise self._no_index()
 
     def open(self, generation: Generation, settings: Settings) -> NoReturn:
-        raise self._nothing()
+        raise self._no_index()
 
     def configured(self, settings: Settings) -> bool:
         return False
 
-    def _nothing(self) -> UsageError:
+    def _no_index(self) -> UsageError:
         return UsageError(f"{self.name} has no index", hint="it reads the records themselves: --mode llm")
 
 

@@ -1,6 +1,6 @@
-"""BM25 by the rank_bm25 package: a second engine behind the same promise, for comparison.
+"""BM25 by the rank_bm25 package: a second backend with the same interface, for comparison.
 
-Every query scores every row, and every opening builds the engine anew.
+Every query scores every row, and every opening rebuilds the engine.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class RankBm25Writer(Postings):
-    """Fills and writes `bm25.pkl`: a term stands as often as its weighted frequency, rounded, says."""
+    """Writer of `bm25.pkl` for rank_bm25: a term is repeated by its weighted frequency, rounded."""
 
     def __init__(self, *, analyzer: Analyzer, unit: Unit, k1: float, b: float) -> None:
         super().__init__(analyzer)
         self._head = {"backend": "rank_bm25", "unit": unit, "analyzer": dict(analyzer.card), "k1": k1, "b": b}
 
     def write(self, path: Path) -> int:
-        """Writes the terms of all rows; returns the number of rows."""
+        """Write the terms of all rows; return the number of rows."""
         columns, merged = self.merged()
         stored, rows, frequencies = stored_columns(columns)
         pickles.dump({**self._head, **stored}, path, posting_blocks(merged, rows, frequencies))
@@ -38,10 +38,10 @@ class RankBm25Writer(Postings):
 
 
 class RankBm25Index(TermIndex):
-    """rank_bm25's BM25Okapi over the stored terms; built anew at each opening, as that package has it."""
+    """BM25Okapi of rank_bm25 over the stored terms; rebuilt at each opening, because the package cannot store it."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Takes what `RankBm25Writer` wrote. Raises: IndexCorrupt where parts are missing or disagree."""
+        """Open the contents from `RankBm25Writer`. Raises: IndexCorrupt if parts are missing or disagree."""
         from rank_bm25 import BM25Okapi
 
         try:
@@ -62,7 +62,7 @@ class RankBm25Index(TermIndex):
         return self._length
 
     def _scores(self, query: str) -> Vectors:
-        if self._engine is None:  # the package divides by the number of terms
+        if self._engine is None:  # the package would divide by zero terms
             return np.zeros(self._length, np.float32)
-        with np.errstate(invalid="ignore"):  # and, with b = 1, nothing by nothing in a row without terms
+        with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
             return np.nan_to_num(np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32))

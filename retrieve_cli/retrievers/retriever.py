@@ -1,8 +1,8 @@
-"""A first-stage retriever: one value, registered once.
+"""Interface of a first-stage retriever: one value, registered once.
 
-A new one is a file beside this one and a line in config/plugins.py, or a package of its own with an entry point in
-the group `retrieve.plugins`. Modes, fusion weights, file names, what a deadline drops first, recipe sections, ablations
-and tuning are derived from it.
+A new retriever is a file in this package and a line in config/plugins.py, or a separate package with an entry point in
+the group `retrieve.plugins`. Modes, fusion weights, file names, the dropping order under a deadline, recipe sections,
+ablations and tuning are derived from it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Q = TypeVar("Q")
 
 
 class Form(Generic[Q]):
-    """The form in which an index is asked."""
+    """Form of the query that an index takes."""
 
     __slots__ = ("name",)
 
@@ -45,9 +45,9 @@ class Form(Generic[Q]):
 
 TEXT: Form[str] = Form("text")
 VECTOR: Form[Vectors] = Form("vector")
-"""Of the encoder that the index was built with."""
+"""Vector from the encoder that the index was built with."""
 TERMS: Form[TermWeights] = Form("terms")
-"""Of the sparse encoder that the index was built with."""
+"""Term weights from the sparse encoder that the index was built with."""
 
 
 class Building(Protocol):
@@ -68,11 +68,11 @@ class Building(Protocol):
 
 
 class Passages(Protocol):
-    """The chunks of the generation that is being written, in row order, and what the encoders made of them."""
+    """Chunks of the generation that is being written, in row order, with the output of the encoders."""
 
     @property
     def texts(self) -> Sequence[bytes]:
-        """The SHA-1 of each chunk's embedded text, 20 bytes."""
+        """SHA-1 of each chunk's embedded text, 20 bytes."""
 
     def vectors(self) -> Iterable[Vectors]:
         """Return the vectors of all chunks in blocks, (m, dim) float32 each."""
@@ -82,7 +82,7 @@ class Passages(Protocol):
 
 
 class IndexWriter(Protocol):
-    """Fills and writes one artifact. Records come one by one: new ones (`add`) or those of an older generation."""
+    """Writer of one artifact. Records come one by one: new ones (`add`) or those of an older generation (`keep`)."""
 
     def reuse(self, older: Generation) -> None:
         """Take rows from the artifact of this generation from now on."""
@@ -91,7 +91,7 @@ class IndexWriter(Protocol):
         """Append the rows of a record."""
 
     def keep(self, record: int) -> None:
-        """Append the rows that a record of the older generation has."""
+        """Append the rows of a record of the older generation."""
 
     def write(self, path: Path, passages: Passages) -> int:
         """Write the artifact; return its number of rows."""
@@ -102,15 +102,15 @@ class RangeWriter(Protocol):
     """An `IndexWriter` that keeps many records of the older generation at once."""
 
     def keep_all(self, records: range) -> None:
-        """Append the rows that records which lie together in the older generation have."""
+        """Append the rows of a contiguous range of records of the older generation."""
 
 
 @runtime_checkable
 class CompanionWriter(Protocol):
-    """An `IndexWriter` that writes more files, which its index reads along with the artifact."""
+    """An `IndexWriter` that writes additional files, which its index reads together with the artifact."""
 
     def companions(self, rows: int) -> Sequence[str]:
-        """Return the names of the files that so many rows have beside them."""
+        """Return the names of the additional files for that number of rows."""
 
 
 class Retriever(ABC, Generic[Q]):
@@ -118,30 +118,30 @@ class Retriever(ABC, Generic[Q]):
 
     name: ClassVar[str]
     file: ClassVar[str]
-    """Its artifact within a generation."""
+    """File name of its artifact within a generation."""
     form: Form[Q]
     weight: ClassVar[float] = 0.35
-    """In a weighted fusion, unless `fusion.weights` says otherwise."""
+    """Weight in a weighted fusion, unless `fusion.weights` sets another."""
     cost: ClassVar[tuple[float, float]] = (0.0, 0.0)
-    """Seconds before any were measured: the first time in a process, and for each further query. A deadline drops the
-    costliest first; one that costs nothing always runs."""
+    """Estimated seconds before any were measured: for the first query of a process, and for each further one.
+    A deadline drops the costliest retriever first; one that costs nothing always runs."""
     similarity: ClassVar[bool] = False
-    """True if its score is a cosine, which `search.grade` and `search.max_distance` test."""
+    """True if its score is a cosine, to which `search.grade` and `search.max_distance` apply."""
     packages: ClassVar[tuple[Package, ...]] = ()
     by_text: ClassVar[bool] = False
-    """True if its rows follow from the texts of chunks alone, so that no record is read again for it."""
+    """True if its rows depend on the texts of chunks alone, so that records need not be read again for it."""
     relaxes: ClassVar[bool] = True
-    """True if it may find more for a query of fewer words."""
+    """True if it may return more for a query with fewer words."""
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {}
-    """Keys of its configuration section that change its scores and not its rows, and the values that tuning tries."""
+    """Keys of its configuration section that change its scores but not its rows, with the values that tuning tries."""
 
     @abstractmethod
     def card(self, building: Building) -> Card | None:
-        """Return all that changes its answers, for the recipe; None if it is not built."""
+        """Return everything that changes its answers, for the recipe; None if it is not built."""
 
     @abstractmethod
     def writer(self, building: Building) -> IndexWriter:
-        """Return what fills its artifact."""
+        """Return the writer of its artifact."""
 
     @abstractmethod
     def open(self, generation: Generation, settings: Settings) -> Index[Q]:
@@ -152,40 +152,40 @@ class Retriever(ABC, Generic[Q]):
         """
 
     def keeps(self, before: Card, after: Card) -> bool:
-        """Whether rows of an artifact with the card `before` can be kept under `after`."""
+        """Return True if rows of an artifact with the card `before` can be kept under `after`."""
         return before == after
 
     def required(self, settings: Settings) -> bool:
-        """Whether a search without it is an error."""
+        """Return True if a search without it is an error."""
         return False
 
     def configured(self, settings: Settings) -> bool:
-        """Return True if a build under these settings is to have it."""
+        """Return True if a build with these settings includes it."""
         return True
 
     def depth(self, settings: Settings) -> int | None:
-        """Return how many candidates it is asked for; None: as many as all others."""
+        """Return its retrieval depth; None: the same as for all others."""
         return None
 
     def analyzer(self, index: Index[Q]) -> Analyzer | None:
-        """Return what reads text into the terms that it compares, if it compares terms."""
+        """Return the analyzer of its terms, if it compares terms."""
         return None
 
     def varies(self, key: str) -> bool:
-        """Whether a key of its section changes its scores and not its rows, so that `varied` takes it."""
+        """Return True if a key of its section changes its scores but not its rows, so that `varied` accepts it."""
         return key in self.tunable
 
     def varied(self, index: Index[Q], card: Card, changes: Mapping[str, Json]) -> Index[Q]:
-        """Return the index that a build with `changes` in its section would have given; in memory.
+        """Return the index that a build with `changes` in its section would give; in memory.
 
         Raises:
-            UsageError: that takes a build.
+            UsageError: the change requires a build.
         """
         keys = ", ".join(f"{self.name}.{key}" for key in changes)
-        raise UsageError(f"{keys} takes another build", hint="build another index with it and name its folder")
+        raise UsageError(f"{keys} requires another build", hint="build another index with it and name its folder")
 
     def plain(self, generation: Generation) -> Index[Q] | None:
-        """Return its index with all fields of a record weighing the same; None if they do, or if that takes a build."""
+        """Return its index with equal weights for all fields; None if they are equal, or if that requires a build."""
         return None
 
 

@@ -1,9 +1,9 @@
-"""A scan of all rows by BLAS finds the candidates; what is listed is decided by `numerics.products`.
+"""A scan of all rows by BLAS that selects candidates; their exact scores come from `numerics.products`.
 
-The scan's scores depend in their last bits on a row's place and on the processor. `Scan` says by how much at most, so
-that enough candidates are taken for their exact scores to decide: those within three bounds of the last one wanted.
-Let B be the bound, s the scan's score, e the exact one, t the depth-th best s. Then `depth` rows have e >= t - B, so
-every row of the exact list has e >= t - B and s >= t - 2 B. The third bound covers the rounding of the limit itself.
+The last bits of the scan's scores depend on a row's place and on the processor. `Scan` bounds this error, so that
+enough candidates are selected: those within three bounds of the last one wanted. Let B be the bound, s the scan's
+score, e the exact one, t the depth-th best s. Then `depth` rows have e >= t - B, so every row of the exact list has
+e >= t - B and s >= t - 2 B. The third bound covers the rounding of the limit itself.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BLOCK = 256
-"""Rows multiplied at a time: 384 KiB of 384 numbers each, which stay in the cache between the copy and the product."""
+"""Rows multiplied at a time: 384 KiB for 384 dimensions, which stay in the cache between the copy and the product."""
 WORTH_THREADS = 100_000
-"""Rows from which on one query is worth more than one core."""
+"""Minimum rows for which one query uses more than one core."""
 _ALIGNMENT = 64
 _FETCHED = 4096
-"""Rows fetched at a time to be scored; bounds the memory."""
+"""Rows fetched at a time for scoring; bounds the memory."""
 
 
 class Scan:
-    """Inner products of a query with every row, near enough to choose candidates by.
+    """Approximate inner products of a query with every row, for selecting candidates.
 
-    In one process the same query has the same scores wherever the vectors lie: blocks begin at the same rows, are
-    aligned alike and are multiplied on one thread. Mean and deviation of the scores can therefore be compared.
+    Within one process, the same query gets the same scores wherever the vectors are in memory: blocks begin at the same
+    rows, have the same alignment, and are multiplied on one thread. So mean and deviation of the scores are comparable.
     """
 
     def __init__(self, vectors: Vectors, check: Check = unchecked) -> None:
-        """`vectors` is (n, dim) float32, usually a view of a mapped file, of which `check` tells damaged rows."""
+        """`vectors` is (n, dim) float32, usually a view of a mapped file; `check` detects damaged rows."""
         self._check = check
         self._vectors = vectors
         flags = vectors.flags
         self._copies = not (flags.c_contiguous and vectors.ctypes.data % _ALIGNMENT == 0)
-        """The vectors of a faiss flat file begin at byte 45."""
+        """True if blocks must be copied for alignment: the vectors of a faiss flat file begin at byte 45."""
         self._longest: float | None = None
         """Largest L2 norm of a row, known after the first scan."""
 
     def scores(self, query: Vectors, *, threads: int = 1) -> tuple[Vectors, float]:
-        """Return (n,) float32 scores and a bound on the distance of each from `products`.
+        """Return (n,) float32 scores and a bound on their distance from `products`.
 
-        The bound is not a number, and nothing can be excluded by it, if the vectors hold one that is not.
+        If the vectors contain NaN, the bound is NaN and excludes nothing.
 
         Raises:
             IndexCorrupt: a row is damaged.
@@ -66,7 +66,7 @@ class Scan:
             scratch, squares = aligned(BLOCK, dim), [0.0]
             for start in range(begin, end, BLOCK):
                 block = self._vectors[start : min(start + BLOCK, end)]
-                self._check(block)  # brings it into the cache, too
+                self._check(block)  # this also brings it into the cache
                 if self._copies:
                     np.copyto(scratch[: len(block)], block)
                     block = scratch[: len(block)]
@@ -82,14 +82,14 @@ class Scan:
         return scores, rounding_bound(dim, norms=self._longest * length)
 
     def spread(self, scores: Vectors, query: Vectors) -> tuple[float, float]:
-        """Return mean and standard deviation of scores that the query has here, of rows or of the best in groups."""
+        """Return mean and standard deviation of scores of rows, or of the best scores of groups."""
         return spread(scores, len(scores))
 
 
 def in_parts(scan: Callable[[int, int], T], rows: int, *, block: int, threads: int) -> list[T]:
-    """Return what `scan` gives for rows in a stretch or, if there are many and several threads, in one a thread.
+    """Return the results of `scan` for all rows in one part or, for many rows, in one part per thread.
 
-    Every stretch begins with a whole block, so that the threads do not change a score.
+    Every part begins with a whole block, so that the number of threads does not change a score.
     """
     parts = threads if rows >= WORTH_THREADS else 1
     size = max(1, -(-rows // (block * parts))) * block
@@ -97,25 +97,25 @@ def in_parts(scan: Callable[[int, int], T], rows: int, *, block: int, threads: i
     with one_blas_thread:
         if len(stretches) == 1:
             return [scan(*stretches[0])]
-        from concurrent.futures import ThreadPoolExecutor  # few rows do without it
+        from concurrent.futures import ThreadPoolExecutor  # only needed for many rows
 
-        with ThreadPoolExecutor(len(stretches)) as pool:  # NumPy lets go of the interpreter while it multiplies
+        with ThreadPoolExecutor(len(stretches)) as pool:  # NumPy releases the interpreter while it multiplies
             return list(pool.map(lambda stretch: scan(*stretch), stretches))
 
 
 def contenders(scores: Vectors, bound: float, depth: int, allowed: Mask | None) -> Rows:
-    """Return, in order, the allowed rows that may be among the best `depth` by exact scores within `bound` of these."""
+    """Return, in order, the allowed rows that may be among the best `depth` by exact scores, given the bound."""
     if allowed is not None:
         rows = np.flatnonzero(allowed)
         return rows[contenders(scores[rows], bound, depth, None)]
     if depth >= len(scores):
         return np.arange(len(scores))
     last = np.partition(scores, len(scores) - depth)[len(scores) - depth]
-    return np.flatnonzero(~(scores < last - np.float32(3.0 * bound)))  # not `>=`: keeps what is not a number
+    return np.flatnonzero(~(scores < last - np.float32(3.0 * bound)))  # not `>=`: keeps NaN
 
 
 def members(scores: Vectors, bound: float, groups: Rows, best: Vectors, starts: Rows) -> tuple[Rows, Rows]:
-    """Return the rows that may be the best of each group by exact scores, and where each group begins among them.
+    """Return the rows that may be the best of each group by exact scores, and the start of each group among them.
 
     `best` is the highest of the `scores` in each of the `groups`, whose first rows are in `starts`.
     """
@@ -126,7 +126,7 @@ def members(scores: Vectors, bound: float, groups: Rows, best: Vectors, starts: 
 
 
 def score_rows(vectors_of: Callable[[Rows], Vectors], query: Vectors, rows: Rows, starts: Rows | None) -> Vectors:
-    """Inner products with the rows that `vectors_of` fetches; with `starts`, the best of each group in `rows`."""
+    """Return inner products with the rows from `vectors_of`; with `starts`, the best of each group in `rows`."""
     if starts is not None:
         every, begins = rows_of(rows, starts)
         return grouped(score_rows(vectors_of, query, every, None), np.append(begins, len(every)))

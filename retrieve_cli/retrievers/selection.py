@@ -1,4 +1,4 @@
-"""Choosing the best rows of a score array: exact, deterministic, and the same for every engine."""
+"""Selection of the best rows of a score array: exact, deterministic, and the same for every index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Q = TypeVar("Q")
 
 
 def best(scores: Vectors, among: Rows, depth: int) -> Rows:
-    """The `depth` rows of `among` with the highest scores, best first; equal scores in row order."""
+    """Return the `depth` rows of `among` with the highest scores, best first; equal scores in row order."""
     if depth < len(among):
         values = scores[among]
         threshold = np.partition(values, len(values) - depth)[len(values) - depth]
@@ -30,7 +30,7 @@ def best(scores: Vectors, among: Rows, depth: int) -> Rows:
 
 
 def spread(values: Vectors, total: int) -> tuple[float, float]:
-    """Mean and standard deviation over `total` scores, of which those not in `values` are zero."""
+    """Return mean and standard deviation of `total` scores, of which those not in `values` are zero."""
     if total == 0:
         return 0.0, 0.0
     mean = float(values.sum(dtype=np.float64)) / total
@@ -39,14 +39,14 @@ def spread(values: Vectors, total: int) -> tuple[float, float]:
 
 
 def grouped(scores: Vectors, starts: Rows | None) -> Vectors:
-    """The best score of each group of rows; `starts` holds each group's first row and the number of rows at its end."""
-    if starts is None or not len(scores) or len(starts) - 1 == len(scores):  # no group is empty: each is one row
+    """Return the best score of each group of rows; `starts` has each group's first row, then the number of rows."""
+    if starts is None or not len(scores) or len(starts) - 1 == len(scores):  # groups are not empty: each has one row
         return scores
     return np.asarray(np.maximum.reduceat(scores, starts[:-1]), np.float32)
 
 
 def rows_of(groups: Rows, starts: Rows) -> tuple[Rows, Rows]:
-    """All rows of the given groups, and where each group begins among them."""
+    """Return all rows of the given groups, and the start of each group among them."""
     sizes = starts[groups + 1] - starts[groups]
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
     rows = np.repeat(starts[groups] - begins, sizes) + np.arange(int(sizes.sum()))
@@ -54,23 +54,23 @@ def rows_of(groups: Rows, starts: Rows) -> tuple[Rows, Rows]:
 
 
 def masks(queries: Sequence[object], given: Sequence[Mask | None] | None) -> Sequence[Mask | None]:
-    """For each query a mask of rows, None for all."""
+    """Return a mask of rows for each query, None for all rows."""
     return [None] * len(queries) if given is None else given
 
 
 def total(rows: int, mask: Mask | None) -> int:
-    """How many of so many rows a mask has; all of them if there is none."""
+    """Return the number of rows in a mask; all rows if there is no mask."""
     return rows if mask is None else int(np.count_nonzero(mask))
 
 
 def candidates(
     scores: Vectors, among: Rows, depth: int, allowed: Mask | None = None, visible: Mask | None = None
 ) -> Candidates:
-    """The answer of an exact index from the scores of all its rows, where rows outside `among` score zero.
+    """Return the answer of an exact index from the scores of all its rows; rows outside `among` score zero.
 
-    Of `among`, the rows that are `allowed` are listed, and those that are `visible` counted.
+    Of `among`, the `allowed` rows are listed, and the `visible` rows are counted.
     """
-    # Over all rows, allowed or not: what a score means, and so a record's fused score, must not hang on the filter.
+    # Over all rows, allowed or not: the z-score, and so a record's fused score, must not depend on the filter.
     mean, deviation = spread(scores[among], len(scores))
     within = among if allowed is None else among[allowed[among]]
     rows = best(scores, within, depth)
@@ -79,8 +79,7 @@ def candidates(
 
 
 class ScoringIndex(ABC, Generic[Q]):
-    """A `contracts.Index` that scores all its rows at once, 0 where no term of the query occurs: what it does with the
-    scores."""
+    """A `contracts.Index` that scores all its rows at once; rows without a term of the query score 0."""
 
     unit: Unit
 
@@ -89,7 +88,7 @@ class ScoringIndex(ABC, Generic[Q]):
 
     @abstractmethod
     def _scores(self, query: Q) -> Vectors:
-        """The query's score for every row, (n,) float32, 0 where none of its terms occurs."""
+        """Return the query's score for every row, (n,) float32, 0 if none of its terms occurs."""
 
     def search(
         self,
@@ -100,20 +99,20 @@ class ScoringIndex(ABC, Generic[Q]):
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
-        """The best rows with a term of the query; rows without one are never listed."""
-        found = []
-        for query, mask, seen in zip(queries, masks(queries, allowed), masks(queries, visible), strict=True):
+        """Return the best rows with a term of the query; rows without one are never listed."""
+        answers = []
+        for query, mask, shown in zip(queries, masks(queries, allowed), masks(queries, visible), strict=True):
             scores = grouped(self._scores(query), starts)
-            found.append(candidates(scores, np.flatnonzero(scores), depth, mask, seen))
-        return found
+            answers.append(candidates(scores, np.flatnonzero(scores), depth, mask, shown))
+        return answers
 
     def matching(self, query: Q, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
-        """The rows (or groups of rows) with a term of the query, in ascending order."""
+        """Return the rows (or groups of rows) with a term of the query, in ascending order."""
         rows = np.flatnonzero(grouped(self._scores(query), starts))
         return rows if allowed is None else rows[allowed[rows]]
 
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The score of each of `rows` (or groups of rows), 0 where no term of the query occurs."""
+        """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
         scores = self._scores(query)
         if starts is None:
             return scores[rows]

@@ -1,8 +1,8 @@
-"""Learned sparse vectors as an inverted file: for each term the rows that have it, and with which weight.
+"""Learned sparse retrieval: an inverted file with the rows and weights of each term.
 
-A score is the inner product of the query's weights and the row's. Terms are ids of a model's vocabulary, so that a
-query needs no look-up in a dictionary: it adds up a few slices of a memory-mapped file, exactly. A posting takes eight
-bytes: 92 MiB for 100,000 rows of 120 terms.
+A score is the inner product of the query's weights and the row's. Terms are ids of a model's vocabulary, so a query
+needs no dictionary look-up: it sums a few slices of a memory-mapped file, exactly. A posting takes eight bytes: 92 MiB
+for 100,000 rows of 120 terms.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ _HINT = "retrieve inspect verify"
 
 
 class SparseWriter:
-    """Fills and writes `splade.pkl`, one row at a time: a new one (`add`) or one of an older index (`keep`)."""
+    """Writer of `splade.pkl`, one row at a time: a new one (`add`) or one of an older index (`keep`)."""
 
     def __init__(self, *, unit: Unit) -> None:
         self._unit = unit
         self._old = PostingTable(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
         self._postings = PostingsWriter("f")
         self._terms = 0
-        """Above the largest new term."""
+        """Number above the largest new term."""
 
     def reuse(self, stored: Mapping[str, Json], release: Callable[[], None] = unreleased) -> None:
-        """Takes what a writer of this module stored as the older index, whose encoder was the same; `release` lets go
-        of the memory in which it is read."""
+        """Use the contents from a writer of this module as the older index, made with the same encoder; `release` frees
+        the memory in which it is mapped."""
         self._old = PostingTable(stored["starts"], stored["rows"], stored["impacts"], stored["length"], release)
 
     def keep(self, row: int) -> None:
-        """Appends a row of the older index."""
+        """Append a row of the older index."""
         self._postings.keep(row)
 
     def add(self, weights: TermWeights) -> None:
-        """Appends a row."""
-        # An array is extended by another one of its kind at once, by a list number by number.
+        """Append a row."""
+        # Extending an array by an array of its type is one copy; extending it by a list goes number by number.
         terms = array("i", weights.terms.astype(np.int32, copy=False).tobytes())
         self._postings.add(terms, array("f", weights.weights.astype(np.float32, copy=False).tobytes()))
         self._terms = max(self._terms, int(weights.terms.max(initial=-1)) + 1)
 
     def stored(self) -> dict[str, Json]:
-        """What the file holds: by term in order, the `starts` (v + 1) of its `rows` and `impacts` (p).
+        """Return the contents of the file: by term in order, the `starts` (v + 1) of its `rows` and `impacts` (p).
 
-        The same rows give the same arrays, whichever of them were kept. What was gathered is used up then.
+        The same rows give the same arrays, whether they were kept or added. This consumes the collected rows.
         """
         return pickles.filled(*self._merged())
 
     def write(self, path: Path) -> int:
-        """Writes it, little of it in memory at a time; returns the number of rows. What was gathered is used up."""
+        """Write the file block by block, and return the number of rows. This consumes the collected rows."""
         stored, blocks = self._merged()
         pickles.dump(stored, path, blocks)
         return int(stored["length"])
@@ -91,14 +91,14 @@ class SparseWriter:
 
 
 LATER = ("rows", "impacts")
-"""Arrays of `splade.pkl` of which a query reads little: they are checked where they are read."""
+"""Large arrays of `splade.pkl` of which a query reads little: each part is checked when it is read."""
 
 
 class SparseIndex(ScoringIndex[TermWeights]):
-    """`splade.pkl`, opened. A `contracts.Index` whose queries are `TermWeights`."""
+    """Opened `splade.pkl`: a `contracts.Index` whose queries are `TermWeights`."""
 
     def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
-        """Takes what `SparseWriter` stored, of which `check` holds the arrays of `LATER` to what was written.
+        """Open the contents from `SparseWriter`; `check` verifies the parts of the `LATER` arrays that are read.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
@@ -121,7 +121,7 @@ class SparseIndex(ScoringIndex[TermWeights]):
         return self._length
 
     def shared(self, query: TermWeights, row: int) -> TermWeights:
-        """The terms that the query has in common with a row, and what each adds to the row's score."""
+        """Return the terms that the query shares with a row, and the score that each adds to the row."""
         terms, parts = [], []
         for term, weight, column in self._columns(query):
             place = column.start + int(np.searchsorted(self._rows[column], row))
@@ -131,18 +131,18 @@ class SparseIndex(ScoringIndex[TermWeights]):
         return TermWeights(np.array(terms, np.int32), np.array(parts, np.float32))
 
     def _scores(self, query: TermWeights) -> Vectors:
-        """The query's score for every row, (n,) float32, 0 where none of its terms occurs."""
+        """Return the query's score for every row, (n,) float32, 0 if none of its terms occurs."""
         scores = np.zeros(self._length, np.float32)
         try:
             for _, weight, column in self._columns(query):
-                # Faster than `scores[rows] += ...`, which gathers first what it then adds to.
+                # Faster than `scores[rows] += ...`, which first gathers the old values.
                 np.add.at(scores, self._rows[column], self._impacts[column] * weight)
         except IndexError as error:
-            raise IndexCorrupt(f"splade.pkl names a row that is not there ({error})", hint=_HINT) from error
+            raise IndexCorrupt(f"splade.pkl refers to a missing row ({error})", hint=_HINT) from error
         return scores
 
     def _columns(self, query: TermWeights) -> Iterator[tuple[int, np.float32, slice]]:
-        """The query's terms with their weights, and where the postings of each lie."""
+        """Yield the query's terms with their weights and the places of their postings."""
         terms: Terms = query.terms[query.terms < len(self._starts) - 1]
         for term, weight in zip(terms.tolist(), query.weights, strict=False):
             column = slice(int(self._starts[term]), int(self._starts[term + 1]))
@@ -151,7 +151,7 @@ class SparseIndex(ScoringIndex[TermWeights]):
 
 
 class _Writer:
-    """Writes the term weights of all chunks: of known texts those of the older index, of others what was encoded."""
+    """Writer of the term weights of all chunks: from the older index for known texts, from the encoder for others."""
 
     def __init__(self) -> None:
         self._rows = SparseWriter(unit="chunk")
@@ -159,17 +159,17 @@ class _Writer:
 
     def reuse(self, older: Generation) -> None:
         file = older.file(RETRIEVER.file)
-        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # all of it was verified
+        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # the whole file was verified
         self._known = KeyRows(as_keys(older.texts))
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
-        """Texts are looked up when all are known."""
+        """Do nothing: texts are looked up when all are known."""
 
     def keep(self, record: int) -> None:
-        """Texts are looked up when all are known."""
+        """Do nothing: texts are looked up when all are known."""
 
     def keep_all(self, records: range) -> None:
-        """Texts are looked up when all are known."""
+        """Do nothing: texts are looked up when all are known."""
 
     def write(self, path: Path, passages: Passages) -> int:
         for place, row in enumerate(self._known.find(as_keys(passages.texts)).tolist()):
@@ -181,7 +181,7 @@ class _Writer:
 
 
 class Splade(Retriever[TermWeights]):
-    """Ranks by learned term weights."""
+    """SPLADE retriever: ranks by learned term weights."""
 
     name = "splade"
     file = "splade.pkl"

@@ -1,4 +1,4 @@
-"""The weighted terms of rows, as every engine of BM25 gathers and stores them."""
+"""Weighted terms of rows, in the form that every BM25 backend collects and stores."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class Postings:
-    """Weighted term frequencies of rows, gathered one row at a time, and what BM25 needs to know of them.
+    """Collector of weighted term frequencies, one row at a time, with the statistics that BM25 needs.
 
-    A row is analysed anew (`add`) or taken over from the file of an older index (`keep`).
+    A row is analysed (`add`) or copied from the file of an older index (`keep`).
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
@@ -39,20 +39,20 @@ class Postings:
         self._lengths = array("d")
 
     def reuse(self, stored: Mapping[str, Json], release: Callable[[], None] = unreleased) -> None:
-        """Takes what a writer of this module stored as the older index, whose analyzer was the same; `release` lets go
-        of the memory in which it is read."""
+        """Use the contents from a writer of this module as the older index, made with the same analyzer; `release`
+        frees the memory in which it is mapped."""
         self._old, self._release = stored, release
 
     def keep_all(self, rows: range) -> None:
-        """Appends rows that lie together in the older index."""
+        """Append a contiguous range of rows of the older index."""
         self._rows.keep_all(rows)
 
     def keep(self, row: int) -> None:
-        """Appends a row of the older index."""
+        """Append a row of the older index."""
         self._rows.keep(row)
 
     def add(self, fields: Iterable[Field]) -> None:
-        """Appends a row made of weighted fields; a field of weight 0 is left out."""
+        """Append a row made of weighted fields; a field of weight 0 is skipped."""
         counts: Counter[str] = Counter()
         for piece in fields:
             if piece.weight > 0:
@@ -63,17 +63,17 @@ class Postings:
         self._lengths.append(sum(counts.values()))
 
     def columns(self) -> dict[str, Json]:
-        """By term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n)."""
+        """Return by term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n)."""
         columns, merged = self.merged()
         stored, rows, frequencies = stored_columns(columns)
-        found = pickles.filled(stored, posting_blocks(merged, rows, frequencies))
-        return {**found, "vocabulary": vocabulary_of(found)}
+        filled = pickles.filled(stored, posting_blocks(merged, rows, frequencies))
+        return {**filled, "vocabulary": vocabulary_of(filled)}
 
     def merged(self) -> tuple[dict[str, Json], Iterator[MergedBlock]]:
-        """By term in order: `terms`, `term_ends` and `starts` (v + 1), by row `lengths` (n); and the postings, some
-        terms at a time.
+        """Return by term in order `terms`, `term_ends` and `starts` (v + 1), by row `lengths` (n); and an iterator over
+        the postings, some terms at a time.
 
-        The same rows give the same columns, whichever of them were kept. What was gathered is used up then.
+        The same rows give the same columns, whether they were kept or added. This consumes the collected rows.
         """
         self._analyzer.forget()
         old = PostingTable(
@@ -96,7 +96,7 @@ class Postings:
         return columns, self._rows.merged(old, origins, counts, old_groups=names.texts.of_old, groups=names.of_fresh)
 
     def _names(self, used: NDArray[np.bool_]) -> _Names:
-        """The vocabulary of both: the terms of the older index that are `used` and those of new rows."""
+        """Return the merged vocabulary: the terms of the older index that are `used`, and those of new rows."""
         old = Vocabulary(self._old["terms"], self._old["term_ends"])
         words = [term.encode() for term in self._vocabulary]
         order = sorted(range(len(words)), key=words.__getitem__)
@@ -113,7 +113,7 @@ class Postings:
 
 
 class _Names(NamedTuple):
-    """The terms of an index, and by new term its number among them."""
+    """The terms of an index, and for each new term its number among them."""
 
     texts: MergedTexts
     of_fresh: Rows
@@ -127,17 +127,17 @@ _NONE: Mapping[str, Json] = {
     "frequencies": np.empty(0, np.float32),
     "lengths": np.empty(0, np.float64),
 }
-"""An index of no rows."""
+"""An index without rows."""
 
 
 def vocabulary_of(stored: Mapping[str, Json]) -> list[str]:
-    """The terms of stored columns, in order."""
+    """Return the terms of stored columns, in order."""
     text, ends = stored["terms"].tobytes(), stored["term_ends"].tolist()
     return [text[start:end].decode() for start, end in pairwise(ends)]
 
 
 def stored_columns(columns: Mapping[str, Json]) -> tuple[dict[str, Json], Later, Later]:
-    """The columns as files keep them, and in these the places of rows and frequencies."""
+    """Return the columns as files store them, and the places of rows and frequencies in them."""
     postings = (int(columns["starts"][-1]),)
     rows, frequencies = Later("<i4", postings), Later("<f4", postings)
     named = {**columns, "rows": rows, "frequencies": frequencies}
@@ -147,7 +147,7 @@ def stored_columns(columns: Mapping[str, Json]) -> tuple[dict[str, Json], Later,
 def posting_blocks(
     merged: Iterable[MergedBlock], rows: Later, frequencies: Later
 ) -> Iterator[tuple[Later, NDArray[Any]]]:
-    """What comes in the places of rows and frequencies."""
+    """Yield the blocks for the places of rows and frequencies."""
     return (part for block in merged for part in ((rows, block.rows), (frequencies, block.values)))
 
 

@@ -1,10 +1,10 @@
 """Dense vectors in a FAISS file: a flat inner product (exact, memory-mapped) by default, or an HNSW graph.
 
-A flat file is searched in place by NumPy: faiss would take longer to import than the search takes, and the product is
-bound by memory bandwidth either way. The file stays an ordinary faiss index that any other program can read.
+A flat file is searched in place by NumPy: importing faiss would take longer than the search, and the product is bound
+by memory bandwidth either way. The file is an ordinary faiss index that any other program can read.
 
-Every score that leaves this file comes from `numerics.products`: a row has the same one, to the bit, in a list, in a
-filtered list, in a group and asked for by itself, whatever kernel, file or graph found it.
+Every score that leaves this file comes from `numerics.products`: the score of a row is the same, to the bit, in a list,
+in a filtered list, in a group and on its own, whatever kernel, file or graph found it.
 """
 
 from __future__ import annotations
@@ -36,46 +36,46 @@ _UNUSED = 1 << 20
 _TRAINED = True
 _INNER_PRODUCT = 0
 _BLOCK = 4096
-"""Rows read at a time to be quantised; bounds the memory."""
+"""Rows read at a time for quantisation; bounds the memory."""
 _WORTH_THREADS = 8
-"""Queries from which on they are spread over the cores: NumPy lets go of the interpreter while it multiplies."""
+"""Minimum queries that are distributed over the cores: NumPy releases the interpreter while it multiplies."""
 _WORTH_LIMIT = 2
-"""Candidates, as a multiple of the depth, from which on the best `depth` of them are scored first: the lowest of these
-scores is a tighter limit for the others than the scan's."""
+"""Minimum candidates, as a multiple of the depth, for which the best `depth` of them are scored first: their lowest
+exact score is a tighter limit for the others than the scan's."""
 _SLACK = np.float32(1.01)
-"""Covers the rounding of a limit."""
-_HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
+"""Factor for the rounding of a limit."""
+_HINT = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Which faiss index is written: `flat`, or `hnsw` with its neighbours a node and its breadth of construction."""
+    """Kind of faiss index to write: `flat`, or `hnsw` with its neighbours per node and its construction breadth."""
 
     kind: Literal["flat", "hnsw"] = "flat"
     hnsw_m: int = 32
     hnsw_ef_construction: int = 200
     quantized_from: int | None = None
-    """Rows from which on a flat index has bytes beside it to scan; None: never."""
+    """Rows from which on a flat index has a quantised copy; None: never."""
 
     @property
     def card(self) -> Mapping[str, Json]:
-        """What changes the answers of the index; part of the recipe."""
+        """Return the parameters that change the answers of the index; part of the recipe."""
         graph = {"hnsw_m": self.hnsw_m, "hnsw_ef_construction": self.hnsw_ef_construction}
         return {"kind": "flat"} if self.kind == "flat" else {"kind": "hnsw", **graph}
 
     def quantizes(self, rows: int) -> bool:
-        """Return True if so many rows have bytes beside them, as long as bytes can stand for them."""
+        """Return True if this many rows get a quantised copy, provided that all numbers are finite."""
         return self.kind == "flat" and self.quantized_from is not None and rows >= self.quantized_from
 
 
 def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, parameters: Parameters) -> int:
-    """Writes a faiss inner-product index over the rows of `blocks`, each (m, dim) float32; returns their number.
+    """Write a faiss inner-product index of the rows of `blocks`, each (m, dim) float32; return their number.
 
-    A flat file is its header and the vectors: it is written without faiss, to the same bytes. Many rows get a file of
-    bytes beside it, see `quantized`.
+    A flat file is a header and the vectors: it is written without faiss, to the same bytes. Many rows also get a
+    quantised copy, see `quantized`.
 
     Raises:
-        Unavailable: a graph is asked for and faiss is not installed.
+        Unavailable: `hnsw` is requested and faiss is not installed.
     """
     if parameters.kind == "hnsw":
         faiss: Any = faiss_package()
@@ -91,11 +91,11 @@ def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, paramet
         for block in extremes.watch(blocks):
             file.write(np.ascontiguousarray(block, "<f4").data)
     if parameters.quantizes(rows) and extremes.finite:
-        quantized.write(_written(path, dim), path.with_name(quantized.FILE), rows=rows, extremes=extremes)
+        quantized.write(_stored_rows(path, dim), path.with_name(quantized.FILE), rows=rows, extremes=extremes)
     return rows
 
 
-def _written(path: Path, dim: int) -> Iterator[Vectors]:
+def _stored_rows(path: Path, dim: int) -> Iterator[Vectors]:
     """Yield the rows of a flat file in blocks."""
     with path.open("rb") as file:
         file.seek(_FLAT_HEADER.size)
@@ -110,13 +110,13 @@ def open_index(
     codes: MappedFile | None = None,
     device: Literal["auto", "cpu", "cuda"] = "cpu",
 ) -> FlatIndex | HnswIndex:
-    """Maps `dense.faiss` into memory, whichever kind it holds; a flat one is scanned by its `codes` if it has some.
+    """Map `dense.faiss` into memory, whatever its kind; a flat index is scanned by its quantised `codes` if any.
 
-    `device` is where a flat one is scanned for batches of queries.
+    `device` is the place where a flat index is scanned for batches of queries.
 
     Raises:
-        IndexCorrupt: the file is absent, cut short, or no inner-product index.
-        Unavailable: `cuda` is asked for, and faiss finds no GPU.
+        IndexCorrupt: the file is missing, truncated, or not an inner-product index.
+        Unavailable: `cuda` is requested, and faiss finds no GPU.
     """
     path = source.path if isinstance(source, MappedFile) else source
     try:
@@ -126,20 +126,20 @@ def open_index(
     file.check(0, min(_FLAT_HEADER.size, len(file)))
     head = file.data[: _FLAT_HEADER.size].tobytes()
     if head[:4] != _FLAT:
-        file.check()  # faiss follows the links of the graph wherever they lead
+        file.check()  # faiss follows the links of the graph without checking them
         return HnswIndex(path, ef_search=hnsw_ef_search)
     if len(head) < _FLAT_HEADER.size:
-        raise IndexCorrupt(f"{path} is cut short", hint=_HINT)
+        raise IndexCorrupt(f"{path} is truncated", hint=_HINT)
     _, dim, rows, _, _, _, _, floats = _FLAT_HEADER.unpack(head)
     if dim < 1 or rows < 0 or floats != dim * rows or len(file) != _FLAT_HEADER.size + 4 * floats:
-        raise IndexCorrupt(f"{path} does not hold the {rows} rows of {dim} numbers that it announces", hint=_HINT)
+        raise IndexCorrupt(f"{path} does not contain the {rows} rows of {dim} numbers of its header", hint=_HINT)
     vectors = np.frombuffer(file.data, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim)
     scan = None if codes is None else quantized.QuantizedScan(codes, rows=rows, dim=dim)
     return FlatIndex(vectors, file, scan, device=device)
 
 
 def _spread_of_rows(scores: Vectors, _: Vectors) -> tuple[float, float]:
-    """Mean and standard deviation of scores, of rows or of the best in groups."""
+    """Return mean and standard deviation of scores, of rows or of the best in groups."""
     return spread(scores, len(scores))
 
 
@@ -165,9 +165,9 @@ class FlatIndex:
         *,
         device: Literal["auto", "cpu", "cuda"] = "cpu",
     ) -> None:
-        """Takes (n, dim) float32 vectors, usually those of a mapped file, whose blocks are checked as they are read.
+        """Wrap (n, dim) float32 vectors, usually those of a mapped file, whose blocks are checked when they are read.
 
-        `scan` finds the candidates; by default the vectors themselves are scanned. A GPU scans for batches.
+        `scan` selects the candidates; by default the vectors themselves are scanned. A GPU scans batches.
 
         Raises:
             Unavailable: the device is `cuda`, and faiss finds no GPU.
@@ -190,7 +190,7 @@ class FlatIndex:
         return int(self._vectors.shape[1])
 
     def vectors(self, rows: Rows) -> Vectors:
-        """The vectors of rows, (n, dim) float32. Raises: IndexCorrupt if one of them is damaged."""
+        """Return the vectors of rows, (n, dim) float32. Raises: IndexCorrupt if one of them is damaged."""
         if self._file is None:
             return self._vectors[rows]
         return self._file.rows(_FLAT_HEADER.size, 4 * self.dim, rows).view("<f4")
@@ -204,29 +204,29 @@ class FlatIndex:
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
-        """The best rows by inner product. One scan a query: its answer then does not depend on the batch."""
+        """Return the best rows by inner product. Each query has its own scan, so its answer ignores the batch."""
 
         many, cores = len(queries) >= _WORTH_THREADS, available_cores()
         wanted = [
-            _Wanted(depth, starts, *each) for each in zip(masks(queries, allowed), masks(queries, visible), strict=True)
+            _Wanted(depth, starts, *pair) for pair in zip(masks(queries, allowed), masks(queries, visible), strict=True)
         ]
         if not many:
-            return [self._find(*each, threads=cores) for each in zip(queries, wanted, strict=True)]
+            return [self._find(query, limits, threads=cores) for query, limits in zip(queries, wanted, strict=True)]
         if (scanned := self._scanned_on_gpu(queries)) is not None:
             plain = zip(queries, wanted, scanned, strict=True)
-            return [self._chosen(query, each, *scores, spread_of=_spread_of_rows) for query, each, scores in plain]
-        from concurrent.futures import ThreadPoolExecutor  # a single query does without it
+            return [self._chosen(query, limits, *scores, spread_of=_spread_of_rows) for query, limits, scores in plain]
+        from concurrent.futures import ThreadPoolExecutor  # not needed for a single query
 
         with ThreadPoolExecutor(cores) as threads:
             return list(threads.map(self._find, queries, wanted))
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The inner product with each of `rows`, or the best one in each group of rows."""
+        """Return the inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
 
     def _scanned_on_gpu(self, queries: Sequence[Vectors]) -> Iterator[tuple[Vectors, float]] | None:
-        """Scores of all rows and their bound for each query; None if no GPU scans for so many."""
-        from retrieve_cli.retrievers import gpu_scan  # batches alone need it
+        """Return scores of all rows and their bound for each query; None if no GPU is used for this many queries."""
+        from retrieve_cli.retrievers import gpu_scan  # only needed for batches
 
         if len(queries) < gpu_scan.WORTH_QUERIES or (pairwise := gpu_scan.pairwise_on_gpu(self._device)) is None:
             return None
@@ -245,7 +245,7 @@ class FlatIndex:
         *,
         spread_of: Callable[[Vectors, Vectors], tuple[float, float]],
     ) -> Candidates:
-        """The best rows, by exact scores, of a scan whose `scores` are within `bound` of those."""
+        """Return the best rows by exact scores, from a scan whose `scores` are within `bound` of these."""
         depth, starts, allowed, visible = wanted
         worth = grouped(scores, starts)
         mean, deviation = spread_of(worth, query)
@@ -259,7 +259,7 @@ class FlatIndex:
         near = contenders(worth, bound, depth, allowed)
         if len(near) > _WORTH_LIMIT * depth:
             near = near[~(worth[near] < exact(best(worth, near, depth)).min() - _SLACK * bound)]
-        found = exact(near)
-        kept = best(found, np.arange(len(near)), depth)
+        scored = exact(near)
+        kept = best(scored, np.arange(len(near)), depth)
         before, after = total(len(worth), visible), total(len(worth), allowed)
-        return Candidates(near[kept], found[kept], mean, deviation, before, after)
+        return Candidates(near[kept], scored[kept], mean, deviation, before, after)

@@ -153,7 +153,7 @@ def test_postings_that_point_anywhere_are_an_error_of_the_index(index: Path, ret
         (folder / "new").replace(folder / "bm25.pkl")
 
     signed(index, point_anywhere)
-    assert "bm25.pkl names a row that is not there" in said(retrieve("query", "lungs"), 5)
+    assert "bm25.pkl refers to a missing row" in said(retrieve("query", "lungs"), 5)
 
 
 @pytest.mark.parametrize("column", ["records", "chunks", "starts", "id_ends"])

@@ -141,7 +141,7 @@ def test_a_header_that_does_not_fit_the_vectors_is_an_error_of_the_index(tmp_pat
     content[place] ^= 4
     (tmp_path / quantized.FILE).write_bytes(content)
 
-    with pytest.raises(IndexCorrupt, match="does not hold the bytes of 1500 rows of 24 numbers"):
+    with pytest.raises(IndexCorrupt, match="does not contain the bytes of 1500 rows of 24 numbers"):
         open_index(tmp_path / "dense.faiss", hnsw_ef_search=1, codes=MappedFile(tmp_path / quantized.FILE))
 
 
@@ -150,7 +150,7 @@ def test_a_file_that_is_cut_short_is_an_error_of_the_index(tmp_path: Path, size:
     opened(tmp_path, vectors_of(1))
     (tmp_path / quantized.FILE).write_bytes((tmp_path / quantized.FILE).read_bytes()[:size])
 
-    with pytest.raises(IndexCorrupt, match="does not hold the bytes"):
+    with pytest.raises(IndexCorrupt, match="does not contain the bytes"):
         open_index(tmp_path / "dense.faiss", hnsw_ef_search=1, codes=MappedFile(tmp_path / quantized.FILE))
 
 

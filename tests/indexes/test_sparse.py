@@ -243,5 +243,5 @@ def test_a_row_that_is_not_there_is_damage_that_the_search_reports(tmp_path: Pat
     build(tmp_path, [{0: 1.0}, {0: 1.0}])
     index = SparseIndex({**pickles.load(tmp_path / "splade.pkl"), "length": 1})
 
-    with pytest.raises(IndexCorrupt, match="not there"):
+    with pytest.raises(IndexCorrupt, match="missing row"):
         index.search([sparse({0: 1.0})], depth=5)
