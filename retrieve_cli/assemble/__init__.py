@@ -1,1 +1,1 @@
-"""Settings to parts: the only room that names a concrete source, encoder, retriever, engine or reranker."""
+"""Conversion of settings to parts: the only package that names a concrete source, encoder, retriever or reranker."""

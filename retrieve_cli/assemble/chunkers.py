@@ -1,9 +1,9 @@
-"""The chunkers of a build, by kind of source, and what finds entities in their chunks."""
+"""Chunkers of a build, by kind of source, and the finder of entities in their chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from retrieve_cli.chunking.markers import Markers
 
 _TOKENS = 256
-"""The longest chunk, in words, if there is no encoder whose limit holds."""
+"""Maximum words of a chunk if no encoder sets a limit."""
 _FIELD = "entities"
-"""The key of a record's metadata under which the names in its text are kept."""
+"""Metadata key of a record for the names in its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,48 +28,36 @@ class Chunkers:
     """The chunkers of one build."""
 
     by_kind: Mapping[str, Chunker]
-    """By kind of source."""
+    """Chunkers by kind of source."""
     entities: Entities | None = None
-    """Finder of the names in chunks, if that is configured."""
+    """Finder of the names in chunks, if it is configured."""
 
     @property
     def cards(self) -> Mapping[str, Mapping[str, Json]]:
-        """By kind of source, the parameters that change the chunks and what is made of them."""
+        """Parameters that change the chunks and their metadata, by kind of source."""
         extra = {} if self.entities is None else {_FIELD: self.entities.card}
         return {kind: {**chunker.card, **extra} for kind, chunker in self.by_kind.items()}
 
     def cut(self, source: Source, record: Record) -> tuple[Record, list[Chunk]]:
-        """A record of a source, with the entities of its chunks among its metadata, and these chunks."""
+        """Return a record, with the entities of its chunks among its metadata, and these chunks."""
         from retrieve_cli.chunking.rules import RuledChunker
 
         chunker = self.by_kind[source.kind]
         chunks = list((chunker.of(source.name) if isinstance(chunker, RuledChunker) else chunker).chunk(record))
-        return (record if self.entities is None else _with_entities(record, chunks, self.entities)), chunks
-
-
-def _with_entities(record: Record, chunks: Sequence[Chunk], entities: Entities) -> Record:
-    """The record, what is found in its chunks behind the entities that it names itself."""
-    own = record.metadata.get(_FIELD, [])
-    own = [own] if isinstance(own, str) else own
-    if not isinstance(own, list) or not all(isinstance(name, str) for name in own):
-        return record
-    names = {
-        name.casefold(): name for name in reversed(entities.names([chunk.text for chunk in chunks], most=MOST_VALUES))
-    }
-    found = [name for folded, name in reversed(names.items()) if folded not in {each.casefold() for each in own}]
-    kept = [*own, *found[: max(0, MOST_VALUES - len(own))]]
-    return replace(record, metadata={**record.metadata, _FIELD: kept}) if kept else record
+        if self.entities is not None:
+            record = self.entities.annotate(record, chunks, key=_FIELD, most=MOST_VALUES)
+        return record, chunks
 
 
 def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: Settings) -> Chunkers:
     """Return the chunkers of a build: as configured, or documents by section and catalog records by window.
 
     Raises:
-        UsageError: a key leaves no room for text, or does not go with another.
-        Unavailable: the pipeline that is to find entities is not on this machine.
+        UsageError: a key leaves no room for text, or contradicts another key.
+        Unavailable: the pipeline for entities is not on this machine.
     """
     maker = _Maker(encoder, settings)
-    names = {kind: sorted(each.name for each in sources if each.kind == kind) for kind in {s.kind for s in sources}}
+    names = {kind: sorted(s.name for s in sources if s.kind == kind) for kind in {s.kind for s in sources}}
     by_kind: dict[str, Chunker] = {kind: maker.chunker(kind, names[kind]) for kind in sorted(names)}
     if not settings.chunking.entities:
         return Chunkers(by_kind)
@@ -79,7 +67,7 @@ def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: S
 
 
 class _Maker:
-    """Makes chunkers of one configuration."""
+    """Maker of the chunkers of one configuration."""
 
     def __init__(self, encoder: Encoder | None, settings: Settings) -> None:
         self._settings = settings
@@ -92,18 +80,20 @@ class _Maker:
         }
 
     def chunker(self, kind: str, sources: Collection[str]) -> Chunker:
-        """The chunker of the sources of a kind, which have these names."""
+        """Return the chunker of the sources of a kind, which have these names."""
         chunking = self._settings.chunking
-        default = self._made(kind, ChunkingRule("", chunking.strategy))
+        default = self._chunker_of(kind, ChunkingRule("", chunking.strategy))
         if not chunking.rules:
             return default
         from retrieve_cli.chunking.rules import Rule, RuledChunker
 
-        rules = [Rule(each.match, path_glob(each.match).fullmatch, self._made(kind, each)) for each in chunking.rules]
+        rules = [
+            Rule(rule.match, path_glob(rule.match).fullmatch, self._chunker_of(kind, rule)) for rule in chunking.rules
+        ]
         return RuledChunker(default, rules, sources=sorted(sources))
 
-    def _made(self, kind: str, rule: ChunkingRule) -> Chunker:
-        """The chunker that a rule asks for; what it leaves open is as the section says."""
+    def _chunker_of(self, kind: str, rule: ChunkingRule) -> Chunker:
+        """Return the chunker of a rule; the section `chunking` supplies the keys that the rule does not set."""
         from retrieve_cli.chunking.imrad import ImradChunker
         from retrieve_cli.chunking.section import SectionChunker
         from retrieve_cli.chunking.window import WindowChunker
@@ -115,8 +105,8 @@ class _Maker:
         shared = {**self._shared, "size": rule.size or chunking.size}
         if rule.markers and strategy != "section":
             raise UsageError(
-                f"chunking.rules: the markers of {quoted(rule.match)} do not go with the strategy `{strategy}`",
-                hint="use `strategy: section`, or leave the markers out",
+                f"chunking.rules: markers of {quoted(rule.match)} cannot be combined with the strategy `{strategy}`",
+                hint="use `strategy: section`, or remove the markers",
             )
         if strategy == "section":
             return SectionChunker(self._tokenizer, **shared, markers=_markers(rule))
@@ -125,12 +115,12 @@ class _Maker:
         if strategy == "window":
             overlap = chunking.overlap if rule.overlap is None else rule.overlap
             return WindowChunker(self._tokenizer, overlap=overlap, **shared)
-        made: Chunker = extensions.make("chunker", strategy, self._tokenizer, self._settings)
-        return made
+        added: Chunker = extensions.make("chunker", strategy, self._tokenizer, self._settings)
+        return added
 
 
 def _markers(rule: ChunkingRule) -> Markers | None:
-    """Marks of sections that a rule names."""
+    """Return the marks of sections that a rule names."""
     from retrieve_cli.chunking.label_sets import LABELS
     from retrieve_cli.chunking.markers import Markers
 
@@ -140,14 +130,14 @@ def _markers(rule: ChunkingRule) -> Markers | None:
 
 
 def _words() -> Tokenizer:
-    """The tokenizer that counts words if there is no encoder."""
+    """Return the tokenizer that counts words, for builds without an encoder."""
     from retrieve_cli.encoders.hashed import WordTokenizer
 
     return WordTokenizer()
 
 
 def _coherence(encoder: Encoder | None) -> Any:
-    """The detector of topic changes.
+    """Return the detector of topic changes.
 
     Raises:
         UsageError: there is no encoder.
@@ -155,5 +145,5 @@ def _coherence(encoder: Encoder | None) -> Any:
     from retrieve_cli.chunking.coherence import Coherence
 
     if encoder is None:
-        raise UsageError("chunking.coherence compares vectors, and dense.enabled is false", hint="enable one of them")
+        raise UsageError("chunking.coherence compares vectors, but dense.enabled is false", hint="enable one of them")
     return Coherence(encoder.encode_passages)

@@ -1,4 +1,4 @@
-"""The ways in which a CPU can encode passages with the configured model, to be compared."""
+"""Settings with which a CPU can encode passages by the configured model, for comparison."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _OTHERS: tuple[tuple[str, Precision], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Values of `encoder.kind` and `encoder.precision`, and the encoder that they give; its weights are not loaded."""
+    """Values of `encoder.kind` and `encoder.precision`, with the encoder for them; its weights are not loaded."""
 
     kind: str
     precision: Precision
     encoder: Encoder | None
     missing: str = ""
-    """Why there is no encoder."""
+    """Reason if there is no encoder."""
     hint: str = ""
 
 
 def ways(settings: Settings) -> Iterator[Way]:
-    """Yield what the configured model can be encoded with on a CPU, first what is taken by default.
+    """Yield the settings with which a CPU can encode passages by the configured model, the default first.
 
     Raises:
         Unavailable: the model is not on this machine.
@@ -45,16 +45,16 @@ def ways(settings: Settings) -> Iterator[Way]:
     if default.encoder is None:
         default = Way("torch", "float32", _encoder(settings, "torch", "float32"))
     yield default
-    lacking = why_no_bfloat16()
+    unsupported = why_no_bfloat16()
     for kind, precision in _OTHERS:
-        if precision == "bfloat16" and lacking:
-            yield Way(kind, precision, None, lacking)
+        if precision == "bfloat16" and unsupported:
+            yield Way(kind, precision, None, unsupported)
         else:
             yield _way(settings, kind, precision)
 
 
 def configured(settings: Settings, default: Way) -> tuple[str, Precision] | str:
-    """Return the kind and precision of the configured encoder on a CPU, or in a sentence why there is none.
+    """Return the kind and precision of the configured encoder on a CPU, or a sentence on why there is none.
 
     Raises:
         Unavailable: a GPU is required and there is none.
@@ -71,7 +71,7 @@ def configured(settings: Settings, default: Way) -> tuple[str, Precision] | str:
 
 
 def why_none(settings: Settings) -> str:
-    """Return why no model of this machine's CPU encodes passages, or nothing if one does."""
+    """Return why no model on this machine's CPU encodes passages; empty if one does."""
     if not settings.dense.enabled:
         return "nothing is encoded (dense.enabled: false)"
     if settings.encoder.kind not in ("auto", "onnx", "openvino", "torch"):

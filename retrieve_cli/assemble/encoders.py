@@ -1,4 +1,4 @@
-"""The encoder of a build, by the configuration; the encoder of a query, by the card that the index was built with."""
+"""Encoders: for a build by the configuration, for a query by the card that the index was built with."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from retrieve_cli.encoders.onnx_encoder import Runtime
 
 _RUNTIMES: Mapping[str, Runtime] = {"onnx": "onnxruntime", "openvino": "openvino"}
-"""What runs the exported graph, by kind."""
+"""Runtime of the exported graph, by kind."""
 _BUILD_TIMEOUT = 60.0
-"""Seconds of a request of a build, which has many texts, unless more is configured."""
+"""Timeout in seconds of a request during a build, which has many texts, unless more is configured."""
 _KINDS = ("auto", "onnx", "openvino", "torch")
 
 
 def encoder_to_build(settings: Settings) -> Encoder:
-    """The encoder that the configuration asks for.
+    """Return the configured encoder.
 
     Raises:
         Unavailable: its model is not on this machine, or a GPU is required and there is none.
-        UsageError: the model's folder is no sentence-transformers model, or its kind does not compute in the precision.
+        UsageError: the folder is not a sentence-transformers model, or the kind does not support the precision.
     """
     chosen = settings.encoder
     if chosen.kind == "hashed":
@@ -45,11 +45,11 @@ def encoder_to_build(settings: Settings) -> Encoder:
 
 
 def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
-    """The encoder that an index was built with, by its card; the configuration says where models lie.
+    """Return the encoder that an index was built with, by its card; the configuration locates the models.
 
     Raises:
         Unavailable: the model is not on this machine.
-        IndexCorrupt: models of that name are there, and none is the one that the index was built with.
+        IndexCorrupt: models with that name exist, but none is the one that the index was built with.
     """
     if card.family == "hashed":
         return _hashed(card.dim)
@@ -58,7 +58,7 @@ def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
     if card.family != "transformer":
         return _plugged_in(card.family, settings, card)
     settings = replace(settings, encoder=_for_queries(settings.encoder, card))
-    found: list[str] = []
+    others: list[str] = []
     missing: Unavailable | None = None
     for model in dict.fromkeys((settings.encoder.model, card.name)):
         try:
@@ -68,11 +68,11 @@ def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
             continue
         if encoder.card.revision == card.revision:
             return encoder
-        found.append(f"{encoder.card.name} at {encoder.card.revision[:12]}")
+        others.append(f"{encoder.card.name} at {encoder.card.revision[:12]}")
     if missing is not None:
         raise missing
     raise IndexCorrupt(
-        f"the index was built with {card.name} at revision {card.revision[:12]}; here is {', '.join(found)}",
+        f"the index was built with {card.name} at revision {card.revision[:12]}; this machine has {', '.join(others)}",
         hint="build the index again: retrieve build; or set encoder.model to the model it was built with",
     )
 
@@ -80,9 +80,9 @@ def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
 def _for_queries(chosen: EncoderSettings, card: ModelCard) -> EncoderSettings:
     """Return the settings for queries of an index that was built with the encoder of this card.
 
-    A GPU takes seconds to start; one short text is done on the CPU before that. It is used if it is asked for. On the
-    CPU a query is encoded in float32 whatever the precision of the passages, and without torch or OpenVINO, which take
-    seconds to start, if those were there for the passages' sake: the vectors' cosine is above 0.9999.
+    A GPU takes seconds to start, and the CPU encodes one short text in less, so a GPU is used only if it is configured.
+    On the CPU, a query is encoded in float32 whatever the precision of the passages, and without torch or OpenVINO
+    (which take seconds to start) if those were chosen for the passages: the vectors' cosine is above 0.9999.
     """
     if chosen.device == "cuda":
         return chosen
@@ -91,7 +91,7 @@ def _for_queries(chosen: EncoderSettings, card: ModelCard) -> EncoderSettings:
 
 
 def _plugged_in(name: str, settings: Settings, expected: ModelCard | None = None) -> Encoder:
-    """A plug-in's encoder; if an index was built with one, held to that one's card."""
+    """Return a plug-in's encoder; if an index was built with one, check that the card is the same."""
     encoder: Encoder = extensions.make("encoder", name, settings)
     if encoder.card.family != name:
         raise UsageError(
@@ -111,7 +111,7 @@ def _hashed(dim: int) -> Encoder:
 
 
 def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
-    """A server's encoder; where an index was built with one, held to that one's card."""
+    """Return a server's encoder; if an index was built with one, check that the card is the same."""
     from retrieve_cli.assemble.servers import client
     from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
 
@@ -140,12 +140,12 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
     place = locate(model, settings.models.dir, download=settings.models.auto_download)
     folder = read_folder(place.path, name=place.name)
     prefixes: dict[str, Any] = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
-    # `hashed` and `remote` speak of the next build: an index of a model needs that model until then.
+    # `hashed` and `remote` configure the next build: an index of a model needs that model until then.
     kind = "auto" if chosen.kind == "hashed" or chosen.kind == "remote" else chosen.kind
     choice = choose(chosen.device, kind, precision=chosen.precision)
     runtime, precision = _RUNTIMES.get(choice.kind), choice.precision
     if choice.kind == "torch" and choice.device == "cpu" and precision == "bfloat16":
-        # A pickle is for sentence-transformers to open.
+        # Only sentence-transformers opens pickled weights.
         runtime = "torch" if folder.weights[0].suffix == ".safetensors" else None
     if runtime:
         from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
@@ -154,7 +154,7 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
             return OnnxEncoder(folder, cache_dir=cache_dir(settings), runtime=runtime, precision=precision, **prefixes)
         except Unavailable:
             if chosen.kind in _RUNTIMES:
-                raise  # asked for by name; `auto` goes on to torch, which runs every family, and names itself
+                raise  # configured by name; `auto` falls back to torch, which runs every family
     from retrieve_cli.encoders.torch_encoder import TorchEncoder
 
     return TorchEncoder(
@@ -168,16 +168,16 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
 
 
 def prefix_sources(encoder: Encoder, settings: Settings) -> dict[str, str]:
-    """Return who says what is put before queries and passages: a key of the configuration, or what is known of the
-    model; nothing where nobody does."""
+    """Return the source of the prefixes of queries and passages: a key of the configuration, or the source in the
+    model; empty if they have none."""
     said_by = getattr(getattr(encoder, "wanted", None), "said_by", "")
-    given = {"query": settings.encoder.query_prefix, "passage": settings.encoder.passage_prefix}
-    found = {kind: said_by if text is None else f"encoder.{kind}_prefix" for kind, text in given.items()}
-    return {kind: source for kind, source in found.items() if source and hasattr(encoder, "wanted")}
+    configured = {"query": settings.encoder.query_prefix, "passage": settings.encoder.passage_prefix}
+    sources = {kind: said_by if text is None else f"encoder.{kind}_prefix" for kind, text in configured.items()}
+    return {kind: source for kind, source in sources.items() if source and hasattr(encoder, "wanted")}
 
 
 def device(settings: Settings) -> str:
-    """Return where the configured encoder would run and why, for people.
+    """Return the device of the configured encoder and the reason for it, in words.
 
     Raises:
         Unavailable: a GPU is required and there is none.
@@ -187,13 +187,13 @@ def device(settings: Settings) -> str:
     chosen = settings.encoder
     if chosen.kind == "remote":
         return "none is needed here: a server encodes (encoder.kind: remote)"
-    # Feature hashing does not ask for a device.
+    # Feature hashing does not use a device.
     device = "auto" if chosen.kind == "hashed" else chosen.device
     return str(choose(device, chosen.kind, precision=chosen.precision))
 
 
 def slow_precision(settings: Settings) -> bool:
-    """Return True if passages are encoded in a precision that this processor computes in slower than in float32."""
+    """Return True if passages are encoded in a precision that is slower than float32 on this processor."""
     from retrieve_cli.encoders.devices import choose, why_no_bfloat16
 
     chosen = settings.encoder
@@ -204,13 +204,13 @@ def slow_precision(settings: Settings) -> bool:
 
 
 def fetches(settings: Settings) -> bool:
-    """Return whether a model that is not on this machine is downloaded at its first use."""
+    """Return True if a model that is not on this machine is downloaded at its first use."""
     from retrieve_cli.encoders.locate import offline
 
     return settings.models.auto_download and not offline()
 
 
 def cache_dir(settings: Settings) -> Path:
-    """Where exported models are kept: the configured folder, or the user's cache."""
+    """Return the folder of exported models: the configured folder, or the user's cache."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return settings.models.cache_dir or base / "retrieve" / "models"

@@ -13,7 +13,7 @@ from retrieve_cli.errors import UsageError, quoted
 
 
 def make(kind: str, name: str, *arguments: Any) -> Any:
-    """Return what the plug-in of a name makes of the arguments (see `contracts.Plugin`).
+    """Return the part that a plug-in makes from the arguments (see `contracts.Plugin`).
 
     Raises:
         UsageError: no plug-in of that name adds a part of this kind.
@@ -22,6 +22,6 @@ def make(kind: str, name: str, *arguments: Any) -> Any:
     added = plugins.load(name) if name in plugins.installed() else None
     if not isinstance(added, Plugin) or added.kind != kind:
         raise UsageError(
-            f"{quoted(name)} is not a {kind}", hint=f"install the package that adds it, or name another {kind}"
+            f"{quoted(name)} is not a {kind}", hint=f"install the package that adds it, or choose another {kind}"
         )
     return added.make(*arguments)

@@ -1,4 +1,4 @@
-"""The graph of a generation: made from its columns and from files, opened, and walked from hits."""
+"""The graph of a generation: built from columns and files, opened, and traversed from hits."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 _REQUIRED_BY = "required_by"
-"""Page rank does not walk it unless that is configured: what flows back from a requirement to all that require it is
-lost to what is required (ToolLinkOS, R@10 with all dependencies: 0.57 with it, 0.63 without)."""
+"""Edges that page rank skips unless they are configured: score flowing back from a requirement to all records that
+require it is lost to the required ones (ToolLinkOS, R@10 with all dependencies: 0.57 with them, 0.63 without)."""
 
 
 def card(settings: Settings) -> Callable[[Columns], Mapping[str, Json]]:
-    """Return what says of the columns of records which edges there are: the graph's part of the recipe.
+    """Return a function from the columns of records to the graph's part of the recipe.
 
-    A field that no record has makes no node, and is not part of it.
+    A field that no record has adds no node, and is not part of it.
 
     Raises:
         UsageError: a file cannot be read.
@@ -41,12 +41,12 @@ def card(settings: Settings) -> Callable[[Columns], Mapping[str, Json]]:
     graph = settings.graph
     files = {path.name: _digest(path) for path in graph.files}
 
-    def found(columns: Columns) -> Mapping[str, Json]:
+    def card_of(columns: Columns) -> Mapping[str, Json]:
         entities = [field for field in graph.entities if columns.column(field) is not None]
         named = {"undeclared": "nodes"} if files else {}
         return {"relations": dict(graph.relations), "entities": entities, "files": files, **named}
 
-    return found
+    return card_of
 
 
 def _digest(path: Path) -> str:
@@ -58,10 +58,10 @@ def _digest(path: Path) -> str:
 
 
 def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, Sequence[str]] | None:
-    """Writes the graph of the records; the number of its edges and sentences on what links nothing, None without edges.
+    """Write the graph of the records; return its number of edges and notes on unlinked names, or None without edges.
 
     Raises:
-        UsageError: a file of edges is none.
+        UsageError: a file of edges is invalid.
     """
     from retrieve_cli.graph.edges import read_edges
     from retrieve_cli.graph.graph import Graph
@@ -89,18 +89,19 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, Sequen
 
 
 def _notes(graph: Graph, settings: Settings) -> Iterator[str]:
-    """Sentences on what links nothing."""
+    """Yield sentences on names and values that link no records."""
     if graph.dangling:
-        yield f"{len(graph.dangling)} names of related records lead nowhere: retrieve inspect graph"
+        count = len(graph.dangling)
+        yield f"{count} dangling reference{'s' * (count != 1)} (names of unknown records): retrieve inspect graph"
     if common := common_domains(graph, settings):
-        named = ", ".join(printable(shortened(str(each["node"]))) for each in common[:3])
+        named = ", ".join(printable(shortened(str(domain["node"]))) for domain in common[:3])
         more = f" and {len(common) - 3} more" if len(common) > 3 else ""
         share = f"{100 * settings.expansion.domain_share:g} %"
-        yield f"{named}{more}: shared by more than {share} of the records, which links none (expansion.domain_share)"
+        yield f"{named}{more}: shared by more than {share} of the records, so not linked (expansion.domain_share)"
 
 
 def common_domains(graph: Graph, settings: Settings) -> list[dict[str, Json]]:
-    """Return the domains that too many records share for any to be linked, and how many do, the most common first."""
+    """Return the domains that too many records share to link them, with the number of records, most common first."""
     most = settings.expansion.domain_share * graph.records
     return [{"node": graph.label(node), "records": count} for node, count in graph.values("domain") if count > most]
 
@@ -115,7 +116,7 @@ def graph_of(generation: Generation) -> Graph | None:
 
 
 def open_graph(generation: Generation) -> Graph | None:
-    """The graph of a generation; None where it has no edges.
+    """Open the graph of a generation; None if it has no edges.
 
     Raises:
         IndexCorrupt: the file is damaged.
@@ -128,7 +129,7 @@ def open_graph(generation: Generation) -> Graph | None:
 
 
 def walks_of(graph: Graph, chosen: ExpansionSettings) -> Mapping[str, Walk]:
-    """Return how the edges of a graph are walked, by direction.
+    """Return the rules for traversing the edges of a graph, by direction.
 
     Raises:
         UsageError: `expansion.kinds` or `expansion.weights` names a kind that the graph does not have.
@@ -149,7 +150,7 @@ def walk(
     seeds: Sequence[tuple[int, float]],
     visible: Mask | None = None,
 ) -> list[Found]:
-    """The records that seeds (row, score from 0 to 1) lead to, best first, each with the path to it.
+    """Return the records reached from seeds (row, score from 0 to 1), best first, each with the path to it.
 
     With `visible`, (records,) bool, other records take no part.
     """
@@ -166,7 +167,7 @@ def walk(
 
 
 def _spelt_by(graph: Graph, generation: Generation, visible: Mask | None) -> Callable[[int], str]:
-    """Names of nodes: a value that records share as it is spelt by those that are visible."""
+    """Return a function for labels of nodes; a shared value is spelled as in the visible records."""
     if visible is None:
         return partial(graph.label, record=generation.record_id)
     from retrieve_cli.graph.view import View
@@ -176,11 +177,11 @@ def _spelt_by(graph: Graph, generation: Generation, visible: Mask | None) -> Cal
 
     @cache
     def label(node: int) -> str:
-        found = view.value(node)
-        column = None if found is None else columns_of(generation).column(found[0])
-        if found is None or column is None:
+        value = view.value(node)
+        column = None if value is None else columns_of(generation).column(value[0])
+        if value is None or column is None:
             return graph.label(node, record=generation.record_id)
-        return f"{found[0]}:{column.within(visible).spelling(found[1])}"
+        return f"{value[0]}:{column.within(visible).spelling(value[1])}"
 
     return label
 
@@ -192,8 +193,8 @@ def _ranked(
     chosen: ExpansionSettings,
     label: Callable[[int], str],
 ) -> list[Found]:
-    """Where a walker ends up who keeps returning to the seeds: the best has the score of one step, the others theirs
-    in proportion."""
+    """Return the records that a random walk with restarts at the seeds visits most: the best has the score of one step,
+    the others a proportional score."""
     from retrieve_cli.stages.expand import Found
 
     shares = pagerank(seeds)[: graph.records]

@@ -1,4 +1,4 @@
-"""The indexes of a generation's retrievers, opened when they are asked."""
+"""The indexes of a generation's retrievers, opened at their first use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _HINT = "build again: retrieve build"
 
 
 class Indexes(Mapping[str, Index[Any]]):
-    """The index of each retriever that a generation has, opened when it is first asked for.
+    """The index of each retriever of a generation, opened at its first use.
 
-    Threads may share one. Asking for an index raises IndexCorrupt if it is damaged or has other rows than the rest, or
+    Threads may share one. Access to an index raises IndexCorrupt if it is damaged, if its number of rows is wrong, or
     if its retriever is not installed.
     """
 
     def __init__(self, makers: Mapping[str, Callable[[], Index[Any]]]) -> None:
-        """`makers` open the indexes."""
+        """`makers` are functions that open the indexes."""
         self._makers = makers
         self._opened: dict[str, Index[Any]] = {}
         self._lock = RLock()
@@ -47,7 +47,7 @@ class Indexes(Mapping[str, Index[Any]]):
         return len(self._makers)
 
     def replaced(self, indexes: Mapping[str, Index[Any]]) -> Indexes:
-        """Return the same with other indexes in the place of some."""
+        """Return the same indexes with some of them replaced."""
         same = {name: partial(self.__getitem__, name) for name in self}
         return Indexes({**same, **{name: partial(indexes.__getitem__, name) for name in indexes}})
 
@@ -65,10 +65,10 @@ class Indexes(Mapping[str, Index[Any]]):
 
 
 def open_indexes(generation: Generation, settings: Settings) -> Indexes:
-    """Return the indexes of a generation, their files mapped into memory, each opened when it is used.
+    """Return the indexes of a generation, their files mapped into memory, each opened at its first use.
 
     Raises:
-        IndexCorrupt: a table has other rows than the manifest says, a file is absent, or a retriever is not installed.
+        IndexCorrupt: a table has not the rows of the manifest, a file is missing, or a retriever is not installed.
     """
     rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
     generation.expect(RECORDS, rows["record"])

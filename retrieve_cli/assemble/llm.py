@@ -1,4 +1,4 @@
-"""Retrieval by a language model over the names and descriptions of records, as it is configured."""
+"""Retrieval by a language model over the names and descriptions of records, as configured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint(NamedTuple):
-    """The server of the language model, and the section of the configuration that names it."""
+    """The server of the language model, with the section of the configuration that names it."""
 
     settings: LlmSettings
     section: str
@@ -35,10 +35,10 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(settings: Settings) -> Endpoint | None:
-    """Return the server that is configured: that of `llm`, or that of a reranker which is a language model.
+    """Return the configured server: that of `llm`, or that of a reranker that is a language model.
 
     Raises:
-        UsageError: the server is named, and no model.
+        UsageError: the server is named, but not its model.
     """
     chosen, section, reranker = settings.llm, LLM, settings.rerank
     if chosen.base_url is None and reranker.backend == LLM:
@@ -47,19 +47,19 @@ def endpoint(settings: Settings) -> Endpoint | None:
     if chosen.base_url is None:
         return None
     if chosen.model is None:
-        raise UsageError(f"{section}.base_url names a server, and no model", hint=f"name it: {section}.model")
+        raise UsageError(f"{section}.base_url names a server, but no model is set", hint=f"set {section}.model")
     return Endpoint(chosen, section, chosen.model)
 
 
 def needed_endpoint(settings: Settings) -> Endpoint:
-    """Return the server that is configured.
+    """Return the configured server.
 
     Raises:
         UsageError: there is none, or its model is not named.
     """
-    if (found := endpoint(settings)) is not None:
-        return found
-    raise UsageError(f"--mode {LLM} needs a server, and none is named", hint="name it: llm.base_url and llm.model")
+    if (server := endpoint(settings)) is not None:
+        return server
+    raise UsageError(f"--mode {LLM} needs a server, but none is configured", hint="set llm.base_url and llm.model")
 
 
 def retrieval(
@@ -73,7 +73,7 @@ def retrieval(
     say: Callable[[str], None],
     timed: Callable[[], AbstractContextManager[None]],
 ) -> ChoosingRetrieval:
-    """Return the retriever; `left` are the seconds that a deadline has left, None if there is none.
+    """Return the retriever; `left` returns the remaining seconds of a deadline, None without a deadline.
 
     Raises:
         UsageError: no server is configured.
@@ -93,10 +93,10 @@ def retrieval(
 
 
 def _reader(generation: Generation, server: Endpoint, left: Callable[[], float | None]) -> CatalogReader:
-    """Retriever that has the model read records.
+    """Return the reader that shows records to the model.
 
     Raises:
-        Unavailable: the key that the server wants is not in the environment.
+        Unavailable: the server's key is not in the environment.
     """
     from retrieve_cli.encoders.remote.chat import ListwiseSelector
     from retrieve_cli.encoders.remote.reading import CatalogReader, answer_tokens
@@ -106,8 +106,8 @@ def _reader(generation: Generation, server: Endpoint, left: Callable[[], float |
         client(chosen, server.section),
         model=server.model,
         max_tokens=answer_tokens(chosen.context_tokens),
-        refused="the server has to take response_format json_schema, and the model as many tokens as "
-        "llm.context_tokens says: lower it, or name another model",
+        refused="the server must support response_format json_schema, and the model the number of tokens in "
+        "llm.context_tokens: lower it, or name another model",
     )
     return CatalogReader(
         selector,
@@ -120,7 +120,7 @@ def _reader(generation: Generation, server: Endpoint, left: Callable[[], float |
 
 
 def _line(generation: Generation, most: int, row: int) -> str:
-    """Text of a record that the model is shown: its name, and the beginning of its description, or else of its text."""
+    """Return the text of a record for the model: its name, and the beginning of its description or else its text."""
     record = generation.records[row]
     name = str(record["name"])[:most]
     description = str(record["description"] or "") or str(generation.chunks[int(generation.starts[row])]["text"])
@@ -130,7 +130,7 @@ def _line(generation: Generation, most: int, row: int) -> str:
 
 
 def _by_words(generation: Generation, indexes: Indexes, depth: int) -> Retrieval | None:
-    """Retriever that ranks records by their words, if the index has one."""
+    """Return the retriever that ranks records by their words, if the index has one."""
     for name in indexes:
         if registry.retriever(name).form is TEXT:
             return IndexRetrieval(name, indexes[name], list, layout_of(generation), unit="record", depth=depth)

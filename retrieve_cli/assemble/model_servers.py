@@ -1,4 +1,4 @@
-"""The servers of models that are configured, for whoever looks at a configuration."""
+"""Configured servers of models, for commands that inspect a configuration."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from retrieve_cli.web.addresses import shown
 
 
 class Server(NamedTuple):
-    """A server of a model that is configured."""
+    """A configured server of a model."""
 
     stage: str
     model: str
     address: str
-    """For people: without what may be a secret."""
+    """Address for display, without parts that may be secret."""
     api_key_env: str | None
 
     @property
@@ -27,19 +27,19 @@ class Server(NamedTuple):
 
 
 def configured(settings: Settings) -> list[Server]:
-    """Return the servers that encode, rerank and choose records, as far as they are configured; none is asked.
+    """Return the configured servers that encode, rerank and choose records, without contacting them.
 
     Raises:
-        UsageError: one is named, and its model is not.
+        UsageError: one is named, but not its model.
     """
     chosen: dict[str, EncoderSettings | RerankSettings | LlmSettings] = {}
     if settings.dense.enabled and settings.encoder.kind == "remote":
         chosen["encoder"] = settings.encoder
     if settings.rerank.backend in ("remote", LLM):
         chosen["rerank"] = settings.rerank
-    if (found := endpoint(settings)) is not None:
-        chosen[LLM] = found.settings
+    if (server := endpoint(settings)) is not None:
+        chosen[LLM] = server.settings
     return [
-        Server(stage, each.model or "no model", shown(each.base_url or "no server"), each.api_key_env)
-        for stage, each in chosen.items()
+        Server(stage, section.model or "no model", shown(section.base_url or "no server"), section.api_key_env)
+        for stage, section in chosen.items()
     ]

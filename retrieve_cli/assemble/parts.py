@@ -1,4 +1,4 @@
-"""The parts of a build: chunkers, encoders, the writers of its indexes, and the recipe that all of them make up."""
+"""The parts of a build: chunkers, encoders, the writers of its indexes, and the recipe that results from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.records.columns import Columns
 
 Writers = Mapping[str, IndexWriter]
-"""By retriever, what fills its artifact."""
+"""Writers of the artifacts, by retriever."""
 
 
 class _Building(NamedTuple):
@@ -37,33 +37,33 @@ class _Building(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of one build, and only one: the writers are filled by it."""
+    """The parts of one build. They cannot be used for another one: the build fills the writers."""
 
     chunkers: Chunkers
     encoder: Encoder | None
     """None if the index has no vectors."""
     sparse: SparseEncoder | None
-    """Of learned term weights, if there are any."""
+    """Encoder of learned term weights, if there is one."""
     writers: Writers
     recipe: Recipe
-    """All of it but the card of the graph, which depends on the records."""
+    """The recipe without the card of the graph, which depends on the records."""
     graph_card: Callable[[Columns], Mapping[str, Json]]
     write_graph: Callable[[Columns, Path], tuple[int, Sequence[str]] | None]
-    """Writes the graph of the records' columns: how many edges it has, and sentences on what links nothing."""
+    """Function that writes the graph of the records' columns; see `graph.write`."""
     skipped: Sequence[str] = ()
-    """Sentences on what is configured and cannot be built here."""
+    """Sentences on configured parts that cannot be built here."""
     keeps_tokens: bool = False
-    """True if token vectors are kept, for a reranker that compares words."""
+    """True if token vectors are stored, for a reranker that compares words."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """Sources of the prefixes of queries and passages, if there are any."""
 
     def recipe_of(self, columns: Columns) -> Recipe:
-        """Return the whole recipe of an index whose records have these columns."""
+        """Return the complete recipe of an index whose records have these columns."""
         return replace(self.recipe, graph=self.graph_card(columns))
 
 
 def keep(writers: Writers, records: range) -> None:
-    """Append, in every artifact, the rows of records that lie together in the older generation."""
+    """Append to every artifact the rows of a contiguous range of records of the older generation."""
     for writer in writers.values():
         if isinstance(writer, RangeWriter):
             writer.keep_all(records)
@@ -73,7 +73,7 @@ def keep(writers: Writers, records: range) -> None:
 
 
 def companions(writer: IndexWriter, rows: int) -> Sequence[str]:
-    """Return the names of the files that an index of so many rows has beside its artifact."""
+    """Return the names of the files that an index with this number of rows has beside its artifact."""
     return writer.companions(rows) if isinstance(writer, CompanionWriter) else ()
 
 
@@ -89,14 +89,16 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
     building = _Building(settings, kinds, encoder, _sparse(settings, skipped))
     chunkers = chunkers_for(sources, encoder, settings)
     cards = {
-        each.name: (each, card) for each in registry.to_build(settings) if (card := each.card(building)) is not None
+        retriever.name: (retriever, card)
+        for retriever in registry.to_build(settings)
+        if (card := retriever.card(building)) is not None
     }
     keeps_tokens = settings.rerank.backend in ("auto", "maxsim") and isinstance(encoder, TokenEncoder)
     return Parts(
         chunkers=chunkers,
         encoder=encoder,
         sparse=building.sparse,
-        writers={name: each.writer(building) for name, (each, _) in cards.items()},
+        writers={name: retriever.writer(building) for name, (retriever, _) in cards.items()},
         recipe=Recipe(
             sources={source.kind: source.card for source in sources},
             chunking=chunkers.cards,
@@ -114,13 +116,13 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
 
 
 def _sparse(settings: Settings, skipped: list[str]) -> SparseEncoder | None:
-    """The encoder of term weights; if it cannot run and need not, None, and why among `skipped`."""
+    """Return the encoder of term weights; None, with the reason in `skipped`, if it cannot run and is optional."""
     from retrieve_cli.assemble import splade
 
     try:
         encoder = splade.encoder_to_build(settings)
         if encoder is not None:
-            _ = encoder.card  # which a device that is not there does not have
+            _ = encoder.card  # reading it fails if the device is missing
         return encoder
     except Unavailable as error:
         if settings.splade.policy == "required":

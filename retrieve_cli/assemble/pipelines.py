@@ -1,8 +1,7 @@
 """The pipeline that answers from a generation.
 
-What an index was built with is read from its recipe, never from today's configuration: an index answers as it was
-made. The configuration decides what is not part of an answer's meaning: how deep the retrievers are asked, how they are
-fused.
+The recipe says how an index was built, not the current configuration: an index answers as it was made. The
+configuration controls only what the recipe does not fix: retrieval depth and fusion.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
     from retrieve_cli.stages.retrieve import Layout, Retrieval, Retrieve
 
     Prepare = Callable[[Retriever[Any]], Callable[[Sequence[str]], Sequence[Any]]]
-    """By retriever, what turns query texts into what it is asked with."""
+    """Function that returns, for a retriever, the conversion of query texts to its form of query."""
 
 SEEN_BY_EXPANSION = 50
-"""Hits that a walk along edges has to see: the score of the last one is where scores of paths begin."""
+"""Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
 
 
 def layout_of(generation: Generation) -> Layout:
-    """Return how the chunks of a generation lie in its records."""
+    """Return the layout of a generation: its chunks by record."""
     from retrieve_cli.stages.retrieve import Layout
 
     return Layout(generation.starts, generation.chunk_id)
@@ -55,9 +54,9 @@ def retrieving(
     choosing: Callable[[int], Retrieval],
     waits: bool = False,
 ) -> Retrieve | Fuse:
-    """Return the stage that ranks by the named retrievers; `waits` says that a server encodes vectors.
+    """Return the stage that ranks by the named retrievers; `waits` is True if a server encodes vectors.
 
-    `choosing` makes the retriever that has no index, asked to a depth.
+    `choosing` makes the retriever without an index, for a given depth.
     """
     from retrieve_cli.retrievers.retriever import VECTOR
     from retrieve_cli.stages.retrieve import IndexRetrieval, Retrieve
@@ -86,40 +85,40 @@ def retrieving(
 
 
 def chooser_card(settings: Settings) -> list[Json]:
-    """Return all that decides what a language model is shown of records, and which one it is."""
+    """Return the settings that decide which language model reads records, and what it reads of them."""
     chosen = settings.llm
     model = chosen.model or settings.rerank.model
     return [model, chosen.context_tokens, chosen.max_records, chosen.description_chars, chosen.depth]
 
 
 def groups_of(generation: Generation, field: str, visible: Mask | None) -> tuple[Any, list[str]]:
-    """Return the groups that a field puts records in, (records,) int32 places among the names, -1 for none.
+    """Return the groups of records by a field: (records,) int32 places among the names, -1 for none; and the names.
 
-    With `visible`, (records,) bool, other records are in none; a field that no visible record has groups nothing.
+    With `visible`, (records,) bool, other records have no group; a field that no visible record has gives no groups.
 
     Raises:
-        UsageError: no record has the field, and all are visible.
+        UsageError: no record has the field, and all records are visible.
     """
     from retrieve_cli.records.columns import columns_of
 
     columns = columns_of(generation)
     if visible is None:
         return columns.groups(field)
-    seen = columns.within(visible)
-    if seen.column(field) is None:
+    shown = columns.within(visible)
+    if shown.column(field) is None:
         import numpy as np
 
         return np.full(len(columns), -1, np.int32), []
-    return seen.groups(field)
+    return shown.groups(field)
 
 
 def gate(
     first: Stage, second: Stage, generation: Generation, settings: Settings, *, keep: int, visible: Mask | None
 ) -> Stage:
-    """Return the stage that searches a second time in the groups that a first pass picks.
+    """Return the group routing stage, which searches a second time in the groups that a first pass selects.
 
     Raises:
-        UsageError: no record has the field that is to group them.
+        UsageError: no record has the grouping field.
     """
     from retrieve_cli.stages.gate import Gate
 
@@ -139,7 +138,7 @@ def gate(
 
 
 def merge(first: Stage, settings: Settings, *, unit: Unit, keep: int, caps: Sequence[Cap] = ()) -> Stage:
-    """Return the stage that ranks each of a query's texts by `first` and makes one ranking of them, within `caps`."""
+    """Return the stage that ranks each of a query's texts by `first` and merges the rankings, within `caps`."""
     from retrieve_cli.stages.merge import Merge
 
     rrf_k, per_text = settings.fusion.rrf_k, settings.search.per_text
@@ -147,7 +146,7 @@ def merge(first: Stage, settings: Settings, *, unit: Unit, keep: int, caps: Sequ
 
 
 def quotas(generation: Generation, settings: Settings, *, visible: Mask | None) -> list[Cap]:
-    """Return the cap on the hits of one group that a gate keeps, which holds for all texts of a query together."""
+    """Return the cap on hits per group for group routing, which applies to all texts of a query together."""
     from retrieve_cli.stages.diversity import per_group
 
     gating = settings.gating
@@ -159,10 +158,10 @@ def quotas(generation: Generation, settings: Settings, *, visible: Mask | None) 
 def tail(
     generation: Generation, settings: Settings, *, k: int, min_score: float | None, visible: Mask | None
 ) -> list[Stage]:
-    """Return the stages that drop hits which are not good enough, or too much like others; none by default.
+    """Return the stages that drop weak or redundant hits; none by default.
 
     Raises:
-        UsageError: no record has the field that groups them.
+        UsageError: no record has the grouping field.
     """
     search, diversity = settings.search, settings.diversity
     stages: list[Stage] = []
@@ -183,7 +182,7 @@ def tail(
 
 
 def boosting(boosts: Sequence[Boosted]) -> list[Stage]:
-    """Return the stage that multiplies scores by what hits are; none without boosts."""
+    """Return the stage that multiplies scores of hits with given properties; none without boosts."""
     if not boosts:
         return []
     from retrieve_cli.stages.boost import Boost
@@ -193,12 +192,12 @@ def boosting(boosts: Sequence[Boosted]) -> list[Stage]:
 
 def similar_names(generation: Generation) -> tuple[str, ...]:
     """Return the retrievers of a generation whose score is a similarity."""
-    known = registry.loadable(generation.manifest.recipe.retrievers)
-    return tuple(retriever.name for retriever in known if retriever.similarity)
+    retrievers = registry.loadable(generation.manifest.recipe.retrievers)
+    return tuple(retriever.name for retriever in retrievers if retriever.similarity)
 
 
 def vectors_file(generation: Generation) -> str | None:
-    """Return the artifact that holds the vectors of chunks; None if there is none."""
+    """Return the artifact with the vectors of chunks; None if there is none."""
     names = similar_names(generation)
     return registry.retriever(names[0]).file if names else None
 
@@ -207,7 +206,7 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
     """Return the vectors of chunk rows, (n, dim) float32.
 
     Raises:
-        IndexCorrupt: the file is damaged, or there is none.
+        IndexCorrupt: the file is damaged, or missing.
     """
     from retrieve_cli.retrievers import dense
 
@@ -215,10 +214,10 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
 
 
 def expansion(generation: Generation, graph: Graph | None, settings: Settings) -> list[Stage]:
-    """Return the stage that adds records linked to the first hits; none if there are no edges.
+    """Return the stage that adds records linked to the top hits; none if there are no edges.
 
     Raises:
-        UsageError: a kind of edges is configured that the graph does not have.
+        UsageError: a configured kind of edges is not in the graph.
     """
     if graph is None:
         return []
@@ -243,7 +242,7 @@ def _limit(generation: Generation, settings: Settings, *, keep: int, visible: Ma
 
 
 def rerank(reader: Reader, settings: Settings, *, k: int) -> Stage:
-    """Return the stage that reranks the first hits and passes on `k` of them."""
+    """Return the stage that reranks the top hits and passes on `k` of them."""
     from retrieve_cli.stages.rerank import Rerank
 
     chosen = settings.rerank
@@ -259,14 +258,14 @@ def rerank(reader: Reader, settings: Settings, *, k: int) -> Stage:
 
 
 def reread_by(stage: Stage, reader: Reader) -> Stage:
-    """Return a reranking stage with another reader."""
+    """Return a reranking stage with another reranker."""
     from retrieve_cli.stages.rerank import Rerank
 
     return replace(stage, reader=reader) if isinstance(stage, Rerank) else stage
 
 
 def fusion_of(settings: Settings, names: Sequence[str]) -> Fusion:
-    """Return the fusion of some retrievers as configured."""
+    """Return the configured fusion of some retrievers."""
     from retrieve_cli.stages.fusion import Fusion
 
     fusion = settings.fusion

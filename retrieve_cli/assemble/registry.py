@@ -1,4 +1,4 @@
-"""Which retrievers there are: the built-in ones, a line each, and those of plug-ins."""
+"""Registry of retrievers: the built-in ones, one line each, and those of plug-ins."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def retriever(name: str) -> Retriever[Any]:
     """Return a retriever by its name.
 
     Raises:
-        IndexCorrupt: nothing of that name is installed.
-        Unavailable: it is a plug-in that cannot be loaded, or has another name than its entry point.
+        IndexCorrupt: no retriever of that name is installed.
+        Unavailable: it is a plug-in that cannot be loaded, or its name differs from its entry point.
     """
     if module := _MODULES.get(name) or _WITHOUT_INDEX.get(name):
-        found: Retriever[Any] = import_module(module).RETRIEVER
-        return found
+        builtin: Retriever[Any] = import_module(module).RETRIEVER
+        return builtin
     added = plugins.load(name) if name in plugins.installed() else None
     if not isinstance(added, Retriever):
         hint = "install the package that adds it, or build again: retrieve build"
@@ -39,48 +39,48 @@ def retriever(name: str) -> Retriever[Any]:
         message = f"the plug-in {quoted(name)} has the name of another part of the recipe"
         raise Unavailable(message, hint="give the retriever and its entry point another name")
     if added.name != name:
-        message = f"the plug-in {quoted(name)} adds a retriever that is called {quoted(added.name)}"
+        message = f"the plug-in {quoted(name)} adds a retriever with another name, {quoted(added.name)}"
         raise Unavailable(message, hint="give its entry point the name of the retriever")
     return added
 
 
 def loadable(names: Iterable[str]) -> list[Retriever[Any]]:
-    """Return those of some retrievers that can be loaded; an older generation may have others."""
-    found = []
+    """Return the retrievers that can be loaded; an older generation may name others."""
+    retrievers = []
     for name in names:
         with suppress(IndexCorrupt, Unavailable):
-            found.append(retriever(name))
-    return found
+            retrievers.append(retriever(name))
+    return retrievers
 
 
 def asked_with(form: Form[Any]) -> list[str]:
-    """Return the built-in retrievers that are asked with something."""
+    """Return the built-in retrievers that take queries of a form."""
     return [name for name in _MODULES if retriever(name).form is form]
 
 
 def compares_vectors(name: str) -> bool:
-    """Return True if a retriever is asked with a vector."""
+    """Return True if a retriever takes a vector as query."""
     return retriever(name).form is VECTOR
 
 
 def asked_with_vectors() -> list[str]:
-    """Return the built-in retrievers that are asked with the vector of a query."""
+    """Return the built-in retrievers that take the vector of a query."""
     return asked_with(VECTOR)
 
 
 def asked_with_terms() -> list[str]:
-    """Return the built-in retrievers that are asked with learned term weights."""
+    """Return the built-in retrievers that take learned term weights."""
     return asked_with(TERMS)
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Return retrievers in the order in which they are asked: the built-in ones first."""
-    places = {name: at for at, name in enumerate(_MODULES)}
+    """Return retrievers in the order in which they run: the built-in ones first."""
+    places = {name: place for place, name in enumerate(_MODULES)}
     return sorted(names, key=lambda name: (places.get(name, len(places)), name))
 
 
 def to_build(settings: Settings) -> list[Retriever[Any]]:
-    """Return the retrievers that a build may have, plug-ins that are not switched off included.
+    """Return the retrievers that a build may have, including plug-ins that are not disabled.
 
     Raises:
         Unavailable: a plug-in cannot be loaded.
@@ -90,21 +90,21 @@ def to_build(settings: Settings) -> list[Retriever[Any]]:
     if taken := [name for name in names if name in _WITHOUT_INDEX]:
         message = f"the plug-in {quoted(taken[0])} has the name of a retriever"
         raise Unavailable(message, hint="give it and its entry point another name")
-    found = {each.file: each for each in map(retriever, names)}
-    if len(found) < len(names):
-        twice = next(name for name in reversed(names) if retriever(name) not in found.values())
+    by_file = {added.file: added for added in map(retriever, names)}
+    if len(by_file) < len(names):
+        twice = next(name for name in reversed(names) if retriever(name) not in by_file.values())
         message = f"two retrievers write {retriever(twice).file}, {quoted(twice)} and another one"
         raise Unavailable(message, hint="give the artifact of the plug-in another name")
     return [retriever(name) for name in names]
 
 
 def chosen(mode: str, subset: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
-    """Return the retrievers of an index (`present`) that a mode, or a request for a subset of them, means.
+    """Return the retrievers of an index (`present`) for a mode, or for a request that names a subset of them.
 
-    One that has no index can be named, and follows the others.
+    A retriever without an index can be named; it comes after the others.
 
     Raises:
-        Unavailable: one is named that the index does not have.
+        Unavailable: a named retriever is not in the index.
     """
     wanted = tuple(subset) or (() if mode == plugins.HYBRID else (mode,))
     others = tuple(name for name in dict.fromkeys(wanted) if name in _WITHOUT_INDEX)
@@ -116,15 +116,15 @@ def chosen(mode: str, subset: Sequence[str], present: Sequence[str]) -> tuple[st
 
 
 def check_required(present: Sequence[str], settings: Settings) -> None:
-    """Hold the retrievers of an index (`present`) to what the configuration requires of a search with all of them.
+    """Check that an index with the retrievers `present` has those that the configuration requires.
 
     Raises:
-        Unavailable: a built-in one is required, and the index does not have it.
+        Unavailable: a required built-in retriever is not in the index.
     """
-    for name, known in ((name, retriever(name)) for name in _MODULES if name not in present):
-        if known.required(settings) and known.configured(settings):
-            message = f"this index has no {name} retriever, and the configuration requires one"
-            raise Unavailable(message, hint=f"build again: retrieve build; or ask the others: --mode {present[0]}")
+    for name, missing in ((name, retriever(name)) for name in _MODULES if name not in present):
+        if missing.required(settings) and missing.configured(settings):
+            message = f"this index has no {name} retriever, but the configuration requires it"
+            raise Unavailable(message, hint=f"build again: retrieve build; or use the others: --mode {present[0]}")
 
 
 def weights(names: Sequence[str], configured: Mapping[str, float]) -> dict[str, float]:

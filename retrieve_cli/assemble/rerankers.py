@@ -1,4 +1,4 @@
-"""The reranker that is configured, or why it cannot run."""
+"""The configured reranker, or the reason why it cannot run."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ BUILD = "build the index with it: retrieve build (rerank.backend: maxsim)"
 
 
 def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: Callable[[], Encoder]) -> Reader | None:
-    """What reads hits again; None where nothing is to.
+    """Return the reranker; None if there is none.
 
     Raises:
-        Unavailable: its model, package or key is not on this machine, or the index has not what it needs.
-        UsageError: the configuration does not say which model, or where the server is.
+        Unavailable: its model, package or key is not on this machine, or the index lacks token vectors.
+        UsageError: the configuration does not name its model, or the server.
     """
     backend = settings.rerank.backend
     if backend == "none" or (backend == "auto" and TOKENS not in generation.manifest.files):
@@ -44,11 +44,11 @@ def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: C
 
 
 def pair_scorer(settings: Settings) -> PairScorer:
-    """The scorer of pairs that is configured."""
+    """Return the configured scorer of pairs."""
     chosen = settings.rerank
     if chosen.model is None:
-        hint = "name it: rerank.model"
-        raise UsageError(f"rerank.backend {chosen.backend} needs a model, and none is named", hint=hint)
+        hint = "set rerank.model"
+        raise UsageError(f"rerank.backend {chosen.backend} needs a model, but none is configured", hint=hint)
     if chosen.backend == "cross_encoder":
         return _cross_encoder(settings, chosen.model)
     server = client(chosen, "rerank")
@@ -80,17 +80,17 @@ def _cross_encoder(settings: Settings, model: str) -> PairScorer:
 
 
 class _Listwise:
-    """A chat model that reads all candidates at once, as a scorer: the first of its order has the highest score."""
+    """A chat model as a scorer; it reads all candidates at once, and the first of its order has the highest score."""
 
     def __init__(self, selector: ListwiseSelector, name: str, prompt: str, *, most: int | None) -> None:
-        """`most` it is asked to pick, None: as many as there are, if that is what it is asked."""
+        """`most` is the number of passages to pick, None for all; it applies to the prompt `pick`."""
         self._selector = selector
         self.name = name
         self._prompt = prompt
         self._most = most
 
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
-        """(n,) float32.
+        """Return (n,) float32 scores.
 
         Raises:
             Unavailable: the model gave no usable answer, twice.
@@ -114,7 +114,7 @@ class _Listwise:
 
 
 class _PluggedIn:
-    """A plug-in's scorer, whose faults are its own: they end reranking and not the query."""
+    """A plug-in's scorer, whose exceptions end reranking but not the query."""
 
     def __init__(self, scorer: PairScorer, plugin: str) -> None:
         self._scorer = scorer
@@ -125,7 +125,7 @@ class _PluggedIn:
         return self._scorer.name
 
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
-        """Raises: ModelFailed if the plug-in raises what is no failure of this program."""
+        """Return (n,) float32 scores. Raises: ModelFailed for an unexpected exception of the plug-in."""
         try:
             return self._scorer.score(query, passages)
         except RetrieveError:
@@ -136,7 +136,7 @@ class _PluggedIn:
 
 
 class _Pairs:
-    """A scorer of pairs, given the texts of hits."""
+    """A scorer of pairs, applied to the texts of hits."""
 
     def __init__(self, scorer: PairScorer, generation: Generation) -> None:
         self._scorer = scorer
@@ -148,23 +148,23 @@ class _Pairs:
 
     @property
     def unit_scale(self) -> bool:
-        """True if the scorer says so of its scores."""
+        """True if the scorer's scores are on a scale from 0 to 1."""
         return isinstance(self._scorer, Scaled) and self._scorer.unit_scale
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Vectors:
-        """(n,) float32: the text of each hit's chunk, with what stands in front of it, against the query."""
+        """Return (n,) float32: scores of the query with each hit's chunk, header included."""
         chunks = (self._generation.chunks[hit.row] for hit in hits)
         return self._scorer.score(query.text, [f"{chunk['header']}{chunk['text']}" for chunk in chunks])
 
 
 def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], Encoder]) -> LateInteraction:
-    """Late interaction over the token vectors of the index, by the encoder that made them."""
+    """Return late interaction over the token vectors of the index, with the encoder that made them."""
     from retrieve_cli.encoders.late_interaction import LateInteraction
     from retrieve_cli.storage import pickles
     from retrieve_cli.storage.token_table import LATER, TokenTable
 
     if TOKENS not in generation.manifest.files:
-        raise Unavailable("this index holds no token vectors", hint=BUILD)
+        raise Unavailable("this index has no token vectors", hint=BUILD)
 
     def tokens() -> TokenTable:
         file = generation.file(TOKENS)
@@ -173,10 +173,10 @@ def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], 
         return table
 
     def encode(text: str) -> TokenVectors:
-        made = encoder()
-        if not isinstance(made, TokenEncoder):
+        model = encoder()
+        if not isinstance(model, TokenEncoder):
             raise Unavailable("the encoder of this index has no token vectors", hint="set rerank.backend: none")
-        return made.encode_tokens([text])[0]
+        return model.encode_tokens([text])[0]
 
     return LateInteraction(
         tokens=tokens,
@@ -188,8 +188,8 @@ def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], 
 
 
 def for_request(settings: Settings, *, k: int, left: float | None) -> Settings:
-    """Return the settings of one request for `k` results: a chat model picks as many, if nothing else is configured,
-    and a server is given no more than the seconds that are left, and one try."""
+    """Return the settings of one request for `k` results: a chat model picks `k`, unless another number is configured,
+    and a server gets the remaining seconds and a single try."""
     chosen = settings.rerank
     if chosen.backend == "llm" and chosen.prompt == "pick" and chosen.keep is None:
         chosen = replace(chosen, keep=k)

@@ -1,4 +1,4 @@
-"""Servers that are configured, as clients."""
+"""Clients of the configured servers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = {"encoder": 128 << 20}
 _FEWER_BYTES = 16 << 20
-"""Bytes of one answer: vectors of a batch; of all others, a score for each of some passages."""
+"""Maximum bytes of one answer: vectors of a batch, or a score for each of some passages."""
 
 
 def client(chosen: EncoderSettings | RerankSettings | LlmSettings, section: str) -> Client:
-    """The server that a section of the configuration names.
+    """Return a client of the server that a section of the configuration names.
 
     Raises:
-        UsageError: it names none.
-        Unavailable: the key that it wants is not in the environment.
+        UsageError: it names no server.
+        Unavailable: the server's key is not in the environment.
     """
     from retrieve_cli.encoders.remote.client import Client
 
     if chosen.base_url is None:
-        raise UsageError(f"{section} needs a server, and none is named", hint=f"say where it is: {section}.base_url")
+        raise UsageError(f"{section} needs a server, but none is configured", hint=f"set {section}.base_url")
     if chosen.api_key_env is not None and not os.environ.get(chosen.api_key_env):
         hint = f"export {chosen.api_key_env}=..."
         raise Unavailable(f"the key of {chosen.model} is not set ({chosen.api_key_env})", hint=hint)

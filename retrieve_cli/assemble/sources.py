@@ -1,4 +1,4 @@
-"""Where records come from: sources by their entries in the configuration, on the command line, or in a manifest."""
+"""Sources of records, from entries in the configuration, on the command line, or in a manifest."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 
 CREDENTIALS = ("token_env", "user_env", "password_env")
-"""Keys that name variables of the environment. They come from the user's configuration alone: an index is data, which
-may come from anybody, and must not say which variable is sent to whom."""
+"""Keys that name environment variables. They are read only from the user's configuration: an index is data from
+anywhere, and must not decide which variable is sent to which server."""
 _OF_LINES = ("catalog", "http", "sparql")
-"""Kinds whose records stand in a file of JSON Lines."""
+"""Kinds whose records are in a file of JSON Lines."""
 
 
 def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched: Path) -> list[Source]:
-    """The sources, in order. What comes from elsewhere is kept in the folder `fetched`.
+    """Return the sources, in order. Remote catalogs are stored in the folder `fetched`.
 
     Raises:
-        UsageError: one of them is not what its kind takes.
+        UsageError: an entry is not valid for its kind.
     """
     return [_source(entry, settings, fetched) for entry in entries]
 
 
 def entries_of(manifest: Manifest) -> list[SourceSetting]:
-    """The sources that a generation was built from, without names of credentials, which older manifests hold.
+    """Return the sources of a generation, without names of credentials, which older manifests contain.
 
     Raises:
-        UsageError: the manifest does not say.
-        IndexCorrupt: it names something that is no source.
+        UsageError: the manifest does not name them.
+        IndexCorrupt: the manifest names an invalid source.
     """
     try:
         origins = [source["origin"] for source in manifest.built["sources"]]
@@ -54,30 +54,30 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
         return [source_setting(_public(origin), f"generation {manifest.id}", Path()) for origin in origins]
     except (UsageError, TypeError, ValueError) as error:
         hint = "name the sources: retrieve build --catalog FILE, or `sources:` in config.yaml"
-        raise IndexCorrupt(f"generation {manifest.id} names a source that is none: {error}", hint=hint) from error
+        raise IndexCorrupt(f"generation {manifest.id} names an invalid source: {error}", hint=hint) from error
 
 
 def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
-    """Return a note on each server that only an index names."""
+    """Yield a note on each server that only the index names, and not the configuration."""
     for entry in entries:
         if address := entry.url or entry.endpoint:
-            yield f"note: {entry.name} ({shown(address)}) is asked without credentials: config.yaml does not list it"
+            yield f"note: {entry.name} ({shown(address)}) is read without credentials: config.yaml does not list it"
 
 
 def watched_of(manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: float) -> list[tuple[int, Watched]]:
-    """The sources of a generation as they look now, each behind its number of records; none where it names none."""
+    """Return the watched sources of a generation, each with its number of records; none if the manifest names none."""
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
     from retrieve_cli.sources.line_starts import FOLDER, LineStarts
 
     try:
         paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
-        suffixes = [str(each) for each in manifest.recipe.sources.get("docs", {}).get("extensions", [])]
-        found: list[tuple[int, Watched]] = []
+        suffixes = [str(suffix) for suffix in manifest.recipe.sources.get("docs", {}).get("extensions", [])]
+        pairs: list[tuple[int, Watched]] = []
         for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
             origin = built["origin"]
             path = Path(origin["path"]) if "path" in origin else fetched / f"{entry.name}.jsonl"
             prefix = origin.get("id_prefix", "")
-            if not isinstance(prefix, str) or "\0" in str(path) or not all(isinstance(each, str) for each in paths):
+            if not isinstance(prefix, str) or "\0" in str(path) or not all(isinstance(key, str) for key in paths):
                 raise TypeError(prefix)
             watched: Watched
             if entry.kind == "docs":
@@ -87,18 +87,18 @@ def watched_of(manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: f
             else:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], paths, starts)
-            found.append((entry.records, watched))
+            pairs.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
-    return found
+    return pairs
 
 
 def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched: Path, cache: Path) -> None:
-    """Keep in the cache where the lines of the catalogs of the current generation start, so that a query finds those
-    of its hits; forget those that none of the `manifests` was built from.
+    """Cache the line offsets of the current generation's catalogs, so that a query can find the lines of its hits;
+    remove those of catalogs that none of the `manifests` was built from.
 
     Raises:
-        OSError: one cannot be read or written.
+        OSError: a file cannot be read or written.
     """
     from retrieve_cli.sources.line_starts import FOLDER, prune
 
@@ -108,7 +108,7 @@ def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched:
 
 
 def _names_of_lines(manifest: Manifest) -> list[str]:
-    """The files in the cache that hold where lines of a generation's sources start."""
+    """Return the names of the cached line offsets of a generation's sources."""
     try:
         pairs = zip(manifest.sources, manifest.built["sources"], strict=True)
         return [sha1([entry.name, built["digest"]]) for entry, built in pairs]
@@ -150,7 +150,7 @@ def _path(entry: SourceSetting) -> Path:
 
 
 def _fetcher(entry: SourceSetting) -> Any:
-    """What brings a catalog here that is kept elsewhere."""
+    """Return the fetcher of a remote catalog."""
     shared: dict[str, Any] = {
         "timeout_s": entry.timeout_s,
         "deadline_s": entry.deadline_s,
@@ -176,16 +176,16 @@ def _query(entry: SourceSetting) -> str:
 
 
 def _public(origin: Json) -> Json:
-    """An origin without names of credentials; what is not a mapping is left to the check of its keys."""
+    """Return an origin without names of credentials; a value that is not a mapping is rejected elsewhere."""
     if not isinstance(origin, dict):
         return origin
     return {key: value for key, value in origin.items() if key not in CREDENTIALS}
 
 
 def _origin(entry: SourceSetting) -> Mapping[str, Json]:
-    """The keys of an entry that say something, as JSON, for the manifest."""
+    """Return the keys of an entry that differ from the defaults, as JSON, for the manifest."""
     default = asdict(SourceSetting(entry.kind))
-    given = {field.name: getattr(entry, field.name) for field in fields(entry)}
-    differing = {key: value for key, value in given.items() if key == "kind" or value != default[key]}
-    said = {key: value for key, value in differing.items() if key not in CREDENTIALS}
-    return {key: str(value.absolute()) if isinstance(value, Path) else value for key, value in said.items()}
+    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    differing = {key: value for key, value in values.items() if key == "kind" or value != default[key]}
+    public = {key: value for key, value in differing.items() if key not in CREDENTIALS}
+    return {key: str(value.absolute()) if isinstance(value, Path) else value for key, value in public.items()}

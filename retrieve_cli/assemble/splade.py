@@ -1,4 +1,4 @@
-"""The sparse encoder of learned term weights, at build and at query time."""
+"""Sparse encoder of learned term weights, at build and at query time."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from retrieve_cli.storage.recipe import Recipe, cards_read
 
 
 def encoder_to_build(settings: Settings) -> SparseEncoder | None:
-    """The encoder that is configured; None where none is.
+    """Return the configured encoder; None if there is none.
 
     Raises:
         Unavailable: its model is not on this machine.
-        UsageError: the folder is no SPLADE model.
+        UsageError: the folder is not a SPLADE model.
     """
     return _encoder(settings, settings.splade.model) if settings.splade.model else None
 
 
 def encoder_to_query(settings: Settings, recipe: Recipe) -> SparseEncoder:
-    """The encoder that an index was built with, by its card in the recipe.
+    """Return the encoder that an index was built with, by its card in the recipe.
 
     Raises:
-        Unavailable: it is not on this machine, or another one is in its place.
+        Unavailable: it is not on this machine, or another revision is in its place.
     """
     with cards_read():
         (card,) = term_cards(recipe).values()
         name, revision = str(card["name"]), card["revision"]
     for model in dict.fromkeys(filter(None, (settings.splade.model, name))):
-        found = _encoder(settings, model)
-        if found.card["revision"] == revision:
-            return found
-    hint = "build again: retrieve build; or put that model back"
+        encoder = _encoder(settings, model)
+        if encoder.card["revision"] == revision:
+            return encoder
+    hint = "build again: retrieve build; or restore that model"
     raise Unavailable(f"the index was built with another revision of {name}", hint=hint)
 
 
 def term_cards(recipe: Recipe) -> dict[str, Card]:
-    """Return the cards of the retrievers that are asked with term weights: one, if the index has any."""
-    asked = (each.name for each in registry.loadable(recipe.retrievers) if each.form is TERMS)
-    return {name: recipe.retrievers[name] for name in asked}
+    """Return the cards of the retrievers that take term weights: one, if the index has any."""
+    names = (retriever.name for retriever in registry.loadable(recipe.retrievers) if retriever.form is TERMS)
+    return {name: recipe.retrievers[name] for name in names}
 
 
 def _encoder(settings: Settings, model: str) -> SparseEncoder:

@@ -1,4 +1,4 @@
-"""Tokenizers that count, by the name that the configuration gives them."""
+"""Tokenizers for counting, by their names in the configuration."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from retrieve_cli.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A tokenizer, and what the output calls it."""
+    """A tokenizer with its name in the output."""
 
     name: str
     tokenizer: Tokenizer
 
 
 def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
-    """The tokenizer of a name: `encoder`, that of the encoder which the index was built with; `words` (runs of letters
-    and digits) or `pieces` (an estimate on the safe side), which need no model; else the path of a tokenizer.json or
-    of a folder with one. An encoder without a tokenizer of its own counts by one of the two rules, and is called so.
+    """Return the tokenizer of a name: `encoder`, that of the index's encoder; `words` (runs of letters and digits) or
+    `pieces` (an estimate on the safe side), which need no model; else the path of a tokenizer.json or of its folder. An
+    encoder without its own tokenizer counts by one of the two rules, and has the name of that rule.
 
     Raises:
         Unavailable: there is no such file, or the encoder is not on this machine.
-        UsageError: the file is no tokenizer.
+        UsageError: the file is not a tokenizer.
     """
     from retrieve_cli.encoders.hashed import WordTokenizer
     from retrieve_cli.encoders.remote.pieces import PieceTokenizer
@@ -36,7 +36,7 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
     if named != "encoder":
         return Counter(named, _read(Path(named)))
     model = encoder()
-    rule = next((name for name, known in rules.items() if type(known) is type(model.tokenizer)), None)
+    rule = next((name for name, counted in rules.items() if type(counted) is type(model.tokenizer)), None)
     return Counter(rule or model.card.name, model.tokenizer)
 
 
@@ -46,5 +46,5 @@ def _read(path: Path) -> Tokenizer:
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         hint = "name a tokenizer.json, or count without one: `encoder`, `words` or `pieces`"
-        raise Unavailable(f"the tokenizer {file} is not there", hint=hint)
+        raise Unavailable(f"the tokenizer {file} does not exist", hint=hint)
     return ModelTokenizer.read(file)

@@ -86,7 +86,7 @@ def test_markers_with_a_strategy_that_has_no_use_for_them_are_refused(tmp_path: 
     Path("config.yaml").write_text("chunking: {rules: [{match: a, strategy: window, markers: drug_label}]}")
     done = retrieve("build", "--docs-dir", tmp_path / "docs")
     assert done.code == 2
-    assert "do not go with the strategy `window`" in done.err
+    assert "cannot be combined with the strategy `window`" in done.err
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["metadata", "the record itself"])

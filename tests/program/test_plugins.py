@@ -267,7 +267,7 @@ def test_an_index_with_it_says_so_if_the_package_is_gone(own: Place) -> None:
 def test_one_whose_entry_point_has_another_name_is_refused(place: Place) -> None:
     place.install("toy", {"tin": "toy:RETRIEVER"})
     done = place("build", "--catalog", place.catalog)
-    assert (done.code, "the plug-in 'tin' adds a retriever that is called 'toy'" in done.err) == (6, True), done
+    assert (done.code, "the plug-in 'tin' adds a retriever with another name, 'toy'" in done.err) == (6, True), done
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_without_token_vectors_auto_is_silent_and_maxsim_says_what_to_do(
     monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "maxsim")
     done = retrieve("query", "lungs")
     assert done.code == 0
-    assert "maxsim is skipped: this index holds no token vectors" in done.err
+    assert "maxsim is skipped: this index has no token vectors" in done.err
     assert "maxsim" in retrieve("query", "lungs", "--json").json["strategies_skipped"]
     assert retrieve("query", "lungs", "--rerank").code == 6
     monkeypatch.setenv("RETRIEVE_RERANK__POLICY", "required")

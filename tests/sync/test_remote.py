@@ -430,7 +430,7 @@ def test_a_sync_without_a_configuration_asks_without_credentials_and_says_so(
     assert done.code == 0, done.err
     for request in [*site.asked[asked[0] :], *endpoint.asked[asked[1] :]]:
         assert request.headers["Authorization"] is None
-    assert f"note: tools ({site.url}/tools.jsonl) is asked without credentials" in done.err
+    assert f"note: tools ({site.url}/tools.jsonl) is read without credentials" in done.err
     endpoint.login = "zoe:swordfish"
     done = retrieve("sync")
     assert done.code == 1
