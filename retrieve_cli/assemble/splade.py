@@ -8,7 +8,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Card, SparseEncoder
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.retrievers.retriever import TERMS
-from retrieve_cli.storage.recipe import Recipe, cards_read
+from retrieve_cli.storage.recipe import Recipe, reading_cards
 
 
 def encoder_to_build(settings: Settings) -> SparseEncoder | None:
@@ -27,7 +27,7 @@ def encoder_to_query(settings: Settings, recipe: Recipe) -> SparseEncoder:
     Raises:
         Unavailable: it is not on this machine, or another revision is in its place.
     """
-    with cards_read():
+    with reading_cards():
         (card,) = term_cards(recipe).values()
         name, revision = str(card["name"]), card["revision"]
     for model in dict.fromkeys(filter(None, (settings.splade.model, name))):

@@ -15,8 +15,9 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.ingest import sync
+from retrieve_cli.storage.generations import MANIFEST
 from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.store import MANIFEST, Store
+from retrieve_cli.storage.store import Store
 
 Status = Literal["ok", "warn", "fail"]
 

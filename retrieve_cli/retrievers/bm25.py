@@ -15,7 +15,7 @@ from retrieve_cli.retrievers.analyzer import Analyzer as TermAnalyzer
 from retrieve_cli.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.recipe import cards_read
+from retrieve_cli.storage.recipe import reading_cards
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -128,7 +128,7 @@ class Bm25(Retriever[str]):
     def plain(self, generation: Generation) -> Index[str] | None:
         recipe = generation.manifest.recipe
         card = recipe.retrievers[self.name]
-        with cards_read():
+        with reading_cards():
             weights = {
                 weight for source in recipe.sources.values() for _, weight in source.get("weights", ()) if weight > 0
             }

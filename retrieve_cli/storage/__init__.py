@@ -1,1 +1,1 @@
-"""Generations on disk, `current`, the lock, caches, pickles and durable files."""
+"""Generations on disk, the `current` file, the lock, caches, pickles and durable files."""

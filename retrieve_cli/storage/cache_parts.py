@@ -1,4 +1,4 @@
-"""The files of a content-addressed cache: what they hold, and where in them a key is."""
+"""Files of a content-addressed cache: their contents, and the places of keys in them."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.key_rows import Keys
 
     Entry: TypeAlias = tuple[NDArray[Any], ...]
-    """The arrays of a text, in the order of the layout's columns."""
+    """Arrays of one text, in the order of the layout's columns."""
 
 Say: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is kept of a text."""
+    """Structure of the entries of one kind of cache."""
 
     suffix: str
-    """Of the folders of this kind."""
+    """Suffix of the folders of this kind."""
     columns: Mapping[str, str]
-    """By name, the type of an array: "<i4"."""
+    """Type of each array by name, such as "<i4"."""
     older_suffix: str = ""
-    """Of the files in which an earlier version kept the same."""
+    """Suffix of the files in which an earlier version stored the same entries."""
     read_older: Callable[[Path, Json, Say], Iterator[Mapping[str, NDArray[Any]]]] | None = None
-    """Reads what is sound in such a file, given its card."""
+    """Function that reads the intact entries of such a file, given its card."""
 
     def place(self, folder: Path, card: Json) -> Path:
-        """Return where the entries are that were made by what the card describes."""
+        """Return the folder of the entries for the encoder that the card describes."""
         return folder / f"{sha1(card)[:12]}{self.suffix}"
 
     def stored(self, keys: Sequence[bytes], entries: Sequence[Entry]) -> dict[str, Any]:
-        """Return what a file holds."""
+        """Return the contents of a file."""
         columns = zip(self.columns.items(), zip(*entries, strict=True), strict=True)
         return {
             "keys": np.frombuffer(b"".join(keys), np.uint8),
@@ -52,34 +52,34 @@ class Layout:
         }
 
     def fits(self, stored: Any) -> bool:
-        """Return True if this is what a file holds."""
+        """Return True if a value has the structure of a file."""
         try:
             keys, starts = stored["keys"], stored["starts"]
-            alike = all(
+            matching = all(
                 stored[name].dtype == kind and len(stored[name]) == starts[-1] for name, kind in self.columns.items()
             )
             whole = keys.dtype == np.uint8 and keys.shape == (KEY * (len(starts) - 1),)
-            return bool(alike and whole and starts[0] == 0 and (np.diff(starts) >= 0).all())
+            return bool(matching and whole and starts[0] == 0 and (np.diff(starts) >= 0).all())
         except (KeyError, TypeError, AttributeError, IndexError, ValueError):
             return False
 
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """What a file holds, or a checkpoint of an older one."""
+    """Contents of one file, or of one checkpoint in an older file."""
 
     path: Path
     keys: Keys
     starts: Rows
     load: Callable[[], Entry]
-    """Reads its columns: a part has no file open but while it is looked at, for there may be thousands."""
+    """Function that reads the columns: with possibly thousands of parts, only those in use have their file open."""
     sound: bool = False
-    """Whether its bytes are known to be those that were written."""
+    """True if its bytes are known to be as written."""
     _columns: Entry | None = None
 
     @property
     def columns(self) -> Entry:
-        """What it has of all entries."""
+        """The columns of all entries."""
         columns = self._columns
         if columns is None:
             columns = self._columns = self.load()
@@ -94,18 +94,18 @@ class Part:
         return tuple(column[own] for column in self.columns)
 
     def release(self) -> None:
-        """Let go of the file in which entries were read."""
+        """Close the file from which entries were read."""
         self._columns = None
         _OPEN.pop(id(self), None)
 
 
 _MOST_OPEN = 64
 _OPEN: dict[int, Part] = {}
-"""Parts of all caches that have their file open, by identity, in the order in which they were opened."""
+"""Parts of all caches with an open file, by identity, in the order in which they were opened."""
 
 
 class Level:
-    """Where the keys of some parts in a row are."""
+    """Places of the keys of some consecutive parts."""
 
     def __init__(self, first: int, parts: Sequence[Part]) -> None:
         """`first` is the number of the first of these parts."""
@@ -114,10 +114,10 @@ class Level:
         self._ends = np.cumsum([0, *(len(part.keys) for part in parts)])
 
     def find(self, keys: Keys) -> tuple[Rows, Rows]:
-        """Return part and place of each key; part -1 if it is not there."""
+        """Return part and place of each key; part -1 for missing keys."""
         return self.split(self.rows.find(keys))
 
     def split(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return part and place of rows of the parts put together; part -1 for row -1."""
+        """Return part and place of rows of the concatenated parts; part -1 for row -1."""
         inner = np.searchsorted(self._ends, rows, side="right") - 1
         return np.where(rows < 0, -1, self.first + inner), rows - self._ends[inner]

@@ -1,15 +1,15 @@
-"""The content-addressed cache: SHA-1 of a text under SHA-1 of the card of what encoded it -> the arrays of its entry.
+"""Content-addressed cache: from the SHA-1 of a text, under the SHA-1 of the encoder's card, to the arrays of its entry.
 
-Vectors, packed tokens and term weights are kept alike. One folder a card, one file a batch, named after the SHA-1 of
-its bytes: a build that is killed finds what it had, a text that comes back is not encoded again, and a file that is not
-what it is called is skipped, which is said. Deleting the folder costs time, never an answer.
+Vectors, packed tokens and term weights are cached in the same way. There is one folder per card and one file per batch,
+named after the SHA-1 of its bytes. An interrupted build resumes with what it had, and a repeated text is not encoded
+again. A file that does not match its name is skipped, with a notice. Deleting the folder costs time, never an answer.
 
-A card says what the numbers are, not which processor computed them: they may differ in their last bits from what this
-one would compute. An index is a function of the entries it was given, and `sync` gives the same ones as `build`.
+A card says what the numbers are, not which processor computed them: their last bits may differ from what this processor
+would compute. An index is a function of its entries, and `sync` uses the same ones as `build`.
 
     keys      (20 * n,) uint8, the SHA-1 of each text
-    starts    (n + 1,) int64, where each entry begins in the columns
-    columns   what the layout names
+    starts    (n + 1,) int64, the start of each entry in the columns
+    columns   the arrays that the layout names
 """
 
 from __future__ import annotations
@@ -36,37 +36,38 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.key_rows import Keys
 
 _MANY, _BLOCK = 64, 16_384
-"""Files beyond which they are made fewer, and entries of each that is then written."""
+"""Number of files from which on they are combined, and number of entries in each combined file."""
 
 
 class ContentCache:
-    """The entries of one card. One process at a time may write; the writer's lock sees to that."""
+    """The entries of one card. Only one process at a time may write, which the writer's lock ensures."""
 
     def __init__(self, folder: Path, card: Json, layout: Layout, *, say: Say) -> None:
-        """Touches nothing until it is asked; `say` is told of what is damaged."""
+        """Open nothing until the first use; `say` receives notices of damaged files."""
         self._folder = layout.place(folder, card)
         self._card = card
         self._layout = layout
         self._say = say
         self._loaded: list[Part] | None = None
         self._levels: list[Level] | None = None
-        """All parts, each level at least twice as large as the next: appending costs little, and so does looking up."""
+        """All parts; each level is at least twice as large as the next, so that both appending and looking up are fast.
+        """
         self._damaged: set[Path] = set()
 
     @property
     def begun(self) -> bool:
-        """True if anything was ever kept."""
+        """True if any entry was ever stored."""
         return self._folder.is_dir()
 
     def __contains__(self, key: bytes) -> bool:
         return bool(self._find_sound(as_keys([key]))[0][0] >= 0)
 
     def __getitem__(self, key: bytes) -> Entry:
-        """Raises: KeyError: it is not there."""
+        """Return the entry of a key. Raises: KeyError: it is missing."""
         return next(self.entries([key]))
 
     def entries(self, keys: Sequence[bytes]) -> Iterator[Entry]:
-        """Yield the entries of the keys in their order. Raises: KeyError: one is not there."""
+        """Yield the entries of the keys in their order. Raises: KeyError: one is missing."""
         if not keys:
             return
         parts, numbers, places = self.locate(as_keys(keys))
@@ -74,25 +75,25 @@ class ContentCache:
             yield parts[number].entry(place)
 
     def locate(self, keys: Keys) -> tuple[Sequence[Part], Rows, Rows]:
-        """Return all parts, and by key the number of its part and its place there. Raises: KeyError: one is absent."""
+        """Return all parts, and for each key its part and its place there. Raises: KeyError: one is missing."""
         numbers, places = self._find_sound(keys)
         if len(numbers) and numbers.min() < 0:
             raise KeyError(keys[int(numbers.argmin())].hex())
         return self._parts, numbers, places
 
     def lacks(self, keys: Keys) -> Rows:
-        """Return the places of the keys that are not there."""
+        """Return the places of the missing keys."""
         return np.flatnonzero(self._find_sound(keys)[0] < 0)
 
     def names_none_of(self, keys: Keys) -> Rows:
-        """Return the places of the keys that no file names, without reading whether the files are sound."""
+        """Return the places of the keys that no file lists, without checking the files."""
         return np.flatnonzero(self._find(keys)[0] < 0)
 
     def append(self, keys: Sequence[bytes], entries: Sequence[Entry]) -> Path | None:
-        """Add the entries of texts, wait until they are on the disk, and return the file; none for no text.
+        """Add the entries of texts, wait until they are on disk, and return the file; None without texts.
 
         Raises:
-            OSError: there is no room; what was there stays as it was.
+            OSError: the disk is full; existing files stay unchanged.
         """
         if not keys:
             return None
@@ -121,7 +122,7 @@ class ContentCache:
         return path
 
     def shrink_to(self, wanted: Sequence[Keys]) -> None:
-        """Rewrite the files with these keys alone if there are many, or if half of what they hold is none of them."""
+        """Rewrite the files with only these keys if there are many files, or if half of the entries have other keys."""
         index, old = Level(0, self._parts), {part.path for part in self._parts}
         kept = _rows_of(index.rows, wanted)
         if index.rows.distinct() <= 2 * len(kept) and len(old) <= _MANY + len(kept) // _BLOCK:
@@ -132,8 +133,8 @@ class ContentCache:
         for start in range(0, len(kept), _BLOCK):
             rows = kept[start : start + _BLOCK]
             numbers, places = index.split(rows)
-            found = zip(numbers.tolist(), places.tolist(), strict=True)
-            entries = [parts[number].entry(place) for number, place in found]
+            pairs = zip(numbers.tolist(), places.tolist(), strict=True)
+            entries = [parts[number].entry(place) for number, place in pairs]
             new.add(self.append(as_digests(index.rows.keys[rows]), entries))
             for number in np.unique(numbers):
                 parts[number].release()
@@ -142,8 +143,8 @@ class ContentCache:
         self._loaded, self._levels = None, None
 
     def sweep(self) -> None:
-        """Remove what a writer that was killed left half-written, and what is damaged."""
-        _ = self._parts  # finds what is damaged
+        """Remove partial files of interrupted writers, and damaged files."""
+        _ = self._parts  # detects damaged files
         for path in (*self._folder.glob(".new-*"), *self._damaged):
             with suppress(OSError):
                 path.unlink()
@@ -172,7 +173,7 @@ class ContentCache:
             parts.extend(self._older(path, stored) for stored in read(path, self._card, self._say))
 
     def _read(self, path: Path, *, sound: bool = False) -> Part | None:
-        """Return what a file holds; None if it is no such file. Raises: IndexCorrupt."""
+        """Return the contents of a file; None if it has another structure. Raises: IndexCorrupt."""
         stored = pickles.load(path)
         if not self._layout.fits(stored):
             return None
@@ -187,9 +188,9 @@ class ContentCache:
         return tuple(stored[name] for name in self._layout.columns)
 
     def _add(self, part: Part | None) -> None:
-        """Take in a part that was written."""
+        """Add a part that was written."""
         if part is None:
-            raise ValueError("what was written does not fit the layout")
+            raise ValueError("the written file does not fit the layout")
         levels, parts = self._all_levels, self._parts
         parts.append(part)
         first = len(parts) - 1
@@ -206,7 +207,7 @@ class ContentCache:
         return self._levels
 
     def _find(self, keys: Keys) -> tuple[Rows, Rows]:
-        """Return part and place of each key; part -1 if it is not there."""
+        """Return part and place of each key; part -1 for missing keys."""
         numbers, places = np.full(len(keys), -1), np.zeros(len(keys), np.int64)
         left = np.arange(len(keys))
         for level in self._all_levels:
@@ -215,15 +216,14 @@ class ContentCache:
         return numbers, places
 
     def _find_sound(self, keys: Keys) -> tuple[Rows, Rows]:
-        """The same among files that are what they are called; each is read to the end once, when it is first needed."""
+        """Return the same, for intact files only; each file is read completely once, at its first use."""
         while True:
-            found = self._find(keys)
-            wrong = [
-                number for number in set(np.unique(found[0]).tolist()) - {-1} if not self._is_sound(self._parts[number])
-            ]
-            if not wrong:
-                return found
-            for part in [self._parts[number] for number in wrong]:
+            numbers, places = self._find(keys)
+            used = set(np.unique(numbers).tolist()) - {-1}
+            damaged = [number for number in used if not self._is_sound(self._parts[number])]
+            if not damaged:
+                return numbers, places
+            for part in [self._parts[number] for number in damaged]:
                 self._skip(part.path)
                 self._parts.remove(part)
             self._levels = None
@@ -235,12 +235,12 @@ class ContentCache:
         return part.sound
 
     def _skip(self, path: Path) -> None:
-        self._say(f"{path} is damaged and left out: what it held is computed again")
+        self._say(f"{path} is damaged: skipped; its contents are computed again")
         self._damaged.add(path)
 
 
 def prune(folder: Path, layout: Layout, needed: Sequence[tuple[Json, Keys]], *, say: Say) -> None:
-    """Remove what no generation needs. `needed` has the card and the keys of each generation that is kept."""
+    """Remove entries that no generation needs. `needed` has the card and the keys of each stored generation."""
     wanted: dict[str, list[tuple[Json, Keys]]] = {}
     for card, keys in needed:
         wanted.setdefault(layout.place(folder, card).stem, []).append((card, keys))
@@ -256,7 +256,7 @@ def prune(folder: Path, layout: Layout, needed: Sequence[tuple[Json, Keys]], *, 
 
 
 def _rows_of(index: KeyRows, wanted: Sequence[Keys]) -> Rows:
-    """Return the rows of all keys that are wanted and there, in order."""
+    """Return the rows of all wanted keys that exist, in order."""
     flags = np.zeros(len(index), np.bool_)
     last = np.empty(0, KEY_TYPE)
     for keys in wanted:
@@ -267,7 +267,7 @@ def _rows_of(index: KeyRows, wanted: Sequence[Keys]) -> Rows:
 
 
 def _differing(keys: Keys, last: Keys) -> Keys:
-    """Return the keys without those at both ends that are the same among the last ones: generations are much alike."""
+    """Return the keys without those at both ends that equal the last ones: generations are much alike."""
     both = min(len(keys), len(last))
     first = int(np.append(keys[:both] != last[:both], True).argmax())
     both -= first

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and still there after the power went."""
+"""Atomic and durable files: complete or absent, even after a power failure."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import BinaryIO
 from retrieve_cli.untrusted.files import regular_descriptor
 
 PIECE = 1 << 18
-"""Bytes of a file that are written at a time."""
+"""Bytes written to a file at a time."""
 
 
 def replace(path: Path, text: str) -> None:
-    """Puts `text` in the file's place in one step: a reader sees the old or the new one, never a half."""
+    """Replace the file by `text` in one step: a reader sees the old or the new content, never a part."""
     _put_in_place(path, text, os.fsync)
     sync(path.parent)
 
 
 def replace_later(path: Path, text: str) -> None:
-    """Do as `replace` does without waiting for the disk: for what may be lost or cut short when the power goes."""
+    """Do the same as `replace` without waiting for the disk: for files that may be lost in a power failure."""
     _put_in_place(path, text, lambda _: None)
 
 
 def _put_in_place(path: Path, text: str, settle: Callable[[int], None]) -> None:
     new = path.with_name(f".{path.name}.new")
-    if new.is_symlink():  # not ours: it may lead anywhere
+    if new.is_symlink():  # not created by this program: it may lead anywhere
         new.unlink()
     try:
         with open(new, "w", encoding="utf-8", newline="", opener=regular_descriptor) as file:
@@ -41,13 +41,13 @@ def _put_in_place(path: Path, text: str, settle: Callable[[int], None]) -> None:
 
 
 def write(file: BinaryIO, data: memoryview) -> None:
-    """Write many bytes, a little at a time: the kernel copies them from the processor's cache, in half the time."""
+    """Write many bytes in small pieces: the kernel copies them from the processor's cache, in half the time."""
     file.writelines(data[start : start + PIECE] for start in range(0, len(data), PIECE))
 
 
 def put(path: Path, text: str) -> None:
-    """Writes a file that somebody named: through links, with the rights that it has, and into what is no plain file
-    (a pipe, /dev/stdout) as it stands; all others as `replace` does.
+    """Write a file that a user named: through links, and with its existing permissions. A pipe or a device such as
+    /dev/stdout is written directly; any other file is replaced as `replace` does.
 
     Raises:
         OSError: it cannot be written.
@@ -67,12 +67,12 @@ def put(path: Path, text: str) -> None:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether a path leads to what the system keeps: its links there are not files to be replaced."""
+    """Return True if a path belongs to the system: links there must not be replaced by files."""
     return path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",))
 
 
 def sync(path: Path) -> None:
-    """Waits until a file's bytes, or a folder's names, are on the disk."""
+    """Wait until a file's bytes, or a folder's names, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,15 +1,15 @@
-"""What the files of a generation hold: records and chunks by row, how they lie in each other, how they are called.
+"""Reader of a generation's files: records and chunks by row, their order and their ids.
 
-records.jsonl   one line a record: what a hit shows of it
-chunks.jsonl    one line a chunk: its text, span, section
-offsets.pkl     where each line starts, each record's first chunk; by record its id, the SHA-1 of its content and of
-                what it was read from, its line there; by chunk the SHA-1 of the text that was embedded
-columns.pkl     what records can be filtered by: the values of their fields, and who has them
-graph.pkl       edges between records and what they share, where there are any
-tokens.pkl      the token vectors of each chunk, if a reranker compares words
-*               the artifact of each retriever, one row a record or a chunk: see `retrievers/`
+records.jsonl   one line per record: the fields that a hit shows
+chunks.jsonl    one line per chunk: its text, span, section
+offsets.pkl     start of each line, first chunk of each record; by record the id, the SHA-1 of its content and of its
+                input, the line of the input; by chunk the SHA-1 of the embedded text
+columns.pkl     values of the fields by which records can be filtered, with the records that have them
+graph.pkl       edges between records and shared values, if there are any
+tokens.pkl      token vectors of each chunk, if a reranker compares words
+*               artifact of each retriever, one row per record or chunk: see `retrievers/`
 
-What is read of them is held to the sums of its blocks first: see `sums.py` and `mapped.py`.
+Each block of a file is verified against its sum before it is read: see `sums.py` and `mapped.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage import pickles, sums
 from retrieve_cli.storage.manifest import Manifest, digest_fault
 from retrieve_cli.storage.mapped import MappedFile
+from retrieve_cli.storage.record_ids import RecordIds, rises
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tables import Table
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -49,11 +50,9 @@ _RECORD_KEYS = frozenset(
 )
 CHUNK_KEYS = frozenset("id doc_id index text section header source start end start_line end_line tokens".split())
 _DIGESTS = ("contents", "origins", "texts")
-"""Arrays of `offsets.pkl` that queries do not read: they are checked where they are read."""
+"""Arrays of `offsets.pkl` that queries do not read: each part is checked when it is read."""
 _LONGEST_INDEX = 12
-"""Digits of a chunk's number."""
-_FEW = 8
-"""Records that are looked up by comparing ids, before a dictionary of all of them is made."""
+"""Maximum digits of a chunk's number."""
 
 
 DIGEST = 20
@@ -62,13 +61,13 @@ DIGEST = 20
 
 @contextmanager
 def open_generation(store: Store, generation: str | None = None) -> Iterator[Generation]:
-    """Open the current generation, or the one named; it cannot be removed as long as the value is held.
+    """Open the current generation, or the one named; it cannot be removed while the value is in use.
 
-    An error while it is read is the index's fault if one of its files is damaged.
+    If an unexpected error occurs inside the context and a file is damaged, IndexCorrupt is raised instead.
 
     Raises:
-        IndexMissing: nothing was built here yet.
-        IndexCorrupt: it is damaged.
+        IndexMissing: no index was built here yet.
+        IndexCorrupt: the generation is damaged.
         UsageError: there is no generation of that name.
     """
     folder, manifest, hold = store.open(generation)
@@ -77,7 +76,7 @@ def open_generation(store: Store, generation: str | None = None) -> Iterator[Gen
 
 
 def unpublished(folder: Path, manifest: Manifest) -> Generation:
-    """Open a generation that lies in a folder of its own and is not published yet. Raises: IndexCorrupt."""
+    """Open a generation in a separate folder that is not published yet. Raises: IndexCorrupt."""
     return Generation(folder, manifest)
 
 
@@ -85,7 +84,7 @@ class Generation:
     """The tables of a generation, mapped into memory."""
 
     def __init__(self, folder: Path, manifest: Manifest, hold: Hold | None = None) -> None:
-        """`hold` keeps the folder from being removed as long as this object lives.
+        """`hold` protects the folder from removal as long as this object lives.
 
         Raises:
             IndexCorrupt: a table is damaged, or the tables disagree.
@@ -98,15 +97,13 @@ class Generation:
         self._files: dict[str, MappedFile] = {}
         self._at_hand: dict[str, MappedFile] = {}
         self._sparse = False
-        self._looked_up = 0
         self._sums = sums.read(folder)
         offsets = pickles.load(self.file(OFFSETS), later=_DIGESTS)
         try:
             self.records = Table(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
             self.chunks = Table(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
             self.starts: Rows = offsets["starts"]
-            self._ids: bytes = offsets["ids"].tobytes()
-            self._id_ends: Rows = offsets["id_ends"]
+            self._ids = RecordIds(offsets["ids"].tobytes(), offsets["id_ends"])
             self.lines: Rows = offsets["lines"]
             self._digests = {name: offsets[name] for name in _DIGESTS}
             by_record = (self.lines.shape, offsets["contents"].shape, offsets["origins"].shape)
@@ -119,16 +116,16 @@ class Generation:
             by_record != ((records,), (records, DIGEST), (records, DIGEST))
             or offsets["texts"].shape != (chunks, DIGEST)
             or len(self.starts) != records + 1
-            or len(self._id_ends) != records + 1
-            or not _rises(self.starts, chunks, 1)
-            or not _rises(self._id_ends, len(self._ids), 0)
-            or not _rises(offsets["records"], int(offsets["records"][-1]), 1)
-            or not _rises(offsets["chunks"], int(offsets["chunks"][-1]), 1)
+            or len(self._ids) != records
+            or not rises(self.starts, chunks, least=1)
+            or not rises(self._ids.ends, len(self._ids.text), least=0)
+            or not rises(offsets["records"], int(offsets["records"][-1]), least=1)
+            or not rises(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
         ):
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
 
     def read_here_and_there(self) -> None:
-        """Expect that a few rows are read of each file, as queries do, and not all of them one after the other."""
+        """Announce random access to the files, as queries do it, instead of sequential reading."""
         with self._making:
             self._sparse = True
             for file in self._files.values():
@@ -136,18 +133,18 @@ class Generation:
 
     @cached_property
     def id(self) -> str:
-        """The name of the generation, a digest of what it is made of."""
+        """Name of the generation: a digest of its contents."""
         return self.manifest.id
 
     def let_go(self) -> None:
-        """Stop keeping the folder from being removed."""
+        """Allow the folder to be removed."""
         self._hold = None
 
     def file(self, name: str) -> MappedFile:
-        """Return a file of the generation, mapped once; who reads it has the blocks checked that are read.
+        """Return a file of the generation, mapped once; its readers check the blocks that they read.
 
         Raises:
-            IndexCorrupt: it cannot be read.
+            IndexCorrupt: the file cannot be read.
         """
         with self._making:
             if name not in self._files:
@@ -158,10 +155,10 @@ class Generation:
             return self._files[name]
 
     def have_at_hand(self, name: str) -> None:
-        """Map a file that may be read later: it can be, even if somebody removes the folder before.
+        """Map a file that may be read later, even if the folder is removed in the meantime.
 
         Raises:
-            IndexCorrupt: it cannot be read.
+            IndexCorrupt: the file cannot be read.
         """
         with self._making:
             if name not in self._files and name not in self._at_hand:
@@ -178,73 +175,75 @@ class Generation:
             raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint="retrieve inspect verify") from error
 
     def expect(self, name: str, rows: int) -> None:
-        """Holds a file's rows to what the manifest says, and all of it to its sums if it was not opened by `file`.
+        """Check the number of rows of a file against the manifest, and its bytes if `file` did not open it.
 
         Raises:
-            IndexCorrupt: the manifest says otherwise or nothing, or the file is damaged.
+            IndexCorrupt: the manifest has another number or no such file, or the file is damaged.
         """
         if name not in self._files:
             self.file(name).check()
         entry = self.manifest.files.get(name)
         if entry is None or entry.rows != rows:
-            said = "nothing" if entry is None else entry.rows
-            raise IndexCorrupt(f"{name} has {rows} rows; the manifest says {said}", hint="build again: retrieve build")
+            expected = "nothing" if entry is None else entry.rows
+            raise IndexCorrupt(
+                f"{name} has {rows} rows; the manifest says {expected}", hint="build again: retrieve build"
+            )
 
     @cached_property
     def contents(self) -> NDArray[np.uint8]:
-        """(records, 20) the SHA-1 of each record's content."""
+        """SHA-1 of each record's content, (records, 20)."""
         return self._checked("contents")
 
     @cached_property
     def origins(self) -> NDArray[np.uint8]:
-        """(records, 20) the SHA-1 of what each record was read from."""
+        """SHA-1 of the input of each record, (records, 20)."""
         return self._checked("origins")
 
     @cached_property
     def texts(self) -> NDArray[np.uint8]:
-        """(chunks, 20) the SHA-1 of each chunk's embedded text."""
+        """SHA-1 of each chunk's embedded text, (chunks, 20)."""
         return self._checked("texts")
 
     def _checked(self, name: str) -> NDArray[np.uint8]:
-        """Digests that a query does not read, held to their sums. Raises: IndexCorrupt."""
+        """Return digests that queries do not read, after checking their blocks. Raises: IndexCorrupt."""
         digests: NDArray[np.uint8] = self._digests[name]
         self.file(OFFSETS).check_parts(digests)
         return digests
 
     def origin(self, record: int) -> bytes:
-        """The SHA-1 of what a record was read from."""
+        """Return the SHA-1 of the input of a record."""
         digest: NDArray[np.uint8] = self._digests["origins"][record]
         self.file(OFFSETS).check_parts(digest)
         return digest.tobytes()
 
     def record_id(self, record: int) -> str:
-        return self._ids[self._id_ends[record] : self._id_ends[record + 1]].decode()
+        return self._ids[record]
 
     def chunk_id(self, row: int) -> str:
-        """The id of a chunk row, without reading the chunk."""
+        """Return the id of a chunk row, without reading the chunk."""
         record = int(np.searchsorted(self.starts, row, side="right")) - 1
         return f"{self.record_id(record)}#{row - int(self.starts[record])}"
 
     def chunk_texts(self) -> Iterator[str]:
-        """Yield the text of each chunk with what stands in front of it."""
+        """Yield the text of each chunk with its header."""
         return (f"{chunk['header']}{chunk['text']}" for chunk in self.chunks)
 
     def record_texts(self) -> Iterator[str]:
-        """Yield the text of each record, put together from its chunks, which may overlap."""
+        """Yield the text of each record, assembled from its chunks, which may overlap."""
         for first, end in zip(self.starts[:-1], self.starts[1:], strict=True):
             yield _joined([self.chunks[row] for row in range(int(first), int(end))])
 
     @property
     def ids(self) -> Vocabulary:
-        """The id of each record, in order of rows."""
-        return Vocabulary(np.frombuffer(self._ids, np.uint8), self._id_ends)
+        """Ids of the records, in order of rows."""
+        return self._ids.vocabulary
 
     def contents_by_id(self) -> dict[str, bytes]:
-        """SHA-1 of the content of every record."""
+        """Return the SHA-1 of the content of every record, by id."""
         return {self.record_id(row): digest.tobytes() for row, digest in enumerate(self.contents)}
 
     def once(self, make: Callable[[Generation], T]) -> T:
-        """Return `make(self)`, called once for a generation, whichever threads ask for it."""
+        """Return `make(self)`, called only once for a generation, by whichever thread is first."""
         if make not in self._made:
             with self._making:
                 if make not in self._made:
@@ -253,29 +252,29 @@ class Generation:
         return made
 
     def find_record(self, record_id: str, *, visible: Mask | None = None) -> int:
-        """The row of a record, of those that are `visible`, (records,) bool, if only some are.
+        """Return the row of a record; with `visible`, (records,) bool, only among those.
 
         Raises:
-            UsageError: no such record has that id; names the nearest one.
+            UsageError: there is no such record; the hint names the nearest one.
         """
-        row = self._row_of(record_id)
+        row = self._ids.row(record_id)
         if row is None or not (visible is None or visible[row]):
-            known = (self.record_id(place) for place in range(len(self.records)) if visible is None or visible[place])
-            near = nearest(record_id, known, cutoff=0.4)
+            names = (self.record_id(place) for place in range(len(self.records)) if visible is None or visible[place])
+            near = nearest(record_id, names, cutoff=0.4)
             hint = f"did you mean `{near}`?" if near else "list them: retrieve inspect records"
             raise UsageError(f"there is no record {quoted(record_id)} in the index", hint=hint)
         return row
 
     def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
-        """The row of a chunk, of those of `visible` records, if only some are.
+        """Return the row of a chunk; with `visible`, only of those records.
 
         Raises:
-            UsageError: no chunk has that id.
+            UsageError: there is no such chunk.
         """
         record_id, _, index = chunk_id.rpartition("#")
         if not record_id or not (index.isascii() and index.isdecimal()) or len(index) > _LONGEST_INDEX:
             raise UsageError(
-                f"{quoted(chunk_id)} is no chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
+                f"{quoted(chunk_id)} is not a chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
             )
         record = self.find_record(record_id, visible=visible)
         first, end = int(self.starts[record]), int(self.starts[record + 1])
@@ -285,34 +284,12 @@ class Generation:
             )
         return first + int(index)
 
-    def _row_of(self, record_id: str) -> int | None:
-        """The row of a record: the first few ids are compared with all, many are worth a dictionary."""
-        self._looked_up += 1
-        if self._looked_up > _FEW:
-            return self._rows.get(record_id)
-        wanted = record_id.encode("utf-8", "surrogatepass")
-        ids, ends = np.frombuffer(self._ids, np.uint8), self._id_ends
-        rows = np.flatnonzero(ends[1:] - ends[:-1] == len(wanted))
-        for place in range(len(wanted), 0, -1):  # ids differ at their ends more often than at their starts
-            rows = rows[ids[ends[rows] + (place - 1)] == wanted[place - 1]]
-        return int(rows[-1]) if len(rows) else None
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        return {self.record_id(row): row for row in range(len(self.records))}
-
 
 def _joined(chunks: list[dict[str, Json]]) -> str:
-    pieces, at = [], 0
+    pieces, done = [], 0
     for chunk in chunks:
         start, end = int(chunk["start"]), int(chunk["end"])
-        if end > at:
-            pieces.append(" " * (start > at) + chunk["text"][max(0, at - start) :])
-            at = end
+        if end > done:
+            pieces.append(" " * (start > done) + chunk["text"][max(0, done - start) :])
+            done = end
     return "".join(pieces)
-
-
-def _rises(ends: Rows, last: int, least: int) -> bool:
-    """Whether `ends` go from 0 to `last` in steps of at least `least`."""
-    steps = ends[1:] - ends[:-1]
-    return bool(ends[0] == 0 and ends[-1] == last and (not len(steps) or steps.min() >= least))

@@ -1,4 +1,4 @@
-"""Which row has a key: SHA-1 digests in one array, looked up without a dictionary of them."""
+"""Rows of SHA-1 keys: digests in one array, searched without a dictionary."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 KEY = 20
 KEY_TYPE = f"S{KEY}"
 _FEW = 64
-"""Keys that are compared with all others before these are put in order."""
+"""Number of look-ups that compare a key with all others, before these are sorted."""
 
 
 class Digests(Sequence[bytes]):
-    """Digests one behind the other, twenty bytes each."""
+    """Contiguous digests, twenty bytes each."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -37,7 +37,7 @@ class Digests(Sequence[bytes]):
     def __getitem__(self, place: slice) -> list[bytes]: ...
     def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
         if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
+            return [self[index] for index in range(*place.indices(len(self)))]
         start = KEY * range(len(self))[place]
         return bytes(self._bytes[start : start + KEY])
 
@@ -51,7 +51,7 @@ class Digests(Sequence[bytes]):
 
     @property
     def array(self) -> NDArray[np.uint8]:
-        """(n, 20) a copy of them."""
+        """A copy of the digests, (n, 20)."""
         return np.frombuffer(bytes(self._bytes), np.uint8).reshape(-1, KEY)
 
 
@@ -65,12 +65,12 @@ def as_keys(digests: Sequence[bytes] | NDArray[np.uint8]) -> Keys:
 
 
 def as_digests(keys: Keys) -> list[bytes]:
-    """Return the digests that `as_keys` was given: NumPy drops the zeros at the end of a byte string."""
+    """Return the digests behind the keys from `as_keys`: NumPy drops the zeros at the end of a byte string."""
     return [key.ljust(KEY, b"\0") for key in keys.tolist()]
 
 
 class KeyRows:
-    """The rows of keys; of several that are the same, the first."""
+    """Rows of keys; for equal keys, the first row."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -81,29 +81,29 @@ class KeyRows:
         return len(self.keys)
 
     def row(self, key: bytes) -> int:
-        """Return the row of a key, -1 if it is not there."""
+        """Return the row of a key, -1 if it is missing."""
         return int(self.find(as_keys([key]))[0])
 
     def find(self, keys: Keys) -> Rows:
-        """Return the row of each key, -1 for those that are not there."""
+        """Return the row of each key, -1 for missing keys."""
         self._looked_up += len(keys)
         if self._looked_up <= _FEW:
             return np.array([self._scan(key, head) for key, head in zip(keys, _heads(keys), strict=True)], np.int64)
         heads, order = self._ordered
         rows, wanted = np.full(len(keys), -1, np.int64), _heads(keys)
         places, left = np.searchsorted(heads, wanted), np.arange(len(keys))
-        while len(left):  # once, but for keys that differ and begin alike
+        while len(left):  # one pass, unless different keys have the same head
             left = left[places[left] < len(heads)]
             left = left[heads[places[left]] == wanted[left]]
-            found = order[places[left]]
-            same = self.keys[found] == keys[left]
-            rows[left[same]] = found[same]
+            candidates = order[places[left]]
+            same = self.keys[candidates] == keys[left]
+            rows[left[same]] = candidates[same]
             left = left[~same]
             places[left] += 1
         return rows
 
     def distinct(self) -> int:
-        """Return how many keys there are, those that begin alike counted once."""
+        """Return the number of different keys; keys with the same head count once."""
         heads = self._ordered[0]
         return int(np.count_nonzero(heads[1:] != heads[:-1])) + bool(len(heads))
 

@@ -1,7 +1,7 @@
-"""Who writes and who reads: advisory locks of the kernel (flock), which end with their holder however it dies.
+"""Locks for writers and readers: advisory locks of the kernel (flock), which end with their process in any case.
 
-One writer holds the file `lock`, which says who it is. A reader shares the lock of its generation's folder for as long
-as it is open; nobody waits for that but the removal of old generations, which passes over a folder that is held.
+A writer holds the file `lock`, which names the process. A reader shares the lock of its generation's folder while it is
+open; only the removal of old generations checks this lock, and skips a folder that is in use.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from retrieve_cli.errors import Locked
 from retrieve_cli.untrusted.files import CONFIG, read_text, regular_descriptor
 
 _POLL = 0.05
-"""Seconds between two tries for a lock that another process holds."""
+"""Seconds between two attempts to take a lock that another process holds."""
 
 
 class Hold:
-    """A shared lock on a folder, let go when this object is forgotten or its process ends."""
+    """A shared lock on a folder, released when this object is deleted or its process ends."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -36,63 +36,63 @@ class Hold:
 
 
 def share(folder: Path) -> Hold | None:
-    """Keeps `folder` from being removed while the returned hold lives; None where it is gone or going."""
+    """Protect `folder` from removal while the returned hold lives; None if it is gone or being removed."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
-        return Hold(None)  # it may be entered and not be read: there is nothing to lock
+        return Hold(None)  # the folder can be entered but not opened: locking is impossible
     hold = Hold(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return None
     except OSError:
-        return hold  # a file system without locks: the reader has its files open, and so they stay
+        return hold  # a file system without locks: the files that the reader has open stay readable
     return hold
 
 
 def in_use(folder: Path) -> bool:
-    """Whether a reader holds the folder."""
-    with alone(folder) as mine:
-        return not mine
+    """Return True if a reader holds the folder."""
+    with alone(folder) as exclusive:
+        return not exclusive
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[bool]:
-    """Whether no reader holds the folder; if so, none can begin to until the end of this context."""
+    """Yield True if no reader holds the folder; then none can begin until the context ends."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = True
-        except OSError as error:  # where there are no locks, readers keep at least the files that they have open
-            mine = not isinstance(error, BlockingIOError)
-        yield mine
+            exclusive = True
+        except OSError as error:  # without locks, readers keep at least the files that they have open
+            exclusive = not isinstance(error, BlockingIOError)
+        yield exclusive
     finally:
         os.close(descriptor)
 
 
 @contextmanager
 def writing(file: Path, *, wait: float, say: Callable[[str], None]) -> Iterator[None]:
-    """Holds `file` for one writer, and writes into it who that is: pid, host, start, command.
+    """Hold `file` for one writer, and write pid, host, start and command of this process into it.
 
-    Waits up to `wait` seconds for another writer to end, and says so once.
+    Waits up to `wait` seconds for another writer to end, and reports that once.
 
     Raises:
-        Locked: another writer still holds it then; names it.
+        Locked: another writer still holds it then; the message names the process.
         OSError: the file cannot be opened for writing.
     """
     until = time.monotonic() + wait
-    said = False
+    reported = False
     while (descriptor := _take(file)) is None:
         if time.monotonic() >= until:
             hint = "wait for it to end, or let this command wait: retrieve sync --wait SECONDS"
             raise Locked(f"another writer{holder(file)} holds {file.parent}", hint=hint)
-        if not said:
+        if not reported:
             say(f"waiting for another writer{holder(file)}")
-            said = True
+            reported = True
         time.sleep(_POLL)
     try:
         _write(descriptor, {"pid": os.getpid(), "host": os.uname().nodename, "start": _now(), "command": _command()})
@@ -104,16 +104,16 @@ def writing(file: Path, *, wait: float, say: Callable[[str], None]) -> Iterator[
 
 
 def holder(file: Path) -> str:
-    """Who holds or last held the lock, in brackets; empty where the file does not say."""
+    """Return the current or last holder of the lock, in brackets; empty if the file does not name one."""
     try:
-        who = json.loads(read_text(file, limit=CONFIG, errors="replace"))
-        return f" (pid {who['pid']} on {who['host']} since {who['start']}: {who['command']})"
+        owner = json.loads(read_text(file, limit=CONFIG, errors="replace"))
+        return f" (pid {owner['pid']} on {owner['host']} since {owner['start']}: {owner['command']})"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 
 def held(file: Path) -> bool:
-    """Whether a writer is at work now."""
+    """Return True if a writer is active."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -121,22 +121,22 @@ def held(file: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
-        return isinstance(error, BlockingIOError)  # a file system without locks does not tell
+        return isinstance(error, BlockingIOError)  # a file system without locks gives no answer
     finally:
         os.close(descriptor)
     return False
 
 
 def _take(file: Path) -> int | None:
-    """A descriptor that holds the lock, None while another one does.
+    """Return a descriptor that holds the lock; None if another process holds it.
 
     Raises:
-        OSError: it cannot be opened, or is not a regular file.
+        OSError: the file cannot be opened, or is not a regular file.
     """
     descriptor = regular_descriptor(file, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have removed the file meanwhile: a lock on a file without a name keeps nobody out.
+        # The file may have been removed in the meantime: a lock on a file without a name protects nothing.
         if os.fstat(descriptor).st_ino == file.stat().st_ino:
             return descriptor
     except (BlockingIOError, FileNotFoundError):
@@ -146,7 +146,7 @@ def _take(file: Path) -> int | None:
 
 
 def _write(descriptor: int, value: dict[str, object]) -> None:
-    """What the file says is for people; a disk without room for it does not stop the writer here."""
+    """Write the holder for people to read; a full disk does not stop the writer here."""
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(value).encode(), 0)

@@ -1,9 +1,9 @@
 """Digests of values and files, and the manifest that ties a generation's parts together.
 
-A digest is the SHA-1 of canonical JSON (sorted keys, no spaces, UTF-8), never of concatenated text: two different
-values cannot share one by moving a boundary. A generation's id is the digest of all that decides its answers: schema,
-recipe, sources, files. When and where it was built stays out, so the same input gives the same id anywhere; that has a
-digest of its own. A manifest may come from anywhere: every value is held to its type when it is read.
+A digest is the SHA-1 of canonical JSON (sorted keys, no spaces, UTF-8), never of concatenated text, so two different
+values cannot share a digest by moving a boundary. A generation's id is the digest of everything that decides its
+answers: schema, recipe, sources, files. Time and place of the build are excluded, so the same input gives the same id
+anywhere; they have a separate digest. A manifest may come from anywhere: the type of every value is checked.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ SCHEMA_VERSION = 2
 ID_LENGTH = 12
 _REBUILD = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
 BUILT_SHA1 = "built_sha1"
-"""Key of the digest of the circumstances; manifests of earlier versions have none."""
+"""Key of the digest of the build's circumstances; manifests of earlier versions do not have it."""
 
 
 def canonical(value: Json) -> bytes:
-    """The one JSON spelling of `value`: keys sorted, no spaces, UTF-8; lone surrogates escaped, so any text hashes."""
+    """Return the canonical JSON of `value`: keys sorted, no spaces, UTF-8, lone surrogates escaped."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace")
 
 
 def sha1(value: Json) -> str:
-    """SHA-1 of the canonical JSON of `value`, 40 hex digits."""
+    """Return the SHA-1 of the canonical JSON of `value`, 40 hex digits."""
     return hashlib.sha1(canonical(value), usedforsecurity=False).hexdigest()
 
 
 def text_key(text: str) -> bytes:
-    """The 20 bytes of the SHA-1 of a text, under which its vector is cached."""
+    """Return the SHA-1 of a text, 20 bytes: its key in the caches."""
     return hashlib.sha1(canonical(text), usedforsecurity=False).digest()
 
 
 def trace(item: Item | Refused | Notice) -> bytes:
-    """What an item adds to the digest of its source: all that decides what a build makes of it."""
+    """Return an item's part of the digest of its source: everything that decides what a build makes of it."""
     if isinstance(item, Item):
         return item.digest + item.line.to_bytes(8)
     return bytes.fromhex(sha1([item.source, item.line, item.reason])) if isinstance(item, Refused) else b""
 
 
 def sha1_file(path: Path) -> str:
-    """SHA-1 of a file's bytes, 40 hex digits. Raises: OSError: it cannot be read, or is not a regular file."""
+    """Return the SHA-1 of a file's bytes, 40 hex digits. Raises: OSError: it is unreadable, or not a regular file."""
     with open_regular(path) as file:
         new = partial(hashlib.sha1, usedforsecurity=False)
         return hashlib.file_digest(file, new).hexdigest()
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:
@@ -74,17 +74,17 @@ def _finite(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One artifact of a generation: every opening holds it to its length and rows, `inspect verify` to its digest."""
+    """One artifact of a generation: opening checks its size and rows, `inspect verify` its digest."""
 
     sha1: str
     bytes: int
     rows: int | None = None
-    """Rows inside, where the file has rows; files of one unit must agree."""
+    """Number of rows, if the file has rows; files of one unit must agree."""
 
     @classmethod
     def of(cls, value: Mapping[str, Json]) -> FileEntry:
-        """Return the entry of a manifest. Raises: ValueError, KeyError: it is none."""
-        _hold_keys(cls, value)
+        """Return the entry of a manifest. Raises: ValueError, KeyError: it is invalid."""
+        _check_keys(cls, value)
         rows = value.get("rows")
         return cls(
             shapes.digest(value["sha1"], "`sha1`"),
@@ -95,19 +95,19 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """A source as it was when it was read."""
+    """State of a source when it was read."""
 
     kind: str
     name: str
     sha1: str
-    """Digest of the records read, by id: equal content gives an equal digest whatever the folder is called."""
+    """Digest of the records read, by id: equal content gives an equal digest whatever the name of the folder."""
     records: int
     refused: int = 0
 
     @classmethod
     def of(cls, value: Mapping[str, Json]) -> SourceEntry:
-        """Return the entry of a manifest. Raises: ValueError, KeyError: it is none."""
-        _hold_keys(cls, value)
+        """Return the entry of a manifest. Raises: ValueError, KeyError: it is invalid."""
+        _check_keys(cls, value)
         return cls(
             shapes.text(value["kind"], "`kind`"),
             shapes.text(value["name"], "`name`"),
@@ -119,7 +119,7 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a generation is made of. Written last; a folder without one is no generation."""
+    """Description of a generation. It is written last; a folder without a manifest is not a generation."""
 
     recipe: Recipe
     """Everything that changes an answer at build time."""
@@ -127,7 +127,7 @@ class Manifest:
     files: Mapping[str, FileEntry]
     schema_version: int = SCHEMA_VERSION
     built: Mapping[str, Json] = field(default_factory=dict)
-    """Circumstances (time, paths of the sources, program version), outside the id."""
+    """Circumstances (time, paths of the sources, program version), excluded from the id."""
 
     @property
     def id(self) -> str:
@@ -135,11 +135,11 @@ class Manifest:
 
     @property
     def sequence(self) -> int:
-        """Which publication of its folder this was, from 1; 0 where that is not known."""
+        """Number of this publication in its folder, from 1; 0 if unknown."""
         return int(self.built.get("sequence", 0))
 
     def rows(self, name: str) -> int | None:
-        """How many rows a file has; None if it has none, or if there is no such file."""
+        """Return the number of rows of a file; None if it has no rows, or does not exist."""
         entry = self.files.get(name)
         return entry.rows if entry else None
 
@@ -162,11 +162,11 @@ class Manifest:
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """Reads and checks a manifest.
+        """Read and check a manifest.
 
         Raises:
-            IndexCorrupt: the file is absent, not JSON, from another schema, does not carry its own id, or has values
-                of another type.
+            IndexCorrupt: the file is missing, not JSON, from another schema, has the id of other contents, or has
+                values of the wrong type.
         """
         try:
             text = read_text(path, limit=LIMIT)
@@ -178,14 +178,14 @@ class Manifest:
 
     @classmethod
     def of_text(cls, text: str, path: str) -> Manifest:
-        """Reads and checks the text of a manifest; errors name the `path` that it stands at.
+        """Parse and check the text of a manifest; errors name its `path`.
 
         Raises:
-            IndexCorrupt: as `read`.
+            IndexCorrupt: as in `read`.
         """
         try:
-            value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-            json.dumps(value, ensure_ascii=False).encode()  # no half of a character: it could not be printed
+            value = json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
+            json.dumps(value, ensure_ascii=False).encode()  # reject lone surrogates, which cannot be printed
         except (ValueError, RecursionError) as error:
             raise IndexCorrupt(f"{path} is not valid JSON ({shortened(str(error))})", hint=_REBUILD) from error
         version = value.get("schema_version") if isinstance(value, dict) else None
@@ -204,23 +204,23 @@ class Manifest:
             )
             name, built = manifest.id, sha1(manifest.built)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            what = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise IndexCorrupt(f"{path} is not a complete manifest ({shortened(what)})", hint=_REBUILD) from error
+            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise IndexCorrupt(f"{path} is not a complete manifest ({shortened(reason)})", hint=_REBUILD) from error
         if name != value.get("generation") or built != value.get(BUILT_SHA1, built):
-            given = quoted(value.get("generation"))
-            raise IndexCorrupt(f"{path} was altered: its content does not give its id {given}", hint=_REBUILD)
+            stated = quoted(value.get("generation"))
+            raise IndexCorrupt(f"{path} was altered: its content does not match its id {stated}", hint=_REBUILD)
         return manifest
 
 
-def _hold_keys(kind: type[FileEntry] | type[SourceEntry], value: Mapping[str, Json]) -> None:
-    """Raises: ValueError if a key is none of the kind's."""
+def _check_keys(kind: type[FileEntry] | type[SourceEntry], value: Mapping[str, Json]) -> None:
+    """Reject unknown keys of an entry. Raises: ValueError."""
     for key in value:
         if key not in kind.__slots__:
-            raise ValueError(f"{quoted(key)} is no key of an entry")
+            raise ValueError(f"{quoted(key)} is not a key of an entry")
 
 
 def _built(value: Json) -> Mapping[str, Json]:
-    """The circumstances, what is known of them held to its type. Raises: ValueError."""
+    """Return the circumstances after checking the types of the known ones. Raises: ValueError."""
     built = shapes.mapping(value, "`built`")
     for name in ("at", "version"):
         shapes.text(built.get(name, ""), f"`{name}`")
@@ -243,25 +243,25 @@ def _built(value: Json) -> Mapping[str, Json]:
 
 
 def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None) -> dict[str, str]:
-    """What is wrong with the files of a generation, every byte read, or with those of them that are named."""
-    from concurrent.futures import ThreadPoolExecutor  # hashing lets go of the interpreter
+    """Return the faults of a generation's files, or of the named ones, after reading every byte."""
+    from concurrent.futures import ThreadPoolExecutor  # hashing releases the interpreter
 
     from retrieve_cli.progress.tasks import BYTES, task  # nor does a query check every byte
 
     def fault(name: str) -> str:
         entry = manifest.files[name]
-        found = size_fault(folder / name, entry) or digest_fault(folder / name, entry)
+        text = size_fault(folder / name, entry) or digest_fault(folder / name, entry)
         progress.advance(entry.bytes)
-        return found
+        return text
 
     chosen = list(manifest.files if names is None else names)
     size = sum(manifest.files[name].bytes for name in chosen)
     with task("verifying the index", BYTES, size) as progress, ThreadPoolExecutor(2) as threads:
-        return {name: said for name, said in zip(chosen, threads.map(fault, chosen), strict=True) if said}
+        return {name: text for name, text in zip(chosen, threads.map(fault, chosen), strict=True) if text}
 
 
 def size_fault(path: Path, entry: FileEntry) -> str:
-    """What is wrong with a file at first sight: it is absent, or has another length; empty where neither is so."""
+    """Return the obvious fault of a file: missing, or of another length; empty if there is none."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -270,7 +270,7 @@ def size_fault(path: Path, entry: FileEntry) -> str:
 
 
 def digest_fault(path: Path, entry: FileEntry) -> str:
-    """What is wrong with a file, every byte read; empty if it is as it was written."""
+    """Return the fault of a file after reading every byte; empty if it is as written."""
     try:
         digest = sha1_file(path)
     except OSError as error:

@@ -1,13 +1,13 @@
-"""A file of an index, mapped into memory; where its blocks have sums, those that are read are held to them first.
+"""A file of an index, mapped into memory. If its blocks have sums, each block is verified before it is read.
 
-A flipped bit in vectors, postings or texts changes an answer and nothing else shows it. SHA-1 over all files would: at
-a tenth of a cold query's time, and for parts that the query never looks at. The sum of a block is read at the speed of
-memory, from pages that the query reads anyway, and each block is looked at once as long as the file is open.
+A flipped bit in vectors, postings or texts changes an answer without any other sign. SHA-1 over all files would detect
+it, at a tenth of a cold query's time, and for parts that the query never reads. Sums are computed at the speed of
+memory, from pages that the query reads anyway, and each block is checked once while the file is open.
 
-The sum of a block of 64 KiB: its pages of 4 KiB are summed as 64-bit words, and the sums of the pages once more, each
-times another odd number, all modulo 2**64. Every single flipped bit, every change within 64 bits in a row, and pages
-that changed places give another sum, and so does what is random. Several changes within one page may cancel out: of two
-flipped bits, one pair in 128 does. What a sum says is never the last word: SHA-1 is, see `inspect verify`.
+The sum of a block of 64 KiB: each of its 4 KiB pages is summed as 64-bit words, then the sums of the pages are summed,
+each times another odd number, modulo 2**64. Every single flipped bit, every change within 64 consecutive bits, and
+swapped pages change the sum, and so does random data with high probability. Several changes within one page may cancel
+out: of two flipped bits, one pair in 128 does. A sum never decides alone: SHA-1 does, see `inspect verify`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
     Sums = NDArray[np.uint64]
     Check: TypeAlias = Callable[..., None]
-    """Holds arrays to what was written. Raises: IndexCorrupt if a block that they lie in is damaged."""
+    """Function that verifies the blocks of arrays. Raises: IndexCorrupt if one of these blocks is damaged."""
 
 BLOCK = 1 << 16
-"""Bytes of a block: what the kernel maps at a page fault, so that checking a block touches no more than reading it."""
+"""Bytes of a block: the kernel maps this much at a page fault, so checking a block touches no more than reading it."""
 _PAGE = 512
 """Words of a page."""
 _PAGES = BLOCK // (8 * _PAGE)
@@ -44,28 +44,28 @@ _AT_ONCE = 256
 
 
 def unchecked(*parts: NDArray[Any]) -> None:
-    """The check of what does not lie in a file."""
+    """Check nothing: for arrays that are not part of a file."""
 
 
 def unreleased() -> None:
-    """Let go of nothing: for what does not lie in a file."""
+    """Release nothing: for arrays that are not part of a file."""
 
 
 def block_sums(data: Bytes) -> Sums:
-    """Return the sum of each block; the last one is filled up with zeros."""
+    """Return the sum of each block; the last block is padded with zeros."""
     whole = len(data) - len(data) % BLOCK
     if whole == len(data) <= _AT_ONCE * BLOCK:
         return _sums(data)
-    found = [_sums(data[start : min(start + _AT_ONCE * BLOCK, whole)]) for start in range(0, whole, _AT_ONCE * BLOCK)]
+    parts = [_sums(data[start : min(start + _AT_ONCE * BLOCK, whole)]) for start in range(0, whole, _AT_ONCE * BLOCK)]
     if whole < len(data):
         last = np.zeros(BLOCK, np.uint8)
         last[: len(data) - whole] = data[whole:]
-        found.append(_sums(last))
-    return np.concatenate([np.empty(0, np.uint64), *found])
+        parts.append(_sums(last))
+    return np.concatenate([np.empty(0, np.uint64), *parts])
 
 
 def _sums(blocks: Bytes) -> Sums:
-    """Sums of whole blocks, without a copy of them."""
+    """Return the sums of whole blocks, without copying them."""
     pages = np.add.reduce(blocks.view("<u8").reshape(-1, _PAGE), axis=1)
     sums: Sums = pages.reshape(-1, _PAGES) @ _FACTORS
     return sums
@@ -75,13 +75,13 @@ class MappedFile:
     """A regular file, mapped into memory. Threads may share one."""
 
     def __init__(self, path: Path, sums: Sums | None = None, fault: Callable[[], str] = str) -> None:
-        """`sums` are those that its blocks had when it was written; None if nobody kept them, and nothing is checked.
+        """`sums` are the sums of its blocks when it was written; None disables the checks.
 
-        `fault` reads the whole file where they differ, and says what is wrong with it, nothing if it is as it was
-        written: then it is the sums that are damaged.
+        If they differ, `fault` reads the whole file and returns its fault; an empty string means that the file is as
+        written and the sums are damaged.
 
         Raises:
-            OSError: it cannot be read, or is not a regular file.
+            OSError: the file cannot be read, or is not a regular file.
         """
         self.path = path
         self._fault = fault
@@ -97,43 +97,43 @@ class MappedFile:
         self._sums = sums
         self._sound = np.zeros(-(-size // BLOCK), np.bool_)
         self._settled = sums is None
-        """True as soon as nothing is left to check."""
+        """True if nothing is left to check."""
         self._sparse = False
 
     @classmethod
     def of(cls, file: Path | MappedFile) -> MappedFile:
-        """Return the file, mapped if it is not yet. Raises: OSError."""
+        """Return the file, mapped if it is only a path. Raises: OSError."""
         return file if isinstance(file, MappedFile) else cls(file)
 
     def __len__(self) -> int:
         return len(self.data)
 
     def read_here_and_there(self) -> None:
-        """Tell the system to read no more of the disk than is asked for: it reads megabytes around a page otherwise.
+        """Ask the system not to read ahead: by default it reads megabytes around a page.
 
-        What is checked is read a block at a time; without sums nothing would be, and nothing is told.
+        Checked files are read a block at a time. Without sums they are not, so this then changes nothing.
         """
         if self._sums is not None and self._map is not None and hasattr(mmap, "MADV_RANDOM"):
             self._map.madvise(mmap.MADV_RANDOM)
             self._sparse = True
 
     def fetch(self, first: int = 0, end: int | None = None) -> None:
-        """Have the bytes from `first` up to but not `end` read from the disk, at once and not page by page."""
+        """Ask the system to read the bytes from `first` up to but not `end` at once, instead of page by page."""
         end = len(self.data) if end is None else end
         if self._map is not None and first < end and hasattr(mmap, "MADV_WILLNEED"):
             start = first - first % mmap.PAGESIZE
             self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
 
     def release(self) -> None:
-        """Let go of the memory that was read: it is read again, from the page cache as a rule, if it is looked at."""
+        """Free the memory of the mapped pages; later access reads them again, usually from the page cache."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
     def check(self, first: int = 0, end: int | None = None) -> None:
-        """Hold the blocks of the bytes from `first` up to but not `end` to their sums.
+        """Verify the blocks of the bytes from `first` up to but not `end`.
 
         Raises:
-            IndexCorrupt: one of them is damaged; names the file.
+            IndexCorrupt: one of them is damaged; the message names the file.
         """
         if self._settled:
             return
@@ -148,16 +148,16 @@ class MappedFile:
             self._verify(start, stop, self.data[start * BLOCK : stop * BLOCK])
 
     def check_parts(self, *parts: NDArray[Any]) -> None:
-        """Hold the blocks that contiguous views of `data` lie in to their sums. Raises: IndexCorrupt."""
+        """Verify the blocks of contiguous views of `data`. Raises: IndexCorrupt."""
         if not self._settled:
             for part in parts:
                 self.check(*self.span(part))
 
     def rows(self, first: int, size: int, rows: NDArray[np.int64]) -> Bytes:
-        """Return some rows, (n, size), held to their sums: rows of `size` bytes, the first of which begins at `first`.
+        """Return some rows, (n, size), after verifying them: rows of `size` bytes, the first of which is at `first`.
 
-        As long as not all of the file was looked at, they are read and not mapped: a page that is touched may bring two
-        megabytes into the memory of this process, and what is asked for lies all over the file.
+        Until the whole file is verified, rows are read instead of mapped: touching a mapped page may load two megabytes
+        into the memory of this process, and the rows are scattered over the file.
 
         Raises:
             IndexCorrupt: one of them is damaged.
@@ -165,42 +165,42 @@ class MappedFile:
         if self._settled or not len(rows):
             whole = max(0, len(self.data) - first) // size
             return self.data[first : first + whole * size].reshape(whole, size)[rows]
-        found = np.empty((len(rows), size), np.uint8)
+        values = np.empty((len(rows), size), np.uint8)
         begins = first + rows * size
         blocks = np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK]))
         for block in blocks[~self._sound[blocks]].tolist():
             self._verify(block, block + 1, self._read(block * BLOCK, BLOCK))
         cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
-        for start, stop in pairwise(cuts):  # rows that follow each other in one stretch
-            found[start:stop].reshape(-1)[:] = self._read(int(begins[start]), (stop - start) * size)
-        return found
+        for start, stop in pairwise(cuts):  # consecutive rows in one read
+            values[start:stop].reshape(-1)[:] = self._read(int(begins[start]), (stop - start) * size)
+        return values
 
     def _read(self, first: int, size: int) -> Bytes:
         return np.frombuffer(os.pread(self._descriptor, size, first), np.uint8)
 
     def check_besides(self, *parts: NDArray[Any]) -> None:
-        """Hold everything to its sums that no contiguous view of `data` among `parts` covers. Raises: IndexCorrupt."""
+        """Verify everything that no contiguous view of `data` among `parts` covers. Raises: IndexCorrupt."""
         if not self._settled:
-            at = 0
+            done = 0
             for first, end in sorted(map(self.span, parts)):
-                self.check(at, max(at, first))
-                at = max(at, end)
-            self.check(at)
+                self.check(done, max(done, first))
+                done = max(done, end)
+            self.check(done)
 
     def span(self, part: NDArray[Any]) -> tuple[int, int]:
-        """Return where a contiguous view of `data` begins and ends in the file; of any other array, 0 and 0."""
+        """Return start and end of a contiguous view of `data` in the file; 0 and 0 for any other array."""
         first = _address(part) - self._first
         return (first, first + part.nbytes) if part.size and 0 <= first < len(self.data) else (0, 0)
 
     def _verify(self, start: int, stop: int, data: Bytes) -> None:
-        """Hold blocks that were read to their sums."""
+        """Verify blocks that were read."""
         sums = self._sums
         if sums is not None and len(sums) == len(self._sound) and (block_sums(data) == sums[start:stop]).all():
             self._sound[start:stop] = True
             self._settled = bool(self._sound.all())
             return
         if fault := self._fault():
-            hint = "see what else is damaged: retrieve inspect verify; then build again: retrieve build"
+            hint = "list all damaged files: retrieve inspect verify; then build again: retrieve build"
             raise IndexCorrupt(fault, hint=hint)
         self._settled = True
 

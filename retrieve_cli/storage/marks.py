@@ -1,4 +1,4 @@
-"""Marks of a file that change with it, and when they can be relied on."""
+"""Marks of a file that change when it is written, and the age from which they are reliable."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import os
 import time
 
 SETTLED_NS = 2_000_000_000
-"""Age from which a file that is written once more has other times: clocks of file systems are coarse."""
+"""Minimum age of a file for its times to change with the next write: clocks of file systems are coarse."""
 
 
 def marks_of(status: os.stat_result) -> tuple[int, int, int, int, int]:
-    """Return device, inode, size and times of a file: all equal, and nobody wrote to it."""
+    """Return device, inode, size and times of a file: equal if nobody wrote to it."""
     device, inode = _signed(status.st_dev), _signed(status.st_ino)
     return device, inode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def settled(*times_ns: int) -> bool:
-    """Return True if a file of these times of change cannot change again within the same ticks of its clock."""
+    """Return True if a file with these times of change cannot change again within the same tick of its clock."""
     return time.time_ns() - max(times_ns) > SETTLED_NS
 
 
 def _signed(number: int) -> int:
-    """The number that the same 64 bits are with a sign."""
+    """Return the same 64 bits as a signed number."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""Reads the vectors that versions up to 0.1.0 cached, so that nobody embeds a catalog again; nothing writes them.
+"""Reader of vectors that versions up to 0.1.0 cached, so that they need not be computed again; nothing writes them.
 
 header      magic, SHA-1 of the model card, dim
 checkpoint  magic, rows, SHA-1 of the rest; keys (rows, 20) bytes; zeros up to 64; vectors (rows, dim) float32
@@ -30,7 +30,7 @@ _KEY, _ALIGNMENT = 20, 64
 
 
 def read(path: Path, card: Json, say: Callable[[str], None]) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield what each sound checkpoint holds; the end of one that was cut short is no checkpoint."""
+    """Yield the contents of each intact checkpoint; a truncated checkpoint at the end is ignored."""
     try:
         data = MappedFile(path).data
     except OSError:

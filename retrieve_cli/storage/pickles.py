@@ -1,11 +1,12 @@
-"""Pickle files whose arrays are memory-mapped, read by a loader that runs nobody's code.
+"""Pickle files with memory-mapped arrays, read by a loader that never executes code.
 
 A file is a protocol 5 pickle, then its arrays' buffers (each aligned to 64 bytes), then a table of their offsets and
-lengths, and a footer. In the pickle an array is a persistent id, "number dtype shape"; loading maps the file and gives
-views of the map, so opening costs the same at a thousand rows and at ten million.
+lengths, and a footer. In the pickle an array is a persistent id, "number dtype shape". Loading maps the file and
+returns views of the map, so opening costs the same for a thousand rows and for ten million.
 
-Pickle runs whatever a file names, and an artifact may come from anywhere: before anything is loaded, every opcode is
-held to the few that plain lists, dictionaries, strings and numbers need. None of them can name a class or function.
+Pickle executes whatever a file names, and an artifact may come from anywhere. So before anything is loaded, every
+opcode is checked against the few that plain lists, dictionaries, strings and numbers need. None of these can name a
+class or a function.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ _OPCODES = frozenset(
     SHORT_BINBYTES BINBYTES     EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS BINPERSID
     """.split()
 )
-_HINT = "see which files are damaged: retrieve inspect verify; then build again: retrieve build"
+_HINT = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Later:
-    """The place of an array that is written block by block: no more of it is in memory."""
+    """Placeholder of an array that is written block by block, so that only one block is in memory."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -59,7 +60,7 @@ class Later:
 
 
 class _Pickler(pickle.Pickler):
-    """Puts arrays aside. Without a memo the bytes depend on values alone, not on which objects happen to be shared."""
+    """Pickler that separates arrays. Without a memo the bytes depend on values alone, not on shared objects."""
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream, protocol=5)
@@ -88,20 +89,20 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: str) -> Array:
         number, dtype, *shape = pid.split()
         if dtype not in _DTYPES:
-            raise pickle.UnpicklingError(f"it holds an array of {dtype}")
+            raise pickle.UnpicklingError(f"it contains an array of {dtype}")
         offset, size = self._table[int(number)]
         return np.frombuffer(self._mapped[offset : offset + size], dtype).reshape([int(part) for part in shape])
 
 
 def dump(value: Any, path: Path, blocks: Iterable[tuple[Later, Array]] = ()) -> None:
-    """Writes lists, dictionaries, strings, numbers and arrays; the same value gives the same bytes.
+    """Write lists, dictionaries, strings, numbers and arrays; the same value gives the same bytes.
 
-    `blocks` has what comes in the place of each `Later` of the value, block by block and each from its beginning, in
-    any order among them. It is gone through once, while the file is written.
+    `blocks` has the contents of each `Later` of the value: the blocks of one array in order, those of several arrays in
+    any order. It is iterated once, while the file is written.
 
     Raises:
-        TypeError: an array is of a type that is not stored.
-        ValueError: something comes in no place of the value, or does not fill it.
+        TypeError: the type of an array is not supported.
+        ValueError: a block belongs to no placeholder of the value, or a placeholder is not filled.
     """
     stream = io.BytesIO()
     pickler = _Pickler(stream)
@@ -125,12 +126,12 @@ def dump(value: Any, path: Path, blocks: Iterable[tuple[Later, Array]] = ()) -> 
 
 
 def _fill(file: BinaryIO, places: Mapping[int, tuple[int, int]], blocks: Iterable[tuple[Later, Array]]) -> None:
-    """Write blocks to where they belong: `places` has offset and length by the identity of a `Later`."""
+    """Write blocks to their places: `places` has offset and length by the identity of a `Later`."""
     left = {key: [offset, offset + size] for key, (offset, size) in places.items()}
     for later, block in blocks:
         stored, span = np.ascontiguousarray(block, later.dtype), left.get(id(later), [0, 0])
         if span[0] + stored.nbytes > span[1]:
-            raise ValueError("there is no such place in the value")
+            raise ValueError("the value has no such placeholder")
         file.seek(span[0])
         durable.write(file, _bytes_of(stored))
         span[0] += stored.nbytes
@@ -143,27 +144,27 @@ def _bytes_of(array: Array) -> memoryview:
 
 
 def filled(value: dict[str, Any], blocks: Iterable[tuple[Later, Array]]) -> dict[str, Any]:
-    """Return a dictionary with its arrays in memory, as `load` would give it after `dump`."""
+    """Return a dictionary with its arrays in memory, as `load` would return it after `dump`."""
     parts: dict[int, list[Array]] = {}
     for place, block in blocks:
         parts.setdefault(id(place), []).append(block)
     return {
-        name: np.concatenate([np.empty((0, *each.shape[1:]), each.dtype), *parts.get(id(each), [])]).astype(each.dtype)
-        if isinstance(each, Later)
-        else each
-        for name, each in value.items()
+        name: np.concatenate([np.empty((0, *item.shape[1:]), item.dtype), *parts.get(id(item), [])]).astype(item.dtype)
+        if isinstance(item, Later)
+        else item
+        for name, item in value.items()
     }
 
 
 def load(source: Path | MappedFile, *, later: Collection[str] = ()) -> Any:
-    """The value, its arrays read-only views of the mapped file.
+    """Return the value, with arrays that are read-only views of the mapped file.
 
-    All of it is held to its sums, if it has any, but for the arrays that a dictionary has under the names in `later`:
-    who reads those checks what it reads.
+    The file is verified if it has sums, except for the arrays of a dictionary with names in `later`: their readers
+    check the parts that they read.
 
     Raises:
-        IndexCorrupt: the file is absent, cut short, damaged, not such a pickle, or holds anything but plain values and
-            arrays.
+        IndexCorrupt: the file is missing, truncated, damaged, of another format, or contains anything but plain values
+            and arrays.
     """
     path = source.path if isinstance(source, MappedFile) else source
     try:
@@ -178,17 +179,17 @@ def load(source: Path | MappedFile, *, later: Collection[str] = ()) -> Any:
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
     except Exception as error:
-        raise IndexCorrupt(f"{path} was refused: {error}", hint=_HINT) from error
+        raise IndexCorrupt(f"{path} was rejected: {error}", hint=_HINT) from error
     return value
 
 
 def _read(file: MappedFile) -> Any:
-    """The value, whose arrays are not checked. Raises: ValueError and others if it is not such a pickle."""
+    """Return the value without checking its arrays. Raises: ValueError and others if the format is wrong."""
     mapped = file.memory
     file.check(max(0, len(mapped) - _FOOTER.size))
     length, start, count, magic = _FOOTER.unpack_from(mapped, len(mapped) - _FOOTER.size)
     if magic != _MAGIC or start + count * _ENTRY.size + _FOOTER.size != len(mapped) or length > start:
-        raise ValueError("it is cut short or no file of this format")
+        raise ValueError("it is truncated, or not a file of this format")
     file.check(start)
     table = [_ENTRY.unpack_from(mapped, start + _ENTRY.size * number) for number in range(count)]
     if any(offset + size > start for offset, size in table):
@@ -197,5 +198,5 @@ def _read(file: MappedFile) -> Any:
     stream = bytes(mapped[:length])
     for opcode, _, _ in pickletools.genops(stream):
         if opcode.name not in _OPCODES:
-            raise pickle.UnpicklingError(f"it holds {opcode.name}, and only plain values and arrays are admitted")
+            raise pickle.UnpicklingError(f"it contains {opcode.name}, but only plain values and arrays are allowed")
     return _Unpickler(io.BytesIO(stream), mapped, table).load()

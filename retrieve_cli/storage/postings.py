@@ -1,11 +1,11 @@
-"""The one writer of inverted files: postings of new rows merged with those of rows that an older index has.
+"""Common writer of inverted files: merges the postings of new rows with those of an older index.
 
-BM25, learned sparse vectors and the columns of records all keep postings by group (a term, a field): the rows that have
-it, and a number for each. A row is added, or taken over from one older index without looking at its text. The same rows
-give the same arrays, whichever of them were taken over: that is why `sync` ends in the bytes of a build from scratch.
+BM25, learned sparse vectors and the columns of records all store postings by group (a term, a field): the rows of the
+group, with a number for each. A row is added, or copied from one older index without reading its text. The same rows
+give the same arrays, whether they were added or copied; therefore `sync` writes the same bytes as a build from scratch.
 
-What is gathered takes eight bytes a posting. It is put in order and merged a stretch of groups at a time, so that
-nothing else of the size of the index is ever in memory: what is written goes to the disk as it comes.
+Collected postings take eight bytes each. They are sorted and merged one range of groups at a time, so that nothing else
+of the size of the index is ever in memory: merged blocks go to the disk immediately.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
     Named: TypeAlias = tuple[Rows, Rows] | None
 
 _BLOCK = 1 << 20
-"""Postings put in order, or merged, at a time."""
+"""Postings sorted or merged at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PostingTable:
-    """The postings of an older index: those of group g lie from `starts[g]` to `starts[g + 1]`, in order of row."""
+    """Postings of an older index: those of group g are from `starts[g]` to `starts[g + 1]`, in order of row."""
 
     starts: Rows
-    """(g + 1,)"""
+    """Start of each group, (g + 1,)."""
     rows: Values
-    """(p,)"""
+    """Row of each posting, (p,)."""
     values: Values
-    """(p,) a frequency, a weight, the number of a value."""
+    """Frequency, weight, or number of a value of each posting, (p,)."""
     length: int
     """Number of rows."""
     release: Callable[[], None] = unreleased
-    """Lets go of the memory in which it was read, if it lies in a file."""
+    """Function that frees the memory of the mapped file, if there is one."""
 
     def blocks(self) -> Iterator[slice]:
-        """Yield all postings, some at a time."""
+        """Yield all postings, one block at a time."""
         for start in range(0, len(self.rows), _BLOCK):
             yield slice(start, min(start + _BLOCK, len(self.rows)))
             self.release()
@@ -55,7 +55,7 @@ class PostingTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedBlock:
-    """The postings of some groups in order, and within a group by row."""
+    """Postings of some groups, by group and then by row."""
 
     groups: slice
     rows: NDArray[np.int32]
@@ -63,25 +63,25 @@ class MergedBlock:
 
 
 class Origins:
-    """Where the rows of an index come from: from which rows of an older one, or from none."""
+    """Origins of the rows of an index: rows of an older index, or none."""
 
     def __init__(self, origins: Rows, length: int) -> None:
-        """`origins` has by row the row of the older index, or -1; that one has `length` rows."""
+        """`origins` has for each row its row in the older index, or -1; the older index has `length` rows."""
         kept = np.flatnonzero(origins >= 0)
         old = origins[kept]
         self.times = np.bincount(old, minlength=length).astype(np.int32)
-        """(length,) how many rows each of the older ones became."""
+        """Number of rows that each older row became, (length,)."""
         self.all = bool((self.times == 1).all())
-        """Whether each of them became one row."""
+        """True if each older row became exactly one row."""
         self._single = bool((self.times <= 1).all())
         self.in_order = self._single and bool((old[1:] > old[:-1]).all())
-        """Whether the rows that were kept lie in the order in which they lay."""
+        """True if the kept rows are in their former order."""
         kept = kept if self.in_order else kept[np.argsort(old, kind="stable")]
         self._kept = kept.astype(np.int32)
         self._first = np.cumsum(self.times) - self.times
 
     def take(self, rows: Values, values: Values) -> tuple[Rows, Values, Values]:
-        """Return of postings of the older index those that are kept: their places, new rows and values."""
+        """Return places, new rows and values of the postings of the older index that are kept."""
         times = self.times[rows]
         if self._single:
             places = np.flatnonzero(times) if not self.all else np.arange(len(rows))
@@ -93,7 +93,7 @@ class Origins:
 
 
 class PostingsWriter:
-    """Gathers rows in their order: new ones (`add`) and rows of one older index (`keep`)."""
+    """Collector of rows in order: new ones (`add`) and rows of one older index (`keep`)."""
 
     def __init__(self, values: str = "") -> None:
         """`values` is the type code of `array` for the values; without one, the value of a posting is its term."""
@@ -101,10 +101,10 @@ class PostingsWriter:
         self._values: array[Any] | None = array(values) if values else None
         self._sizes = array("i")
         self._origins = array("i")
-        """By row, the row of the older index it is taken from, or -1."""
+        """Row of the older index for each row, or -1."""
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self._origins)
 
     def keep(self, row: int) -> None:
@@ -112,11 +112,11 @@ class PostingsWriter:
         self._origins.append(row)
 
     def keep_all(self, rows: range) -> None:
-        """Append rows that lie together in the older index."""
+        """Append a contiguous range of rows of the older index."""
         self._origins.frombytes(np.arange(rows.start, rows.stop, dtype=np.intc).tobytes())
 
     def add(self, terms: Iterable[int], values: Iterable[float] = ()) -> None:
-        """Append a row with its terms, each of them once or, where order within a row counts, as often as it stands."""
+        """Append a row with its terms: each once or, if the order within a row counts, as often as it occurs."""
         before = len(self._terms)
         self._terms.extend(terms)
         if self._values is not None:
@@ -125,19 +125,19 @@ class PostingsWriter:
         self._origins.append(-1)
 
     def origins(self, length: int) -> Origins:
-        """Return where the rows come from, of an older index of `length` rows."""
+        """Return the origins of the rows, for an older index of `length` rows."""
         return Origins(np.frombuffer(self._origins, np.intc), length)
 
     def by_row(self, old: Values, fresh: Values) -> Values:
-        """Return (rows,) what each row has, from what the older index has for each of its rows and the new ones."""
+        """Return a value per row, (rows,), from the values of the older rows and of the new rows."""
         origins = np.frombuffer(self._origins, np.intc)
-        found = np.empty(len(origins), old.dtype)
-        found[origins < 0] = fresh
-        found[origins >= 0] = old[origins[origins >= 0]]
-        return found
+        values = np.empty(len(origins), old.dtype)
+        values[origins < 0] = fresh
+        values[origins >= 0] = old[origins[origins >= 0]]
+        return values
 
     def added_by_term(self, terms: int) -> Rows:
-        """Return (terms,) how many new postings each has."""
+        """Return the number of new postings of each term, (terms,)."""
         counts = np.zeros(terms, np.int64)
         numbers = np.frombuffer(self._terms, np.intc)
         for start in range(0, len(numbers), _BLOCK):
@@ -147,11 +147,11 @@ class PostingsWriter:
     def merged(
         self, old: PostingTable, origins: Origins, counts: Rows, *, old_groups: Rows, groups: Rows, values: Named = None
     ) -> Iterator[MergedBlock]:
-        """Yield all postings by group and within a group by row; what was gathered is used up then.
+        """Yield all postings by group and then by row. This consumes the collected rows.
 
-        `counts` has the number of postings of each group. `old_groups` has by group of the older index its group now,
-        in order, -1 if nothing of it is kept; `groups` by new term the group that it belongs to. `values` has by value
-        of the older index its value now, and by new term its value; None if values are what they are.
+        `counts` has the number of postings of each group. `old_groups` has for each group of the older index its new
+        group, in order, -1 if it is not kept; `groups` has the group of each new term. `values` has for each value of
+        the older index its new value, and the value of each new term; None if values stay unchanged.
         """
         cuts = _cuts(counts)
         runs = self._sorted(groups, cuts)
@@ -167,8 +167,8 @@ class PostingsWriter:
             yield MergedBlock(slice(first, end), rows.astype(np.int32, copy=False), merged)
 
     def _sorted(self, groups: Rows, cuts: Rows) -> list[Callable[[int], tuple[Values, Values, Values]]]:
-        """Put the new postings in order of their groups, in place and some rows at a time; return what gives groups,
-        rows and values of each of these runs between two of the `cuts`."""
+        """Sort the new postings by group, in place and block by block; return for each of these runs a function for
+        its groups, rows and values between two of the `cuts`."""
         terms = np.frombuffer(self._terms, np.intc)
         values = terms if self._values is None else np.frombuffer(self._values, self._values.typecode)
         self._terms, self._values = array("i"), None
@@ -200,24 +200,24 @@ def _between(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Run:
-    """Postings, by group and within a group by row."""
+    """Postings, by group and then by row."""
 
     groups: Callable[[], Values]
-    """Their groups: not needed where nothing is merged."""
+    """Function for their groups, which are only needed for merging."""
     rows: Values
     values: Values
 
     def renamed(self, names: Rows) -> _Run:
-        """Return the postings with other values in place of theirs."""
+        """Return the postings with their values replaced."""
         return _Run(self.groups, self.rows, names[self.values])
 
     def keys(self, length: int) -> Rows:
-        """Return (p,) int64 numbers in order of group and row, of which there are `length`."""
+        """Return (p,) int64 sort keys by group and row, of which there are `length`."""
         return self.groups().astype(np.int64) * length + self.rows
 
     @classmethod
     def joined(cls, runs: list[tuple[Values, Values, Values]], first: int) -> _Run:
-        """Return runs one after the other, rows rising from one to the next, as one, groups counted from `first`."""
+        """Concatenate runs with ascending rows into one run; groups are counted from `first`."""
         if not runs:
             return cls(lambda: np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
         groups, rows, values = (np.concatenate(parts) for parts in zip(*runs, strict=True))
@@ -227,7 +227,7 @@ class _Run:
 
 
 def _kept(old: PostingTable, origins: Origins, groups: slice, names: Rows) -> _Run:
-    """Return what is kept of the postings of some groups, whose `names` they have then."""
+    """Return the kept postings of some groups, under the new `names` of these groups."""
     span = slice(int(old.starts[groups.start]), int(old.starts[groups.stop]))
     places, rows, values = origins.take(old.rows[span], old.values[span])
     starts = old.starts[groups.start : groups.stop + 1]
@@ -235,7 +235,7 @@ def _kept(old: PostingTable, origins: Origins, groups: slice, names: Rows) -> _R
 
 
 def _merge(kept: _Run, added: _Run, length: int, *, in_order: bool) -> tuple[Values, Values]:
-    """Return rows and values of both; what was kept is in order of group and, if `in_order`, of row."""
+    """Return rows and values of both runs; `kept` is sorted by group and, if `in_order`, by row."""
     if not len(added.rows) and in_order:
         return kept.rows, kept.values
     if not len(kept.rows):
@@ -250,7 +250,7 @@ def _merge(kept: _Run, added: _Run, length: int, *, in_order: bool) -> tuple[Val
 
 
 def _order(groups: Values) -> Rows:
-    """Return the stable order of numbers from 0, sixteen bits at a time: NumPy sorts those by counting."""
+    """Return the stable order of numbers from 0, sixteen bits at a time, for which NumPy uses a counting sort."""
     order: Rows = np.argsort((groups & 0xFFFF).astype(np.uint16), kind="stable")
     if len(groups) and int(groups.max()) > 0xFFFF:
         order = order[np.argsort((groups >> 16)[order].astype(np.uint16), kind="stable")]
@@ -258,18 +258,18 @@ def _order(groups: Values) -> Rows:
 
 
 def _cuts(counts: Rows) -> Rows:
-    """Return where to part the groups, so that each stretch has about `_BLOCK` postings or is one group."""
+    """Return boundaries that divide the groups into ranges of about `_BLOCK` postings, or of one group."""
     ends = np.cumsum(counts)
-    cuts, at = [0], 0
-    while at < len(counts):
-        done = int(ends[at - 1]) if at else 0
-        at = max(at + 1, int(np.searchsorted(ends, done + _BLOCK, side="right")))
-        cuts.append(at)
+    cuts, last = [0], 0
+    while last < len(counts):
+        done = int(ends[last - 1]) if last else 0
+        last = max(last + 1, int(np.searchsorted(ends, done + _BLOCK, side="right")))
+        cuts.append(last)
     return np.array(cuts, np.int64)
 
 
 def kept_by_group(old: PostingTable, origins: Origins) -> Rows:
-    """Return (groups,) how many postings of each group of the older index are kept, as often as each of them is."""
+    """Return the number of kept postings of each group of the older index, (groups,), counting multiple copies."""
     counts = np.diff(old.starts)
     if origins.all:
         return counts
@@ -282,7 +282,7 @@ def kept_by_group(old: PostingTable, origins: Origins) -> Rows:
 
 
 def kept_values(old: PostingTable, origins: Origins, length: int) -> NDArray[np.bool_]:
-    """Return (length,) which of the values 0 to `length` any posting that is kept has."""
+    """Return (length,) bool: True for the values from 0 to `length` that occur in a kept posting."""
     used = np.zeros(length, np.bool_)
     for block in old.blocks():
         if origins.all:

@@ -1,7 +1,7 @@
-"""The recipe of a generation: everything that changes an answer at build time, as one typed value.
+"""Recipe of a generation: everything that changes an answer at build time, as one typed value.
 
-In the manifest it is a flat object: the parts named here under their own names, every other key is the card of a
-retriever. It is hashed as canonical JSON; device and batch size stay out.
+In the manifest it is a flat object: the fields named here, and the card of a retriever under every other key. It is
+hashed as canonical JSON; device and batch size are excluded.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ class Recipe:
     """Everything that an index was built with."""
 
     sources: Mapping[str, Card] = field(default_factory=dict)
-    """By kind of source, how its records are read."""
+    """Parameters of reading records, by kind of source."""
     chunking: Mapping[str, Card] = field(default_factory=dict)
-    """By kind of source, how its records are cut."""
+    """Parameters of chunking, by kind of source."""
     retrievers: Mapping[str, Card] = field(default_factory=dict)
-    """By name, what changes the answers of each retriever of the index."""
+    """Parameters that change the answers of each retriever of the index, by name."""
     encoder: Card | None = None
     """The card of the encoder; None if the index has no vectors."""
     columns: Json = None
-    """Which values of a record can be filtered by; None before there were filters."""
+    """Version of the columns by which records can be filtered; None in indexes without them."""
     graph: Card | None = None
-    """Which edges there are; None before there were any."""
+    """Parameters of the edges; None in indexes without edges."""
     tokens: Card | None = None
-    """The card of packed token vectors; None if they are not kept."""
+    """Card of packed token vectors; None if they are not stored."""
 
     @property
     def encoder_card(self) -> ModelCard:
         """The card of the encoder.
 
         Raises:
-            IndexCorrupt: there is none, or not a whole one.
+            IndexCorrupt: there is none, or it is incomplete.
         """
         try:
             card = ModelCard(**(self.encoder or {}))
             if not isinstance(card.dim, int) or not isinstance(card.family, str):
                 raise TypeError(f"dim {quoted(card.dim)}, family {quoted(card.family)}")
         except TypeError as error:
-            raise IndexCorrupt(f"the recipe has no whole encoder card ({error})", hint=_HINT) from error
+            raise IndexCorrupt(f"the recipe has no complete encoder card ({error})", hint=_HINT) from error
         return card
 
     def to_json(self) -> dict[str, Json]:
-        """Return the object that the manifest holds."""
+        """Return the object for the manifest."""
         optional = {name: getattr(self, name) for name in _OPTIONAL}
         return {
             "sources": self.sources,
@@ -64,10 +64,10 @@ class Recipe:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json]) -> Recipe:
-        """Return the recipe of an object that `to_json` made.
+        """Return the recipe from an object that `to_json` returned.
 
         Raises:
-            ValueError, KeyError: it is not one.
+            ValueError, KeyError: the object is invalid.
         """
         value = shapes.mapping(value, "`recipe`")
         sources = shapes.mapping(value["sources"], "`sources`")
@@ -78,12 +78,12 @@ class Recipe:
         for named in (sources, chunking, retrievers, cards):
             for name, card in named.items():
                 shapes.mapping(card, f"the card of {shortened(name)}")
-        _hold_encoder(optional.get("encoder", {}))
+        _check_encoder(optional.get("encoder", {}))
         return cls(sources, chunking, retrievers, **optional)
 
 
-def _hold_encoder(card: Card) -> None:
-    """Hold the card of an encoder to its types. Raises: ValueError."""
+def _check_encoder(card: Card) -> None:
+    """Check the types in the card of an encoder. Raises: ValueError."""
     for name, value in card.items():
         if name in ("dim", "max_tokens"):
             shapes.count(value, f"`{name}` of the encoder")
@@ -95,11 +95,11 @@ def _hold_encoder(card: Card) -> None:
 
 
 @contextmanager
-def cards_read() -> Iterator[None]:
-    """Whoever reads what is in a card does so within this: a card that is not as it was written is the index's fault.
+def reading_cards() -> Iterator[None]:
+    """Convert errors while reading a card into an error of the index: the card is not as it was written.
 
     Raises:
-        IndexCorrupt: a key is missing, or a value of another type.
+        IndexCorrupt: a key is missing, or a value has another type.
     """
     try:
         yield
@@ -113,10 +113,10 @@ NAMED = frozenset({"sources", "chunking", *_OPTIONAL})
 
 
 def encoder_json(card: ModelCard) -> Card:
-    """Return a model card as the recipe holds it."""
+    """Return a model card in the form of the recipe."""
     return asdict(card)
 
 
 def of_passages(encoder: Card) -> Card:
-    """Return what decides a passage's vector, of the card of an encoder: what is put before queries does not."""
+    """Return the part of an encoder's card that decides a passage's vector: all but the prefix of queries."""
     return {**encoder, "query_prefix": ""}

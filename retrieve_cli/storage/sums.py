@@ -1,8 +1,8 @@
 """`sums.pkl`: the sums of the blocks of a generation's files, beside its manifest.
 
-They are no part of the generation: its id and its answers are the same without them, and a file whose sums say that it
-is damaged is only believed to be if its SHA-1 says so too. Generations of earlier versions have none; the next sync
-adds them.
+They are not part of the generation: its id and its answers are the same without them. If the sum of a block does not
+match, the file's SHA-1 decides whether it is damaged. Generations of earlier versions have no sums; the next sync adds
+them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _AT_ONCE = 8 * BLOCK
 
 
 def write(folder: Path, names: Iterable[str]) -> None:
-    """Write the sums of some files of a folder, and wait until they are on the disk. Raises: OSError."""
+    """Write the sums of some files of a folder, and wait until they are on disk. Raises: OSError."""
     keep(folder, _of(folder, names))
 
 
-def keep(folder: Path, found: Mapping[str, Sums]) -> None:
-    """Write sums by the name of their file, and wait until they are on the disk. Raises: OSError."""
+def keep(folder: Path, sums: Mapping[str, Sums]) -> None:
+    """Write sums by the names of their files, and wait until they are on disk. Raises: OSError."""
     new = folder / f".{FILE}.{os.getpid()}"
-    files = {name: found[name].view(np.int64) for name in sorted(found)}
+    files = {name: sums[name].view(np.int64) for name in sorted(sums)}
     try:
         pickles.dump({"block": BLOCK, "files": files}, new)
         durable.sync(new)
@@ -49,7 +49,7 @@ def keep(folder: Path, found: Mapping[str, Sums]) -> None:
 
 
 def digest_and_sums(path: Path) -> tuple[str, Sums]:
-    """Return the SHA-1 of a file, 40 hex digits, and the sums of its blocks; it is read once. Raises: OSError."""
+    """Return the SHA-1 of a file, 40 hex digits, and the sums of its blocks, in one pass. Raises: OSError."""
     hashed = hashlib.sha1(usedforsecurity=False)
     parts = [np.empty(0, np.uint64)]
     buffer = np.empty(_AT_ONCE, np.uint8)
@@ -61,7 +61,7 @@ def digest_and_sums(path: Path) -> tuple[str, Sums]:
 
 
 def _read_into(file: BufferedReader, buffer: NDArray[np.uint8]) -> int:
-    """Fill a buffer from a file; return how many bytes that took, fewer at its end alone."""
+    """Fill a buffer from a file; return the number of bytes, which is smaller only at the end of the file."""
     done = 0
     while done < len(buffer) and (size := file.readinto(buffer[done:].data)):
         done += size
@@ -69,7 +69,7 @@ def _read_into(file: BufferedReader, buffer: NDArray[np.uint8]) -> int:
 
 
 def read(folder: Path) -> Mapping[str, Sums] | None:
-    """Return the sums of the files of a folder by name; None if there are none, and of no file if they are damaged."""
+    """Return the sums of the files of a folder by name; None if there are none, an empty mapping if damaged."""
     try:
         stored = pickles.load(folder / FILE)
         if stored["block"] != BLOCK:
@@ -80,10 +80,10 @@ def read(folder: Path) -> Mapping[str, Sums] | None:
 
 
 def fit(folder: Path, names: Iterable[str]) -> bool:
-    """Return True if there are sums of all these files, and they are theirs. Raises: OSError."""
-    there = read(folder) or {}
-    now = _of(folder, names)
-    return there.keys() == now.keys() and all(np.array_equal(there[name], now[name]) for name in now)
+    """Return True if the sums of all these files exist and match them. Raises: OSError."""
+    stored = read(folder) or {}
+    computed = _of(folder, names)
+    return stored.keys() == computed.keys() and all(np.array_equal(stored[name], computed[name]) for name in computed)
 
 
 def _of(folder: Path, names: Iterable[str]) -> dict[str, Sums]:

@@ -1,4 +1,4 @@
-"""Rows of JSON in a JSONL file, written as a stream and fetched by row without reading the file."""
+"""Rows of JSON in a JSONL file, written as a stream and read by row."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
 _AT_ONCE, _HELD = PIECE, 16 << 20
-"""Bytes that are copied at a time, and that are held in memory."""
+"""Bytes copied at a time, and maximum bytes held in memory."""
 
 
 class TableWriter:
-    """Appends rows and keeps where each one starts; `offsets` has one entry more than there are rows."""
+    """Writer of rows and their offsets; `offsets` has one entry more than there are rows."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = path.open("wb")
         self.offsets = array("q", [0])
 
     def append(self, row: Json) -> None:
-        """Writes one row as a line of UTF-8 JSON."""
+        """Write one row as a line of UTF-8 JSON."""
         self.copy(encoded(row))
 
     def copy(self, line: bytes) -> None:
-        """Writes one row that is encoded already."""
+        """Write one row that is already encoded."""
         self._file.write(line)
         self.offsets.append(self.offsets[-1] + len(line))
 
     def copy_rows(self, lines: bytes, offsets: Rows) -> None:
-        """Writes rows that are encoded already, one behind the other; `offsets` say where they start in some file."""
+        """Write contiguous rows that are already encoded; `offsets` are their starts in some file."""
         self._file.write(lines)
         moved = offsets[1:] + (self.offsets[-1] - int(offsets[0]))
         self.offsets.frombytes(moved.astype(np.int64, copy=False).tobytes())
@@ -49,17 +49,17 @@ class TableWriter:
 
 
 def encoded(row: Json) -> bytes:
-    """A row as a line of UTF-8 JSON."""
+    """Return a row as a line of UTF-8 JSON."""
     import orjson
 
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class Table:
-    """A JSONL file under its offsets, mapped into memory; every row has at least the given keys."""
+    """A JSONL file with its offsets, mapped into memory; every row has at least the given keys."""
 
     def __init__(self, file: Path | MappedFile, offsets: Rows, *, keys: Collection[str] = ()) -> None:
-        """Raises: IndexCorrupt where the file is absent or its length is not what the offsets say."""
+        """Raises: IndexCorrupt if the file is missing or its length differs from the offsets."""
         self._path = path = file.path if isinstance(file, MappedFile) else file
         self._keys = frozenset(keys)
         self._offsets = offsets
@@ -68,7 +68,7 @@ class Table:
         except OSError as error:
             raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint="retrieve inspect verify") from error
         if len(offsets) == 0 or int(offsets[-1]) != len(self._file):
-            raise IndexCorrupt(f"{path} does not have the length its offsets say", hint="retrieve inspect verify")
+            raise IndexCorrupt(f"the length of {path} does not match its offsets", hint="retrieve inspect verify")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -77,7 +77,7 @@ class Table:
         return self._parsed(row, self.raw(row))
 
     def rows(self, first: int, end: int) -> list[dict[str, Json]]:
-        """The rows from `first` up to but not `end`, by a single read: they lie one behind the other."""
+        """Return the rows from `first` up to but not `end`, which are contiguous, by a single read."""
         if not 0 <= first <= end <= len(self):
             raise IndexError(f"rows {first} to {end} of {len(self)}")
         block = self._bytes(first, end)
@@ -101,24 +101,25 @@ class Table:
         return value
 
     def raw(self, row: int) -> bytes:
-        """The row's line as it stands in the file."""
+        """Return the row's line, unparsed."""
         return self._bytes(row, row + 1)
 
     def raw_rows(self, rows: range) -> Iterator[tuple[bytes, Rows]]:
-        """Yield the lines of rows as they stand in the file, some at a time, and where they start and end there."""
-        at, done = rows.start, 0
-        while at < rows.stop:
-            limit = int(self._offsets[at]) + _AT_ONCE
-            end = max(at + 1, int(np.searchsorted(self._offsets[at : rows.stop + 1], limit, side="right")) - 1 + at)
-            yield self._bytes(at, end), self._offsets[at : end + 1]
-            done += int(self._offsets[end] - self._offsets[at])
+        """Yield unparsed lines of rows, some at a time, with their starts and ends in the file."""
+        first, done = rows.start, 0
+        while first < rows.stop:
+            limit = int(self._offsets[first]) + _AT_ONCE
+            fitting = int(np.searchsorted(self._offsets[first : rows.stop + 1], limit, side="right")) - 1
+            end = max(first + 1, fitting + first)
+            yield self._bytes(first, end), self._offsets[first : end + 1]
+            done += int(self._offsets[end] - self._offsets[first])
             if done > _HELD or end == rows.stop:
                 self._file.release()
                 done = 0
-            at = end
+            first = end
 
     def _bytes(self, first: int, end: int) -> bytes:
-        """What is read from the file; nothing else reads it."""
+        """Return verified bytes of rows; all reading of the file goes through here."""
         start, stop = int(self._offsets[first]), int(self._offsets[end])
         self._file.check(start, stop)
         return self._file.data[start:stop].tobytes()

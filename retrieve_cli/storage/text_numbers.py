@@ -1,4 +1,4 @@
-"""Texts with their numbers, in a few arrays: a dictionary of a million ids takes ten times the memory."""
+"""Numbered texts in a few arrays: a dictionary of a million ids takes ten times the memory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _HASH = 0xFFFFFFFF
 
 
 class TextNumbers:
-    """Texts numbered from 0 in the order in which they came, no two the same: a hash table with linear probing."""
+    """Different texts, numbered from 0 in the order of their arrival: a hash table with linear probing."""
 
     def __init__(self) -> None:
         self.texts = TextBuffer()
         self._hashes = array("I")
         self._slots = array("i", bytes(4 * 1024))
-        """By slot, one more than the number of its text; 0: none."""
+        """Number of the text in each slot, plus one; 0 for an empty slot."""
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def number(self, text: bytes) -> int:
-        """Return the number of a text, -1 if it is not there."""
+        """Return the number of a text, -1 if it is missing."""
         slots, mask, hashed = self._slots, len(self._slots) - 1, hash(text) & _HASH
         slot = hashed & mask
         while number := slots[slot]:
@@ -40,7 +40,7 @@ class TextNumbers:
         return -1
 
     def add(self, text: bytes) -> None:
-        """Add a text that is not there."""
+        """Add a text that is not in the table yet."""
         self.texts.append(text)
         self._hashes.append(hash(text) & _HASH)
         if 2 * len(self._hashes) > len(self._slots):
@@ -59,7 +59,7 @@ class TextNumbers:
 
 
 class TextRows:
-    """The rows of texts that lie in a file: no two of them are the same."""
+    """Rows of different texts in a file."""
 
     def __init__(self, texts: Vocabulary) -> None:
         self._texts = texts
@@ -71,7 +71,8 @@ class TextRows:
         return len(self._texts)
 
     def row(self, text: bytes) -> int:
-        """Return the row of a text, -1 if it is not there: the first few are compared with all."""
+        """Return the row of a text, -1 if it is missing: the first few texts are compared with all, then a table is
+        built."""
         self._looked_up += 1
         if self._looked_up <= _FEW:
             return self._scan(text)
@@ -90,4 +91,4 @@ class TextRows:
 
 
 _FEW = 64
-"""Texts that are compared with all others before a table of these is made."""
+"""Number of look-ups that compare a text with all others, before a table is built."""

@@ -1,4 +1,4 @@
-"""The packed tokens of texts: those that an older generation lends, and all others from the cache."""
+"""Cache of the packed tokens of texts: from an older generation if it has them, else from the cache."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _BLOCK = 1024
 
 
 def card_of(encoder: Mapping[str, Json]) -> Json:
-    """What decides a text's packed tokens: its encoder, and how they are packed today."""
+    """Return everything that decides a text's packed tokens: its encoder, and the current packing."""
     return [dict(of_passages(encoder)), dict(CARD)]
 
 
 class TokenCache:
-    """The packed tokens of one model card. One process at a time may use it; the writer's lock sees to that."""
+    """Packed tokens of one model card. Only one process at a time may use it, which the writer's lock ensures."""
 
     def __init__(self, folder: Path, card: ModelCard, *, say: Say) -> None:
-        """Touches nothing until it is asked; `say` is told of what is damaged."""
+        """Open nothing until the first use; `say` receives notices of damaged files."""
         self._cache = ContentCache(folder, card_of(asdict(card)), LAYOUT, say=say)
         self._older: TokenTable | None = None
         self._rows = KeyRows(as_keys([]))
         self._release: Callable[[], None] = unreleased
 
     def lend(self, table: TokenTable, rows: KeyRows, release: Callable[[], None] = unreleased) -> None:
-        """Takes what an older generation has as known: its sound table, and the row of each text there.
+        """Use the tokens of an older generation: its intact table, and the row of each text there.
 
-        `release` lets go of the memory in which the table was read.
+        `release` frees the memory in which the table is mapped.
         """
         self._older, self._rows, self._release = table, rows, release
 
@@ -53,15 +53,15 @@ class TokenCache:
         return self._rows.row(key) >= 0 or key in self._cache
 
     def lacks(self, keys: Keys) -> Rows:
-        """Return the places of the keys that are not there."""
+        """Return the places of the missing keys."""
         places = np.flatnonzero(self._rows.find(keys) < 0)
         return places[self._cache.lacks(keys[places])] if len(places) else places
 
     def append(self, keys: Sequence[bytes], tokens: Sequence[PackedTokens]) -> Path | None:
-        """Add the tokens of texts, wait until they are on the disk, and return the file.
+        """Add the tokens of texts, wait until they are on disk, and return the file.
 
         Raises:
-            OSError: there is no room; what was there stays as it was.
+            OSError: the disk is full; existing files stay unchanged.
         """
         return self._cache.append(keys, [(one.ids, one.codes) for one in tokens])
 
@@ -70,12 +70,12 @@ class TokenCache:
         return self._cache.put_aside(keys, [(one.ids, one.codes) for one in tokens])
 
     def gather(self, keys: Keys, rows: Rows | None = None) -> Iterator[Stretch]:
-        """The tokens of the keys in their order, those that lie together in the older table at once.
+        """Yield the tokens of the keys in their order; contiguous rows of the older table come in one stretch.
 
-        `rows` has the rows of the keys in that table, -1 if they are not there; None: they are looked up.
+        `rows` has the rows of the keys in that table, -1 for missing keys; None looks them up.
 
         Raises:
-            KeyError: one is not there.
+            KeyError: a key is missing.
         """
         rows = self._rows.find(keys) if rows is None or self._older is None else rows
         steps = rows[1:] - rows[:-1]
@@ -97,7 +97,7 @@ class TokenCache:
             strict=True,
         )
         stretch = Stretch(
-            PackedTokens(np.concatenate(ids), np.concatenate(codes)), np.array([len(each) for each in ids])
+            PackedTokens(np.concatenate(ids), np.concatenate(codes)), np.array([len(part) for part in ids])
         )
         for number in np.unique(numbers).tolist():
             parts[number].release()

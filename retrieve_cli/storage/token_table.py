@@ -1,8 +1,8 @@
-"""The token vectors of all chunks, two bits a number, for a reranker that compares words: `tokens.pkl`.
+"""Token vectors of all chunks, 2-bit quantised, for a reranker that compares words: `tokens.pkl`.
 
-A number is kept as one of four levels, those that lose least of a normal distribution (Max 1960), and a vector is given
-length 1 again when it is read: 96 bytes a token of 384 numbers. On seven collections reranking by them differs from
-reranking by whole numbers by 0.0003 nDCG@10; by signs alone, half the size, it loses 0.002.
+A number is stored as one of the four levels with the least error for a normal distribution (Max 1960), and a vector is
+normalised to length 1 again when it is read: 96 bytes per token of 384 numbers. On seven collections, reranking with
+them differs from reranking with full vectors by 0.0003 nDCG@10; 1-bit signs, half the size, lose 0.002.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
 
 _THRESHOLD = 0.9816
 _LEVELS = np.array([-1.510, -0.4528, 0.4528, 1.510], np.float32)
-"""Of a normal distribution of deviation 1."""
+"""Levels for a normal distribution of deviation 1."""
 _PER_BYTE = 4
 CARD: Mapping[str, Json] = {"bits": 2, "version": 1}
-"""How they are kept; part of the recipe."""
+"""Parameters of the packing; part of the recipe."""
 _FOURS = _LEVELS[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3].view(np.complex128)[:, 0]
-"""(256,) the four numbers that a byte stands for, as one item of 16 bytes: NumPy copies such items, not short rows."""
+"""The four numbers of each byte, (256,), as one item of 16 bytes: NumPy copies such items faster than short rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedTokens:
-    """The tokens of a text, two bits a number."""
+    """2-bit quantised tokens of a text."""
 
     ids: Terms
-    """(t,) int32."""
+    """Token ids, (t,) int32."""
     codes: Codes
-    """(t, width) uint8, four numbers a byte."""
+    """Packed vectors, (t, width) uint8, four numbers per byte."""
 
 
 def width_of(dim: int) -> int:
-    """Bytes of a packed vector."""
+    """Return the bytes of a packed vector."""
     return -(-dim // _PER_BYTE)
 
 
 def pack(tokens: TokenVectors) -> PackedTokens:
-    """The vectors at unit length, two bits a number."""
+    """Return the vectors at unit length, 2-bit quantised."""
     vectors = tokens.vectors
     rows, dim = vectors.shape
-    # Of a vector of length 1 the numbers deviate by 1 / sqrt(dim).
+    # The numbers of a vector of length 1 have a deviation of 1 / sqrt(dim).
     scale = np.linalg.norm(vectors, axis=1, keepdims=True) / np.sqrt(np.float32(dim))
     level = np.zeros((rows, width_of(dim) * _PER_BYTE), np.uint8)
     edge = _THRESHOLD * scale
@@ -69,12 +69,12 @@ def pack(tokens: TokenVectors) -> PackedTokens:
 
 
 def unpack(codes: Codes, dim: int) -> Vectors:
-    """(t, dim) float32 rows of L2 norm 1."""
+    """Return (t, dim) float32 rows of L2 norm 1."""
     return UnitVectors(codes, dim)[:]
 
 
 class UnitVectors:
-    """(t, dim) float32 rows of L2 norm 1, unpacked where they are read and in the same memory each time: the rows of a
+    """Rows of L2 norm 1, (t, dim) float32, unpacked on access and always into the same memory, so that the rows of a
     text are still in the cache when they are multiplied. For one thread."""
 
     def __init__(self, codes: Codes, dim: int) -> None:
@@ -86,37 +86,37 @@ class UnitVectors:
         return len(self._codes)
 
     def __getitem__(self, rows: slice) -> Vectors:
-        """Some rows; they hold until others are read."""
+        """Return some rows; they are valid until others are read."""
         codes = self._codes[rows]
         if len(codes) > len(self._memory):
             self._memory = np.empty(codes.shape, np.complex128)
         fours = self._memory[: len(codes)]
-        _FOURS.take(codes, out=fours, mode="clip")  # the default mode copies once more
+        _FOURS.take(codes, out=fours, mode="clip")  # the default mode makes another copy
         vectors = fours.view(np.float32)[:, : self._dim]
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-        # Rows with a gap behind each would go another way through BLAS, to other bits.
+        # Rows with gaps between them would take another path through BLAS, with other last bits.
         into = vectors if vectors.flags.c_contiguous else None
-        found: Vectors = np.divide(vectors, np.maximum(norms, np.float32(1e-12)), out=into)
-        return found
+        rows_of_length_1: Vectors = np.divide(vectors, np.maximum(norms, np.float32(1e-12)), out=into)
+        return rows_of_length_1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stretch:
-    """The tokens of several chunks one behind the other, and how many each of them has."""
+    """Concatenated tokens of several chunks, with the number of tokens of each."""
 
     tokens: PackedTokens
     sizes: Rows
 
 
 def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
-    """Writes the tokens of all chunks in order; returns the number of chunks.
+    """Write the tokens of all chunks in order; return the number of chunks.
 
-    The stretches are gone through twice, and one of them is in memory at a time.
+    The stretches are iterated twice; one of them is in memory at a time.
     """
     sizes, largest = array("i"), -1
-    for each in stretches:
-        sizes.frombytes(each.sizes.astype(np.intc).tobytes())
-        largest = max(largest, int(each.tokens.ids.max(initial=-1)))
+    for stretch in stretches:
+        sizes.frombytes(stretch.sizes.astype(np.intc).tobytes())
+        largest = max(largest, int(stretch.tokens.ids.max(initial=-1)))
     starts = np.concatenate([[0], np.cumsum(np.frombuffer(sizes, np.intc), dtype=np.int64)])
     ids, codes = Later("<i4", (int(starts[-1]),)), Later("|u1", (int(starts[-1]), width_of(dim)))
     frequencies = Later("<i4", (largest + 1 if largest >= 0 else 1,))
@@ -124,10 +124,10 @@ def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
 
     def blocks() -> Iterator[tuple[Later, NDArray[Any]]]:
         counts = np.zeros(frequencies.shape[0], np.int64)
-        for each in stretches:
-            yield ids, each.tokens.ids
-            yield codes, each.tokens.codes
-            counts += _frequencies(each, len(counts))
+        for stretch in stretches:
+            yield ids, stretch.tokens.ids
+            yield codes, stretch.tokens.codes
+            counts += _frequencies(stretch, len(counts))
         yield frequencies, counts
 
     pickles.dump(stored, path, blocks())
@@ -135,23 +135,23 @@ def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
 
 
 def _frequencies(stretch: Stretch, size: int) -> Rows:
-    """By token id below `size`, the number of chunks that have it."""
+    """Return for each token id below `size` the number of chunks that contain it."""
     chunk = np.repeat(np.arange(len(stretch.sizes)), stretch.sizes)
-    narrow = len(stretch.sizes) * size < 2**31  # half as wide is sorted in half the time
+    narrow = len(stretch.sizes) * size < 2**31  # sorting 32-bit numbers takes half the time
     pairs = np.sort((chunk * size + stretch.tokens.ids).astype(np.int32 if narrow else np.int64))
     first = np.concatenate([[True], pairs[1:] != pairs[:-1]])[: len(pairs)]
     return np.bincount(pairs[first] % size, minlength=size)
 
 
 LATER = ("ids", "codes")
-"""Arrays of `tokens.pkl` of which a query reads little: they are checked where they are read."""
+"""Large arrays of `tokens.pkl` of which a query reads little: each part is checked when it is read."""
 
 
 class TokenTable:
-    """`tokens.pkl`, opened: the tokens of any chunk, and how rare each of them is."""
+    """Opened `tokens.pkl`: the tokens of any chunk, and their document frequencies."""
 
     def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
-        """Takes what `write` stored, of which `check` holds the arrays of `LATER` to what was written.
+        """Open the contents from `write`; `check` verifies the parts of the `LATER` arrays that are read.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
@@ -170,16 +170,16 @@ class TokenTable:
             raise IndexCorrupt("the arrays of tokens.pkl do not fit each other", hint="retrieve inspect verify")
 
     def __len__(self) -> int:
-        """Number of chunks."""
+        """Return the number of chunks."""
         return len(self._starts) - 1
 
     def stretch(self, first: int, end: int) -> Stretch:
-        """The tokens of the chunks from row `first` to `end`, as they are stored."""
+        """Return the tokens of the chunks from row `first` to `end`, packed."""
         sizes = np.diff(self._starts[first : end + 1])
         return Stretch(PackedTokens(*self._between(int(self._starts[first]), int(self._starts[end]))), sizes)
 
     def tokens(self, rows: Sequence[int]) -> tuple[Terms, UnitVectors, Rows]:
-        """Of some chunks: ids (t,), unit vectors (t, dim), and where each chunk ends among them."""
+        """Return the ids (t,) and unit vectors (t, dim) of some chunks, and the end of each chunk among them."""
         chosen = np.asarray(rows, np.int64)
         starts, stops = self._starts[chosen], self._starts[chosen + 1]
         ids, codes = zip(*map(self._between, starts.tolist(), stops.tolist()), strict=True)
@@ -187,13 +187,13 @@ class TokenTable:
         return np.concatenate(ids), UnitVectors(np.concatenate(codes), self.dim), ends
 
     def _between(self, start: int, stop: int) -> tuple[Terms, Codes]:
-        """Ids and codes of some tokens in a row."""
+        """Return ids and codes of consecutive tokens."""
         ids, codes = self._ids[start:stop], self._codes[start:stop]
         self._check(ids, codes)
         return ids, codes
 
     def idf(self, ids: Terms) -> Vectors:
-        """ln(1 + (n - df + 0.5) / (df + 0.5)) of each id, df being the number of chunks that have it."""
-        known = np.minimum(ids, len(self._frequencies) - 1)
-        df = np.where(ids < len(self._frequencies), self._frequencies[known], 0).astype(np.float64)
+        """Return ln(1 + (n - df + 0.5) / (df + 0.5)) of each id; df is the number of chunks that contain it."""
+        clipped = np.minimum(ids, len(self._frequencies) - 1)
+        df = np.where(ids < len(self._frequencies), self._frequencies[clipped], 0).astype(np.float64)
         return np.log1p((len(self) - df + 0.5) / (df + 0.5)).astype(np.float32)

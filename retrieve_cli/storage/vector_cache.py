@@ -1,4 +1,4 @@
-"""The cached vectors of texts: one row of numbers each."""
+"""Cache of the vectors of texts: one row of numbers per text."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.key_rows import Keys
 
 BATCH = 2048
-"""Chunks that wait for the encoder: enough to sort by length, few enough to keep memory flat."""
+"""Chunks collected for the encoder: enough to sort by length, few enough to bound the memory."""
 LAYOUT = Layout(".embeddings", {"vectors": "<f4"}, old_vectors.SUFFIX, old_vectors.read)
 _BLOCK = 16_384
-"""Rows gathered at a time."""
+"""Rows collected at a time."""
 
 
 class VectorCache:
-    """The vectors of one model card. One process at a time may append; the writer's lock sees to that."""
+    """Vectors of one model card. Only one process at a time may append, which the writer's lock ensures."""
 
     def __init__(self, folder: Path, card: ModelCard, *, say: Say) -> None:
-        """Touches nothing until it is asked; `say` is told of what is damaged."""
+        """Open nothing until the first use; `say` receives notices of damaged files."""
         self._cache = ContentCache(folder, of_passages(asdict(card)), LAYOUT, say=say)
         self._dim = card.dim
 
     @property
     def begun(self) -> bool:
-        """True if anything was ever kept."""
+        """True if any vector was ever stored."""
         return self._cache.begun
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._cache
 
     def lacks(self, keys: Keys) -> Rows:
-        """Return the places of the keys that are not there."""
+        """Return the places of the missing keys."""
         return self._cache.lacks(keys)
 
     def append(self, keys: Sequence[bytes], vectors: Vectors) -> Path | None:
-        """Add vectors, (n, dim) float32, wait until they are on the disk, and return the file.
+        """Add vectors, (n, dim) float32, wait until they are on disk, and return the file.
 
         Raises:
-            OSError: there is no room; what was there stays as it was.
+            OSError: the disk is full; existing files stay unchanged.
         """
         return self._cache.append(keys, [(row,) for row in vectors[:, None]])
 
@@ -59,14 +59,14 @@ class VectorCache:
         return self._cache.put_aside(keys, [(row,) for row in vectors[:, None]])
 
     def names_none_of(self, keys: Keys) -> Rows:
-        """Return the places of the keys that no file names, without reading whether the files are sound."""
+        """Return the places of the keys that no file lists, without checking the files."""
         return self._cache.names_none_of(keys)
 
     def gather(self, keys: Keys) -> Iterator[Vectors]:
         """Yield the vectors of the keys in their order, in blocks, (m, dim) float32.
 
         Raises:
-            KeyError: one is not there.
+            KeyError: a key is missing.
         """
         parts, numbers, places = self._cache.locate(keys)
         for start in range(0, len(keys), _BLOCK):

@@ -1,4 +1,4 @@
-"""Texts of a file in one stretch of UTF-8, in order or not: opening decodes none of them."""
+"""Texts in one contiguous UTF-8 buffer of a file, sorted or not: opening decodes none of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Vocabulary:
-    """Texts in one stretch of UTF-8; each is decoded when it is asked for."""
+    """Texts in one contiguous UTF-8 buffer; each is decoded on access."""
 
     def __init__(self, text: NDArray[np.uint8], ends: Rows) -> None:
-        """`ends` has one entry more than there are texts, the first of them 0."""
+        """`ends` has one entry more than there are texts; the first is 0."""
         self.text = text
         self.ends = ends
 
@@ -36,15 +36,15 @@ class Vocabulary:
             raise _damaged(error) from error
 
     def raw(self, number: int) -> bytes:
-        """The bytes of a text."""
+        """Return the bytes of a text."""
         return self.text[self.ends[number] : self.ends[number + 1]].tobytes()
 
     def folded(self, number: int) -> str:
-        """A text as it is compared."""
+        """Return a text in its folded form, for comparison."""
         return self[number].casefold()
 
     def all_folded(self, span: range) -> list[str]:
-        """The texts of `span` as they are compared, decoded in one go."""
+        """Return the texts of `span` in folded form, decoded at once."""
         ends = self.ends[span.start : span.stop + 1].tolist()
         text = self.text[ends[0] : ends[-1]].tobytes()
         try:
@@ -53,13 +53,13 @@ class Vocabulary:
             raise _damaged(error) from error
 
     def place(self, span: range, value: str) -> int:
-        """Where a value stands, or would stand, among those of `span`, which are in order."""
+        """Return the place at which a value is, or would be inserted, among the sorted texts of `span`."""
         wanted = (value.casefold(), value)
         return span.start + bisect_left(span, wanted, key=lambda number: (self.folded(number), self[number]))
 
 
 class TextBuffer(Sequence[bytes]):
-    """Texts one behind the other in UTF-8, as they come."""
+    """Growing buffer of contiguous UTF-8 texts."""
 
     def __init__(self, texts: Iterable[bytes] = ()) -> None:
         self.text = bytearray()
@@ -73,7 +73,7 @@ class TextBuffer(Sequence[bytes]):
         self._ends.append(len(self.text))
 
     def extend(self, texts: Vocabulary, rows: range) -> None:
-        """Add texts of a file that lie together there."""
+        """Add a contiguous range of texts of a file."""
         ends = texts.ends[rows.start : rows.stop + 1]
         moved = ends[1:] + (len(self.text) - int(ends[0]))
         self.text += texts.text[int(ends[0]) : int(ends[-1])].tobytes()
@@ -90,35 +90,35 @@ class TextBuffer(Sequence[bytes]):
         if isinstance(place, slice):
             first, end, step = place.indices(len(self))
             if step != 1:
-                return [self[each] for each in range(first, end, step)]
+                return [self[index] for index in range(first, end, step)]
             start, ends = self._ends[first], self._ends[first : max(end, first) + 1]
-            text = bytes(self.text[start : ends[-1]])  # cut at once: a million ids are asked for so
-            return [text[each - start : stop - start] for each, stop in pairwise(ends)]
+            text = bytes(self.text[start : ends[-1]])  # one slice: callers may read a million ids this way
+            return [text[begin - start : stop - start] for begin, stop in pairwise(ends)]
         number = range(len(self))[place]
         return bytes(self.text[self._ends[number] : self._ends[number + 1]])
 
     @property
     def ends(self) -> Rows:
-        """Where each text ends, and 0 before the first."""
+        """End of each text, with 0 before the first."""
         return np.array(self._ends, np.int64)
 
 
 class MergedTexts:
-    """The texts of an older vocabulary that are still used, and new ones between them."""
+    """Texts of an older vocabulary that are still used, merged with new ones."""
 
     def __init__(self, old: Vocabulary, used: NDArray[np.bool_], fresh: TextBuffer, places: Rows) -> None:
-        """`used` tells which of the old texts stay. New text n, none of which is among the old ones, stands before
-        the old text `places[n]`; both are in order."""
+        """`used` is True for the old texts that stay. New text n, which is not among the old ones, is inserted before
+        the old text `places[n]`; both are sorted."""
         self._old, self._fresh = old, fresh
         self.kept = np.flatnonzero(used)
-        """The old texts that stay."""
+        """Numbers of the old texts that stay."""
         self.before = np.searchsorted(self.kept, places)
-        """By new text, the place among those that stay before which it stands."""
+        """Place of each new text among the old texts that stay."""
         self.of_fresh = self.before + np.arange(len(fresh))
-        """By new text, its number now."""
+        """New number of each new text."""
         steps = np.arange(len(self.kept))
         self.of_old = np.full(len(used), -1, np.int64)
-        """By old text, its number now; -1 if it does not stay."""
+        """New number of each old text; -1 if it does not stay."""
         self.of_old[self.kept] = steps + np.searchsorted(self.before, steps, side="right")
 
     def __len__(self) -> int:
@@ -126,17 +126,17 @@ class MergedTexts:
 
     @property
     def ends(self) -> Rows:
-        """Where each text ends, and 0 before the first."""
+        """End of each text, with 0 before the first."""
         sizes = np.diff(self._old.ends)[self.kept]
         return np.append(0, np.cumsum(np.insert(sizes, self.before, np.diff(self._fresh.ends))))
 
     @property
     def text(self) -> NDArray[np.uint8]:
-        """All texts as one stretch."""
+        """All texts as one buffer."""
         starts, ends = self._old.ends[:-1][self.kept], self._old.ends[1:][self.kept]
         new, last = self._fresh.ends, np.append(np.flatnonzero(np.diff(self.before)), len(self._fresh) - 1)
         pieces, done, written = bytearray(), 0, 0
-        for number in last.tolist() if len(self._fresh) else ():  # the last of those before the same old text
+        for number in last.tolist() if len(self._fresh) else ():  # the last new text before the same old text
             before, end = int(self.before[number]), int(new[number + 1])
             pieces += self._stretch(starts[done:before], ends[done:before])
             pieces += self._fresh.text[written:end]
@@ -145,7 +145,7 @@ class MergedTexts:
         return np.frombuffer(pieces, np.uint8)
 
     def _stretch(self, starts: Rows, ends: Rows) -> bytes:
-        """Old texts one behind the other, those that lie together copied at once."""
+        """Return concatenated old texts; contiguous ones are copied at once."""
         if not len(starts):
             return b""
         cuts = np.flatnonzero(starts[1:] != ends[:-1])
@@ -156,13 +156,13 @@ class MergedTexts:
 
 
 def places_of(old: Vocabulary, fresh: Sequence[bytes]) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return where each new text stands, or would stand, among old ones in order of bytes, and whether it does."""
-    places, known = np.zeros(len(fresh), np.int64), np.zeros(len(fresh), np.bool_)
+    """Return the place of each new text among sorted old texts, and True for those that are among them."""
+    places, present = np.zeros(len(fresh), np.int64), np.zeros(len(fresh), np.bool_)
     if len(old):
         for number, word in enumerate(fresh):
             place = bisect_left(range(len(old)), word, key=old.raw)
-            places[number], known[number] = place, place < len(old) and old.raw(place) == word
-    return places, known
+            places[number], present[number] = place, place < len(old) and old.raw(place) == word
+    return places, present
 
 
 def _damaged(error: UnicodeDecodeError) -> IndexCorrupt:

@@ -115,7 +115,7 @@ def test_a_flipped_bit_costs_the_file_it_is_in_and_no_other_and_is_said(
     known = [key for key in KEYS if key in again]
     assert len(known) == 6
     holds(again, known)
-    assert said == [f"{path} is damaged and left out: what it held is computed again"]
+    assert said == [f"{path} is damaged: skipped; its contents are computed again"]
     lost = [key for key in KEYS if key not in known]
     again.append(lost, [entry(key) for key in lost])
     holds(opened(tmp_path, said), KEYS)

@@ -132,12 +132,12 @@ def test_where_no_record_is_near_the_list_of_records_is_suggested(tmp_path: Path
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("a", "is no chunk id"),
-        ("", "is no chunk id"),
-        ("#0", "is no chunk id"),
-        ("a#", "is no chunk id"),
-        ("a#-1", "is no chunk id"),
-        ("a#²", "is no chunk id"),
+        ("a", "is not a chunk id"),
+        ("", "is not a chunk id"),
+        ("#0", "is not a chunk id"),
+        ("a#", "is not a chunk id"),
+        ("a#-1", "is not a chunk id"),
+        ("a#²", "is not a chunk id"),
         ("a#2", "has 2 chunks"),
         pytest.param("a#" + "9" * 5000, "chunk", id="a number too long to read"),
         ("b#0", "no record 'b'"),

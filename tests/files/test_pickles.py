@@ -167,7 +167,7 @@ def evil(path: Path) -> dict[str, bytes]:
 def test_a_hostile_pickle_is_refused_without_being_run(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.pkl").write_bytes(frame(evil(tmp_path / "ran")[name]))
 
-    with pytest.raises(IndexCorrupt, match=r"was refused"):
+    with pytest.raises(IndexCorrupt, match=r"was rejected"):
         pickles.load(tmp_path / "a.pkl")
 
     assert not (tmp_path / "ran").exists()
@@ -186,7 +186,7 @@ def test_an_array_of_objects_over_raw_memory_is_refused(tmp_path: Path) -> None:
 def test_the_refusal_names_the_file_what_was_wrong_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "bm25.pkl").write_bytes(frame(pickle.dumps(os.system)))
 
-    with pytest.raises(IndexCorrupt, match=r"bm25\.pkl was refused: .*only plain values") as refusal:
+    with pytest.raises(IndexCorrupt, match=r"bm25\.pkl was rejected: .*only plain values") as refusal:
         pickles.load(tmp_path / "bm25.pkl")
 
     assert "retrieve inspect verify" in refusal.value.hint

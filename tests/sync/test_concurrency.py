@@ -130,7 +130,7 @@ def test_a_generation_removed_under_its_reader(artifacts: Path, source: Path, re
     assert len(answer.results) == 10
     gone = retrieve("query", "lungs")
     assert gone.code == 5
-    assert "which is not there" in gone.err
+    assert "which does not exist" in gone.err
 
 
 def test_a_folder_that_cannot_be_listed_is_read_all_the_same(
