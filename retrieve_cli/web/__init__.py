@@ -1,1 +1,1 @@
-"""The only room that opens connections: HTTP transport, retries, redaction, credentials, address rules, listening."""
+"""HTTP transport, retries, redaction, credentials, address rules, listening: only this package opens connections."""

@@ -1,4 +1,4 @@
-"""Addresses of web servers: which may be used, which are the same server, and how they are shown."""
+"""Addresses of web servers: validation, comparison of servers, and display."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from retrieve_cli.errors import UsageError, printable
 from retrieve_cli.frozen import dataclass
 
 _PORTS = {"http": 80, "https": 443}
-"""The supported schemes, and the default port of each."""
+"""Default ports of the supported schemes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How errors speak of the setting that holds an address."""
+    """Wording of errors for a setting that contains an address."""
 
     called: str
     form: str
-    """An example of a correct value."""
+    """Example of a correct value."""
     user: str
-    """The message for an address with a user in it; `{}` stands for the address."""
+    """Message for an address that contains a user; `{}` stands for the address."""
     instead: str
-    """The hint for the same."""
+    """Hint for the same error."""
 
 
 def check_url(url: str, wording: Wording) -> None:
-    """Raises: UsageError if `url` is not the address of a web server, or has a user in it."""
+    """Check an address. Raises: UsageError if `url` is not the address of a web server, or contains a user."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in _PORTS and parts.hostname and (parts.port or 1) and url.isprintable()
     except ValueError:
-        raise UsageError(f"the {wording.called} is no URL", hint=f"write it as {wording.form}") from None
+        raise UsageError(f"the {wording.called} is not a URL", hint=f"write it as {wording.form}") from None
     if not usable or " " in url:
-        raise UsageError(f"{shown(url)!r} is no http or https address", hint=f"write it as {wording.form}")
+        raise UsageError(f"{shown(url)!r} is not an http or https address", hint=f"write it as {wording.form}")
     if _has_user(url):
-        # Addresses are stored and shown where a password must not be.
+        # Addresses are stored and displayed, so they must not contain a password.
         raise UsageError(wording.user.format(shown(url)), hint=wording.instead)
 
 
 def without_user(url: str) -> str:
-    """The address without the credentials that may be in it."""
+    """Return the address without the credentials that it may contain."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], *parts[2:]))
 
 
 def shown(url: str) -> str:
-    """The address for people: without credentials and without its query, which may hold a signature."""
+    """Return the address for display: without credentials, and without its query, which may contain a signature."""
     try:
         parts = urlsplit(without_user(url))
     except ValueError:
@@ -54,7 +54,7 @@ def shown(url: str) -> str:
 
 
 def joined(url: str, location: str) -> str:
-    """The target of a Location header, which is read as Latin-1 and sent as UTF-8.
+    """Return the target of a Location header, which is read as Latin-1 and sent as UTF-8.
 
     Raises:
         ValueError: it is not an address.
@@ -63,10 +63,10 @@ def joined(url: str, location: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port (RFC 6454).
+    """Return scheme, host and port (RFC 6454).
 
     Raises:
-        ValueError: it is not the address of a web server, or has a user in it.
+        ValueError: it is not the address of a web server, or contains a user.
     """
     if urlsplit(url).scheme not in _PORTS or not urlsplit(url).hostname or _has_user(url):
         raise ValueError(shown(url))
@@ -75,13 +75,13 @@ def origin(url: str) -> str:
 
 
 def same_server(one: str, other: str) -> bool:
-    """Whether credentials for the one may go to the other: the same origin, or the step from http up to https."""
+    """Return True if credentials may go from one server to the other: same origin, or a step from http to https."""
     here, there = place(one), place(other)
     return here == there or (here[1] == there[1] and [here[::2], there[::2]] == [("http", 80), ("https", 443)])
 
 
 def place(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of a web address."""
+    """Return scheme, host and port of a web address."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme]
 

@@ -1,4 +1,4 @@
-"""Connections that are made while a clock runs: the lookup of the name, and every address that it has."""
+"""Connections within the limits of a clock: name resolution, and every address of the server."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from retrieve_cli.web.failures import Passing
 from retrieve_cli.web.limits import Clock
 
 _LONGEST_S = 10.0
-"""Seconds for one address."""
+"""Maximum seconds for one address."""
 _Addresses = Sequence[tuple[Any, ...]]
-"""What `socket.getaddrinfo` returns."""
+"""Type of the result of `socket.getaddrinfo`."""
 
 
 def connected(host: str, port: int, *, options: Iterable[Sequence[Any]], clock: Clock) -> socket.socket:
-    """Return a connection to the first address of a host that takes one; `options` are set on the socket.
+    """Return a connection to the first address of a host that accepts one; `options` are set on the socket.
 
-    urllib3 would give each address the whole timeout, and the resolver as long as it likes.
+    urllib3 would allow the whole timeout for each address, and any time for the resolver.
 
     Raises:
         Passing: the clock ran out, or the last address did not answer.
-        OSError: the name has no address, or the last one refuses.
-        UnicodeError: it is no name.
+        OSError: the name has no address, or the last one rejects connections.
+        UnicodeError: the name is invalid.
     """
     failure = OSError("the name has no address")
     for family, kind, protocol, _, address in _addresses(host.strip("[]"), port, clock):
@@ -52,7 +52,7 @@ def connected(host: str, port: int, *, options: Iterable[Sequence[Any]], clock: 
 
 
 def _addresses(host: str, port: int, clock: Clock) -> _Addresses:
-    """What the name resolves to. A resolver cannot be told when to give up: it is left alone then, in its thread."""
+    """Resolve a name. A resolver cannot be cancelled: on timeout its thread is abandoned."""
     try:
         ip_address(host)
     except ValueError:
@@ -69,9 +69,9 @@ def _addresses(host: str, port: int, clock: Clock) -> _Addresses:
 
     Thread(target=look_up, daemon=True, name="resolver").start()
     try:
-        found = outcome.get(timeout=clock.patience())
+        result = outcome.get(timeout=clock.patience())
     except Empty:
         raise Passing("the name of the server was not resolved in time") from None
-    if isinstance(found, Exception):
-        raise found
-    return found
+    if isinstance(result, Exception):
+        raise result
+    return result

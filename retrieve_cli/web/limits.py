@@ -11,12 +11,12 @@ from itertools import chain
 from retrieve_cli.web.failures import HttpFailed, Passing
 
 PIECE = 1 << 16
-"""Most bytes that are read, sent or decompressed at a time."""
+"""Maximum bytes that are read, sent or decompressed at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How long a request may take as a whole, and how long it may stand still."""
+    """Time limits of a request: in total, and without progress."""
 
     total_s: float
     idle_s: float
@@ -24,23 +24,23 @@ class Clock:
 
     @property
     def until(self) -> float:
-        """The end, on the monotonic clock."""
+        """End of the total time, on the monotonic clock."""
         return self.start + self.total_s
 
     def patience(self) -> float:
-        """Seconds to wait for the next byte.
+        """Return the seconds to wait for the next byte.
 
         Raises:
-            Passing: there are none left.
+            Passing: no time is left.
         """
         remaining = self.until - time.monotonic()
         if remaining <= 0:
-            raise Passing(f"no whole answer within {self.total_s:g} s")
+            raise Passing(f"no complete answer within {self.total_s:g} s")
         return min(self.idle_s, remaining)
 
 
 def limited(pieces: Iterable[bytes], most: int, refuse: Callable[[], Exception]) -> Iterator[bytes]:
-    """The pieces; raises what `refuse` returns as soon as they have more than `most` bytes."""
+    """Yield the pieces; raise the error from `refuse` as soon as they have more than `most` bytes."""
     for piece in pieces:
         most -= len(piece)
         if most < 0:
@@ -49,7 +49,7 @@ def limited(pieces: Iterable[bytes], most: int, refuse: Callable[[], Exception])
 
 
 def peeked(pieces: Iterator[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
-    """The first `size` bytes, fewer if there are no more, and all pieces from the first."""
+    """Return the first `size` bytes, fewer if there are no more, and all pieces from the first."""
     head = b""
     for piece in pieces:
         head += piece
@@ -59,20 +59,20 @@ def peeked(pieces: Iterator[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
 
 
 def gunzip(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The members of a gzip stream (RFC 1952), in pieces of bounded size whatever the compression ratio.
+    """Yield the contents of a gzip stream (RFC 1952), in pieces of bounded size whatever the compression ratio.
 
     Raises:
-        Passing: the stream ends before its end.
+        Passing: the stream is truncated.
         HttpFailed: it is damaged.
     """
     return _inflated(pieces, wbits=31)
 
 
 def inflate(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What the content coding `deflate` holds: the zlib format (RFC 9110, 8.4.1.2), or bare as some servers send it.
+    """Yield the contents of the coding `deflate`: zlib format (RFC 9110, 8.4.1.2), or raw as some servers send it.
 
     Raises:
-        Passing: the stream ends before its end.
+        Passing: the stream is truncated.
         HttpFailed: it is damaged.
     """
     head, pieces = peeked(pieces, 2)
@@ -93,7 +93,7 @@ def _inflated(pieces: Iterable[bytes], *, wbits: int) -> Iterator[bytes]:
             try:
                 inflated = inflater.decompress(rest, PIECE)
             except zlib.error as error:
-                hint = "fetch it by hand and look: gunzip -t"
+                hint = "download it and test it: gunzip -t"
                 raise HttpFailed(f"the gzip stream is damaged ({error})", hint=hint) from error
             begun = True
             rest = inflater.unused_data if inflater.eof else inflater.unconsumed_tail

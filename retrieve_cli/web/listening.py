@@ -1,4 +1,4 @@
-"""The socket that a server of this program listens at."""
+"""Listening socket of a server of this program."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Listener = socket.socket
 
 @contextmanager
 def bound(host: str, port: int) -> Iterator[Listener]:
-    """A socket at the address, taken before the model is loaded; nobody can connect to it yet.
+    """Yield a socket bound to the address, reserved before the model loads; clients cannot connect yet.
 
     Raises:
-        RetrieveError: the port is taken, or the address is not this machine's.
+        RetrieveError: the port is in use, or the address is not on this machine.
     """
     listener = None
     try:
@@ -36,7 +36,7 @@ def listen(listener: Listener) -> None:
     """Let clients connect.
 
     Raises:
-        RetrieveError: another process took the port meanwhile.
+        RetrieveError: another process took the port in the meantime.
     """
     try:
         listener.listen(2048)
@@ -47,5 +47,5 @@ def listen(listener: Listener) -> None:
 
 def _not_there(host: str, port: int, error: Exception) -> RetrieveError:
     reason = getattr(error, "strerror", None) or str(error)
-    hint = "choose another: --port N, or --port 0 for one that is free; --host for another address"
+    hint = "choose another port: --port N, or --port 0 for a free one; --host for another address"
     return RetrieveError(f"cannot listen at {host}, port {port}: {reason}", hint=hint)

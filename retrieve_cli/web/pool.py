@@ -1,7 +1,7 @@
-"""Connections of urllib3 that keep to a clock. Loaded with the first request.
+"""Connections of urllib3 within the limits of a clock. Loaded with the first request.
 
-A socket's own timeout starts again with each byte, so a server that sends one now and then holds a client forever.
-Here every read and write of a request, its headers included, may take no longer than what is left of its clock.
+A socket's own timeout restarts with each byte, so a server that occasionally sends one could block a client forever.
+Here no read or write of a request, headers included, may take longer than the rest of its clock.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from retrieve_cli.web.limits import PIECE, Clock
 from retrieve_cli.web.secrets import Secret
 
 _FAILURES = (HTTPError, OSError, http.client.HTTPException, ValueError, OverflowError, Passing)
-"""Everything that urllib3 lets through when a request fails; OverflowError of a chunk longer than any memory."""
+"""Exceptions with which requests of urllib3 fail; OverflowError for a chunk larger than any memory."""
 _CLOCK: ContextVar[Clock] = ContextVar("clock")
-"""The clock of the request that this thread is in: urllib3 has no way to pass one to its connections."""
+"""Clock of the current request of this thread: urllib3 cannot pass one to its connections."""
 _LONGEST_HEAD = 1 << 20
-"""Bytes of a status line and headers, informational answers before them included."""
+"""Maximum bytes of a status line and headers, including preceding informational answers."""
 _LONGEST_REASON = 200
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
-# Its messages have whole addresses in them, and a query may be a signature.
+# Its messages contain whole addresses, and a query may be a signature.
 logging.getLogger("urllib3").setLevel(logging.CRITICAL)
 
 
 class _Wire(io.RawIOBase):
-    """The bytes that a socket receives, while the clock runs and, at first, up to the longest head."""
+    """Bytes received by a socket, within the limits of the clock and, at first, of the head's size."""
 
     def __init__(self, sock: socket.socket, clock: Clock) -> None:
         self._sock = sock
@@ -66,7 +66,7 @@ class _Wire(io.RawIOBase):
         if self.left < 0:
             raise http.client.HTTPException(f"its headers have more than {_LONGEST_HEAD} bytes")
         if self.left < inf and not count:
-            # http.client would take them for whole, and an answer without a length for an empty one.
+            # http.client would accept truncated headers, and treat an answer without a length as empty.
             raise http.client.RemoteDisconnected("the connection was closed before the end of the headers")
         return count
 
@@ -84,7 +84,7 @@ class _Answer(http.client.HTTPResponse):
 
     def begin(self) -> None:
         super().begin()
-        # http.client skips 100 alone; 101 is not informational.
+        # http.client skips only status 100; 101 is not informational.
         while 101 < self.status < 200:
             self.headers = None  # type: ignore[assignment]
             super().begin()
@@ -118,10 +118,10 @@ class _TlsConnections(urllib3.HTTPSConnectionPool):
 
 
 class Pool:
-    """Connections to any number of servers, directly or through proxies, kept for the next request."""
+    """Connections to any number of servers, directly or through proxies, kept open for later requests."""
 
     def __init__(self, size: int, called: str) -> None:
-        """`size` is how many connections to one server are kept; `called` names the address in hints."""
+        """`size` is the number of open connections per server; `called` names the address in hints."""
         self._size = size
         self._called = called
         self._managers: dict[tuple[str, bool], urllib3.PoolManager] = {}
@@ -130,10 +130,10 @@ class Pool:
     def send(
         self, url: str, headers: Mapping[str, str], body: bytes | None, authorization: Secret | None, clock: Clock
     ) -> BaseHTTPResponse:
-        """The answer, its body yet to be read; redirects are left to the caller.
+        """Return the answer with its body unread; the caller handles redirects.
 
         Raises:
-            Passing, HttpFailed: there is none.
+            Passing, HttpFailed: there is no answer.
         """
         patience = clock.patience()
         timeout = urllib3.Timeout(connect=patience, read=patience)
@@ -147,21 +147,21 @@ class Pool:
             failure = _failure(error, url, clock, self._called)
         finally:
             _CLOCK.reset(before)
-        # Out here, where nothing is chained to an error that carries the request.
+        # Outside the handler, so that nothing is chained to an error that contains the request.
         clock.patience()
         raise failure
 
     @staticmethod
     def read(response: BaseHTTPResponse, clock: Clock) -> Iterator[bytes]:
-        """The bytes of a body as they travel.
+        """Yield the bytes of a body without decoding them.
 
         Raises:
-            Passing: the connection broke or stalled, or the clock ran out.
+            Passing: the connection failed or stalled, or the clock ran out.
         """
         trouble, piece = "", b""
         while True:
             try:
-                # read1 returns what has arrived: read would wait for a full piece.
+                # read1 returns the bytes that have arrived; read would wait for a full piece.
                 piece = response.read1(PIECE, decode_content=False)
             except _FAILURES as error:
                 trouble = _reason(error)
@@ -173,7 +173,7 @@ class Pool:
             yield piece
 
     def close(self) -> None:
-        """Close the connections that are kept; a request after that opens new ones."""
+        """Close the open connections; later requests open new ones."""
         with self._lock:
             while self._managers:
                 self._managers.popitem()[1].clear()
@@ -188,15 +188,15 @@ class Pool:
 
 
 def _failure(error: Exception, url: str, clock: Clock, called: str) -> Exception:
-    """The failure to raise in place of an error of urllib3."""
+    """Return the failure to raise instead of an error of urllib3."""
     if isinstance(error, SSLError | ssl.SSLError):
-        hint = f"check {called} and the certificates (REQUESTS_CA_BUNDLE names a file of your own)"
-        return HttpFailed(f"{shown(url)} offers no TLS to trust: {_reason(error)}", hint=hint)
+        hint = f"check {called} and the certificates (REQUESTS_CA_BUNDLE can name a file of certificates)"
+        return HttpFailed(f"no trusted TLS connection to {shown(url)}: {_reason(error)}", hint=hint)
     if isinstance(error, ReadTimeoutError):
         return Passing(f"no answer within {clock.idle_s:g} s")
     if isinstance(error, ValueError):
         hint = f"check {called}, and HTTP_PROXY and HTTPS_PROXY if they are set"
-        return HttpFailed(f"{shown(url)} cannot be asked ({type(error).__name__})", hint=hint)
+        return HttpFailed(f"cannot send a request to {shown(url)} ({type(error).__name__})", hint=hint)
     return Passing(_reason(error))
 
 
@@ -205,9 +205,9 @@ def _authorized(authorization: Secret | None) -> dict[str, str]:
 
 
 def _reason(error: BaseException) -> str:
-    """What happened at the bottom of a chain of errors; those above it spell out the address, secrets included.
+    """Return the innermost reason of a chain of errors; outer errors contain the address, secrets included.
 
-    Errors that spell out what the server said, which may be the secret that it was told, are passed over.
+    Errors that quote the server's answer, which may repeat a secret, are skipped.
     """
     chain = [error]
     for above in chain:
@@ -234,14 +234,14 @@ def _manager(proxy: str, size: int, trust: ssl.SSLContext | None) -> urllib3.Poo
 
 
 def _proxy(url: str) -> str:
-    """The proxy that the environment names for a server; empty if there is none."""
+    """Return the proxy in the environment for a server; empty if there is none."""
     scheme, host, port = place(url)
     proxies = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all", "")
     if not proxy or proxy_bypass(f"{host}:{port}"):
         return ""
     for entry in proxies.get("no", "").split(","):
-        # NO_PROXY may list networks (10.0.0.0/8); urllib compares names alone.
+        # NO_PROXY may list networks (10.0.0.0/8); urllib compares only names.
         with suppress(ValueError):
             if ip_address(host) in ip_network(entry.strip(), strict=False):
                 return ""
@@ -249,7 +249,7 @@ def _proxy(url: str) -> str:
 
 
 def _trust() -> ssl.SSLContext:
-    """The certificates that the environment names; otherwise those of the machine and of certifi."""
+    """Return the certificates named in the environment, or else those of the machine and of certifi."""
     context = urllib3.util.create_urllib3_context()
     variable = next((name for name in _BUNDLES if os.environ.get(name)), None)
     if variable is None:

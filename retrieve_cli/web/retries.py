@@ -1,4 +1,4 @@
-"""Repeated attempts: which answers may pass, how long to pause, when to give up."""
+"""Repeated attempts: temporary statuses, pauses, and the end of attempts."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from retrieve_cli.web.failures import Passing
 T = TypeVar("T")
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of a server that may be well again in a moment."""
+"""Statuses of temporary failures."""
 LONGEST_PAUSE_S = 60.0
 _SECONDS = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a request is repeated."""
+    """Number and pauses of repeated attempts."""
 
     most: int
-    """Attempts after the first one."""
+    """Maximum attempts after the first one."""
     backoff_s: float
-    """First pause; each one after is twice as long, and all are shortened at random so that clients spread out."""
+    """First pause in seconds; each further pause is twice as long, with random jitter."""
 
     def pause(self, attempt: int, after: float) -> float:
-        """Seconds before the attempt that follows `attempt`, from 0; `after` is what the server asks for."""
+        """Return the seconds to wait after attempt number `attempt`, from 0; `after` is the server's request."""
         backoff = self.backoff_s * 2.0 ** min(attempt, 64) * random.uniform(0.5, 1)  # noqa: S311  jitter is no secret
         return min(max(backoff, after), LONGEST_PAUSE_S)
 
 
 class GaveUp(Exception):
-    """No attempt succeeded. The message says what the last one met, and how many there were."""
+    """No attempt succeeded. The message has the last failure and the number of attempts."""
 
     def __init__(self, last: Passing, *, attempts: int) -> None:
-        asked = f"; it asks for a pause of {last.after:g} s" if last.after > LONGEST_PAUSE_S else ""
-        super().__init__(f"{last}{asked}" + (f" ({attempts} attempts)" if attempts > 1 else ""))
+        request = f"; it asks for a pause of {last.after:g} s" if last.after > LONGEST_PAUSE_S else ""
+        super().__init__(f"{last}{request}" + (f" ({attempts} attempts)" if attempts > 1 else ""))
         self.status = last.status
 
 
@@ -53,10 +53,10 @@ def persist(
     sleep: Callable[[float], object],
     until: float = inf,
 ) -> T:
-    """What `attempt` returns, once it no longer raises `Passing`.
+    """Return the result of the first `attempt` that does not raise `Passing`.
 
     Raises:
-        GaveUp: after the last attempt, or if the next one would have to wait too long or beyond `until`.
+        GaveUp: after the last attempt, or if the next pause is too long or ends after `until`.
     """
     for number in range(retries.most + 1):
         try:
@@ -71,9 +71,9 @@ def persist(
 
 
 def retry_after(value: str) -> float:
-    """Seconds that a Retry-After header asks for (RFC 9110, 10.2.3), whole or not, or until its date; never below 0.
+    """Return the seconds in a Retry-After header (RFC 9110, 10.2.3), or until its date; never below 0.
 
-    A value that cannot be read, or is too large for a number or a date, counts as absent: 0.
+    Return 0 for a value that is unreadable, or too large for a number or a date.
     """
     value = value.strip()
     if _SECONDS.fullmatch(value):

@@ -1,4 +1,4 @@
-"""Credentials: read from the environment for every request, stored nowhere, shown to nobody."""
+"""Credentials: read from the environment for every request, never stored or displayed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from urllib.parse import quote
 from retrieve_cli.errors import Unavailable, UsageError, printable
 
 _HIDDEN = "***"
-_TELLING = 4
-"""Characters of a secret that are hidden where a text breaks off in it."""
+_SHORTEST_PART = 4
+"""Minimum length of a secret's beginning that is hidden if a text is truncated inside the secret."""
 
 
 class Secret:
-    """A text that does not show when it is printed, logged, or among the variables of a traceback."""
+    """A text that stays hidden when it is printed, logged, or part of a traceback."""
 
     __slots__ = ("_text",)
 
@@ -29,37 +29,37 @@ class Secret:
         return _HIDDEN
 
     def reveal(self) -> str:
-        """The text itself, for the one place that sends it."""
+        """Return the text itself, for the only place that sends it."""
         return self._text
 
     @property
     def bearer(self) -> str:
-        """The value of an Authorization header (RFC 6750)."""
+        """Value of an Authorization header (RFC 6750)."""
         return f"Bearer {self._text}"
 
     @property
     def spellings(self) -> set[str]:
-        """The text as it is, and as JSON and addresses spell it."""
+        """The text in plain form, and as JSON and addresses encode it."""
         escaped = json.dumps(self._text)[1:-1]
         plain = (self._text, escaped, escaped.replace("/", "\\/"))
         return {*plain, quote(self._text, safe="", errors="replace"), quote(self._text, errors="replace")} - {""}
 
 
 def hidden(text: str, secrets: Iterable[Secret]) -> str:
-    """The text without any of the secrets."""
+    """Return the text without any of the secrets."""
     spellings = _longest_first(secrets)
     return re.sub("|".join(map(re.escape, spellings)), _HIDDEN, text) if spellings else text
 
 
-def quoted(said: str, secrets: Iterable[Secret], *, most: int) -> str:
-    """The first `most` characters of what a server said, in quotation marks, on one line and without the secrets.
+def quoted(answer: str, secrets: Iterable[Secret], *, most: int) -> str:
+    """Return the first `most` characters of a server's answer, quoted, on one line and without the secrets.
 
-    A secret that the text breaks off in is hidden as well.
+    The beginning of a secret at the end of a truncated text is hidden as well.
     """
     secrets = list(secrets)
-    text = hidden(said, secrets)
+    text = hidden(answer, secrets)
     for spelling in _longest_first(secrets):
-        sizes = range(len(spelling) - 1, _TELLING - 1, -1)
+        sizes = range(len(spelling) - 1, _SHORTEST_PART - 1, -1)
         cut = next((size for size in sizes if text.endswith(spelling[:size])), 0)
         text = text[:-cut] + _HIDDEN if cut else text
     text = printable(" ".join(text.split()))
@@ -72,7 +72,7 @@ def _longest_first(secrets: Iterable[Secret]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """The value of a request's Authorization header, and what must never be shown."""
+    """Value of a request's Authorization header, with the texts that must never be displayed."""
 
     header: Secret | None = None
     secrets: tuple[Secret, ...] = ()
@@ -80,32 +80,32 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Names of the environment variables that hold a bearer token, or a user and a password."""
+    """Names of the environment variables with a bearer token, or with a user and a password."""
 
     token_env: str | None = None
     user_env: str | None = None
     password_env: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises: UsageError if the names do not go together."""
+        """Raises: UsageError if the combination of names is invalid."""
         if bool(self.user_env) != bool(self.password_env):
             raise UsageError(
-                "a user and a password go together: one of user_env and password_env is missing",
+                "a user and a password belong together: one of user_env and password_env is missing",
                 hint="set both to names of environment variables, or use token_env",
             )
         if self.token_env and self.user_env:
-            raise UsageError("token_env and user_env are both set; a request carries one of them", hint="remove one")
+            raise UsageError("token_env and user_env are both set; only one of them can be used", hint="remove one")
 
     @property
     def names(self) -> str:
-        """The variables, for people."""
+        """Names of the variables, for messages."""
         return " and ".join(f"${name}" for name in (self.token_env, self.user_env, self.password_env) if name)
 
     def read(self) -> Authorization:
-        """What the variables say now.
+        """Return the current values of the variables.
 
         Raises:
-            UsageError: a variable that was named is not set, or holds what a header cannot carry.
+            UsageError: a named variable is not set, or its value is not valid in a header.
         """
         if self.token_env:
             token = _one_word(self.token_env, _variable(self.token_env), "token")
@@ -116,28 +116,28 @@ class Credentials:
 
 
 def read_key(variable: str | None) -> Secret | None:
-    """The key that an environment variable holds; None if no variable is named.
+    """Return the key in an environment variable; None if no variable is named.
 
     Raises:
         Unavailable: the variable is not set.
-        UsageError: it holds what a header cannot carry.
+        UsageError: its value is not valid in a header.
     """
     if not variable:
         return None
     value = os.environ.get(variable, "").strip()
     if not value:
         raise Unavailable(
-            f"the environment variable {variable}, which holds the server's key, is not set",
+            f"the environment variable {variable} for the server's key is not set",
             hint=f"set it: export {variable}=…",
         )
     return _one_word(variable, value, "key")
 
 
 def _basic(user_env: str, password_env: str) -> Authorization:
-    """RFC 7617."""
+    """Return the credentials in Basic form (RFC 7617)."""
     user, password = _variable(user_env), _variable(password_env)
     if ":" in user:
-        raise UsageError(f"the user in {user_env} has a colon, which Basic cannot carry", hint="remove it")
+        raise UsageError(f"the user in {user_env} contains a colon, which Basic does not allow", hint="remove it")
     encoded = b64encode(f"{user}:{password}".encode("utf-8", "replace")).decode()
     return Authorization(Secret(f"Basic {encoded}"), (Secret(encoded), Secret(password)))
 
@@ -145,8 +145,8 @@ def _basic(user_env: str, password_env: str) -> Authorization:
 def _one_word(variable: str, value: str, called: str) -> Secret:
     if not (value.isascii() and value.isprintable() and " " not in value):
         raise UsageError(
-            f"the environment variable {variable} holds no {called}: it has blanks or letters beyond ASCII",
-            hint=f"set it again, without quotes or a 'Bearer' in front: export {variable}=…",
+            f"the environment variable {variable} is not a valid {called}: it has blanks or characters beyond ASCII",
+            hint=f"set it again, without quotes or a leading 'Bearer': export {variable}=…",
         )
     return Secret(value)
 

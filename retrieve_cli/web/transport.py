@@ -1,6 +1,6 @@
-"""HTTP requests to one server: pooled connections, a clock for the whole of each, credentials, redirects.
+"""HTTP requests to one server: pooled connections, a clock for each request, credentials, redirects.
 
-Transport.open -> send, and again where it is redirected to -> Reply -> its body, in pieces, as long as the clock runs
+Transport.open -> send, repeated for redirects -> Reply -> its body, in pieces, until the clock runs out
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'retrieve-cli[remote]'"
 HEAD = 4096
-"""Bytes of a body that are read to show its beginning."""
+"""Maximum bytes of a body that are read for an excerpt."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CODINGS = {"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate}
@@ -31,7 +31,7 @@ _CODINGS = {"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A GET, or a POST if there is a body. The server alone sees the authorization, wherever redirects lead."""
+    """A GET, or a POST if there is a body. Only the server gets the authorization, wherever redirects lead."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -47,11 +47,11 @@ class Redirect:
     status: int
     location: str
     number: int
-    """Which one of the request it is, from 1."""
+    """Number of the redirect within the request, from 1."""
 
 
 Follow = Callable[[Redirect], str]
-"""Returns the address to ask next, or raises the caller's own error."""
+"""Function that returns the next address, or raises an error of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ class Reply:
     """An answer whose body can be read once."""
 
     url: str
-    """The address it came from, after all redirects."""
+    """Address of the answer, after all redirects."""
     status: int
     headers: Mapping[str, str]
     travelling: Iterator[bytes]
-    """The body as it travels. Raises `Passing` if it is cut short or takes too long."""
+    """The body before decoding. Raises `Passing` if it is truncated or takes too long."""
 
     def decoded(self, travelling: Iterator[bytes] | None = None) -> Iterator[bytes]:
-        """The body without its content coding; `travelling` may stand in for the field of that name.
+        """Return the body without its content coding; `travelling` may replace the field of that name.
 
         Raises:
-            Passing: it was cut short or took too long.
+            Passing: it was truncated or took too long.
             HttpFailed: the coding is not supported, or the body is damaged.
         """
         coding = self.headers.get("Content-Encoding", "").strip().lower()
@@ -78,11 +78,11 @@ class Reply:
             return body
         if coding in _CODINGS:
             return _CODINGS[coding](body)
-        hint = "ask the server for gzip or for no compression"
-        raise HttpFailed(f"{shown(self.url)} answers in the coding {printable(coding)!r}", hint=hint)
+        hint = "configure the server to use gzip or no compression"
+        raise HttpFailed(f"{shown(self.url)} uses the unsupported coding {printable(coding)!r}", hint=hint)
 
     def head(self, size: int = HEAD) -> bytes:
-        """The first `size` bytes of the body, as far as they can be had."""
+        """Return the first `size` bytes of the body, or fewer if reading fails."""
         body = b""
         with suppress(Passing, HttpFailed):
             for piece in self.decoded():
@@ -93,12 +93,12 @@ class Reply:
 
 
 class Transport:
-    """Requests to one server, from any number of threads. Nothing is sent or loaded before the first one."""
+    """Requests to one server, from any number of threads. Nothing is sent or loaded before the first request."""
 
     def __init__(self, server: str, *, called: str, follow: Follow, connections: int = 1) -> None:
-        """`server` is the address whose server may see credentials, `called` the user's name for it in hints.
+        """`server` is the address of the only server that gets credentials; `called` is its name in hints.
 
-        `connections` is how many are kept for later requests.
+        `connections` is the number of open connections kept for later requests.
         """
         self._server = server
         self._called = called
@@ -108,18 +108,18 @@ class Transport:
         self._lock = Lock()
 
     def close(self) -> None:
-        """Close the connections that are kept; a request after that opens new ones."""
+        """Close the open connections; later requests open new ones."""
         with self._lock:
             if self._pool is not None:
                 self._pool.close()
 
     @contextmanager
     def open(self, request: Request, clock: Clock) -> Iterator[Reply]:
-        """The reply after all redirects.
+        """Yield the reply after all redirects.
 
         Raises:
-            Passing: no reply, which another attempt may change.
-            HttpFailed: no reply, which it would not.
+            Passing: no reply, but another attempt may succeed.
+            HttpFailed: no reply, and another attempt would fail as well.
             Unavailable: urllib3 is not installed.
         """
         pool, url, body = self._opened(), request.url, request.body
@@ -141,7 +141,7 @@ class Transport:
         try:
             import urllib3  # noqa: F401
         except ImportError as error:
-            message = "asking a server needs the package urllib3, which is not installed"
+            message = "connecting to a server needs the package urllib3, which is not installed"
             raise Unavailable(message, hint=INSTALL) from error
         from retrieve_cli.web.pool import Pool
 

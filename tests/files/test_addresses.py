@@ -21,15 +21,15 @@ def test_an_address_of_a_web_server_is_taken(wording: Wording, url: str) -> None
 @pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("url", ["", "host", "ftp://host", "http://", "http://host/a b", "http://host/\x1b[2J"])
 def test_what_is_no_address_of_a_web_server_is_refused(wording: Wording, url: str) -> None:
-    with pytest.raises(UsageError, match="is no http or https address"):
+    with pytest.raises(UsageError, match="is not an http or https address"):
         check_url(url, wording)
 
 
 @pytest.mark.parametrize(
     ("wording", "broken", "user"),
     [
-        (BASE_URL, "the base_url is no URL", "the base_url http://host/v1 has a user in it"),
-        (ADDRESS, "the address is no URL", "the address of http://host/v1 has a user in it"),
+        (BASE_URL, "the base_url is not a URL", "the base_url http://host/v1 has a user in it"),
+        (ADDRESS, "the address is not a URL", "the address of http://host/v1 contains a user"),
     ],
 )
 def test_each_room_says_in_its_own_words_what_is_wrong(wording: Wording, broken: str, user: str) -> None:

@@ -467,12 +467,12 @@ def test_a_server_that_is_not_there_is_named(target: Path) -> None:
 def test_a_server_without_tls_is_not_asked_again(site, target: Path) -> None:
     url = site.put("/c", LINES).replace("http:", "https:")
     error = failure(url, target, retries=5)
-    assert "no TLS to trust" in error.message
+    assert "no trusted TLS connection" in error.message
     assert "attempts" not in error.message
 
 
 def test_a_host_that_cannot_be_one_is_named(target: Path) -> None:
-    assert "http://a..b/c?… cannot be asked" in failure("http://a..b/c?key=sesame", target).message
+    assert "cannot send a request to http://a..b/c?…" in failure("http://a..b/c?key=sesame", target).message
 
 
 def test_a_file_that_cannot_be_written_is_the_reason(site, tmp_path: Path) -> None:

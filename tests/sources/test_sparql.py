@@ -429,5 +429,5 @@ def test_pages_have_one_deadline_together(target: Path) -> None:
     query = "SELECT ?id WHERE { ?id ?p ?o } ORDER BY ?id"
     with serving(say) as server:
         error = failure(server.url, query, target, page_size=1, deadline_s=1, retries=3)
-    assert "no whole answer within 1 s" in error.message
+    assert "no complete answer within 1 s" in error.message
     assert "deadline_s" in error.hint

@@ -502,7 +502,7 @@ def test_a_server_that_drips_holds_a_sync_and_its_lock_no_longer_than_the_deadli
         configure(tools(site, url=f"{server.url}/tools.jsonl", deadline_s=1, retries=9))
         done = retrieve("sync")
         assert done.code == 1
-        assert "no whole answer within 1 s" in done.err
+        assert "no complete answer within 1 s" in done.err
         assert "deadline_s" in done.err
     configure(tools(site))
     assert retrieve("sync", "--no-wait", "--max-shrink", 1).code == 0

@@ -45,7 +45,7 @@ def test_a_name_that_is_never_resolved_is_given_up_when_the_clock_has_run_out(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(60) and [])
     transport = connect("http://tools.example")
     with (
-        pytest.raises(Passing, match=r"resolved in time|no whole answer"),
+        pytest.raises(Passing, match=r"resolved in time|no complete answer"),
         transport.open(Request("http://tools.example/"), Clock(0.3, 9)),
     ):
         pass
@@ -63,7 +63,7 @@ def test_a_name_that_does_not_exist_is_said(connect: Callable[..., Transport]) -
 
 def test_all_addresses_of_a_name_have_one_clock_together(silent: int, resolve: Callable[..., None]) -> None:
     resolve(*[silent] * 100)
-    with pytest.raises(Passing, match="no whole answer"):
+    with pytest.raises(Passing, match="no complete answer"):
         connected("tools.example", silent, options=(), clock=Clock(0.5, 0.3))
 
 

@@ -91,5 +91,5 @@ def test_a_peek_takes_nothing_away(pieces: list[bytes], size: int) -> None:
 def test_a_clock_that_ran_out_says_how_long_it_was() -> None:
     assert 0 < Clock(100, 5).patience() <= 5
     assert 0 < Clock(5, 100).patience() <= 5
-    with pytest.raises(Passing, match="no whole answer within 0 s"):
+    with pytest.raises(Passing, match="no complete answer within 0 s"):
         Clock(0, 5).patience()

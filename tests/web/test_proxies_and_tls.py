@@ -85,7 +85,7 @@ def test_a_proxy_that_lets_nobody_through_is_the_reason(connect: Connect, monkey
 
 def test_a_proxy_of_a_kind_that_is_not_supported_is_said(connect: Connect, monkeypatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:9")
-    with pytest.raises(HttpFailed, match="cannot be asked") as caught:
+    with pytest.raises(HttpFailed, match="cannot send a request") as caught:
         fetch(connect("http://h.example"), "http://h.example/")
     assert "HTTP_PROXY" in caught.value.hint
 
@@ -95,13 +95,13 @@ def test_a_certificate_is_trusted_where_the_environment_names_it(
     connect: Connect, monkeypatch, certificate: Path, tls: ssl.SSLContext, variable: str
 ) -> None:
     with serving(answer, tls=tls) as server:
-        with pytest.raises(HttpFailed, match="no TLS to trust") as caught:
+        with pytest.raises(HttpFailed, match="no trusted TLS connection") as caught:
             fetch(connect(server.url), server.url + "/?sig=tops3cret")
         assert "tops3cret" not in str(caught.value)
         assert "REQUESTS_CA_BUNDLE" in caught.value.hint
         monkeypatch.setenv(variable, str(certificate))
         assert fetch(connect(server.url), server.url) == (200, b"directly")
-        with pytest.raises(HttpFailed, match="no TLS to trust"):
+        with pytest.raises(HttpFailed, match="no trusted TLS connection"):
             fetch(connect(server.url), server.url.replace("127.0.0.1", "localhost"))
 
 

@@ -272,7 +272,7 @@ def test_redirects_in_a_circle_end_by_the_callers_rule_or_by_the_clock(connect: 
             fetch(connect(server.url), server.url)
         assert len(server.asked) == 6
         endless = Transport(server.url, called="x", follow=lambda redirect: redirect.url)
-        with pytest.raises(Passing, match="no whole answer"):
+        with pytest.raises(Passing, match="no complete answer"):
             fetch(endless, server.url, clock=Clock(0.3, 9))
         endless.close()
 

@@ -44,7 +44,7 @@ def test_a_chat_model_has_one_timeout_for_both_of_its_answers(api: Api, connect:
     bad = {"choices": [{"message": {"role": "assistant", "content": "no idea"}}]}
     api.say(bad)
     api.respond = lambda _: Answer(stall=True)
-    with pytest.raises(Unavailable, match=r"no whole answer within 0\.5 s"):
+    with pytest.raises(Unavailable, match=r"no complete answer within 0\.5 s"):
         ListwiseSelector(patient(connect), model="qwen").score("q", PASSAGES[:3])
     assert len(api.asked) == 2
 
@@ -58,7 +58,7 @@ def test_the_vector_of_a_query_has_one_timeout_and_passages_have_one_for_each_at
     assert encoder.encode_passages(["a"]).shape == (1, 8)
     api.respond = lambda _: Answer(stall=True)
     before = len(api.asked)
-    with pytest.raises(Unavailable, match=r"no whole answer within 0\.5 s"):
+    with pytest.raises(Unavailable, match=r"no complete answer within 0\.5 s"):
         encoder.encode_queries(["a"])
     assert len(api.asked) == before + 1
 
