@@ -1,1 +1,1 @@
-"""Names that catalogs, files and people use for the same thing: tenants, modalities, licences, numbers."""
+"""Different names for the same thing in catalogs, files and queries: tenants, modalities, licences; numbers in words."""

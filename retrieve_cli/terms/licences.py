@@ -1,7 +1,7 @@
-"""The SPDX id of a licence that is written as an id, an address or a name (https://spdx.org/licenses/).
+"""SPDX ids of licences, given as an id, an address or a name (https://spdx.org/licenses/).
 
-`spdx.tsv` holds the list: a line for each id, with the names and addresses that stand for it and for no other. What may
-mean several licences ("BSD", "GPL") has no id here: nothing is guessed.
+`spdx.tsv` holds the list: one line per id, with the names and addresses that belong to this id only. Ambiguous names
+("BSD", "GPL") have no id here: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _TABLE = Path(__file__).with_name("spdx.tsv")
 _EXCEPTIONS = "WITH"
 """First word of the table's line of exceptions."""
 _LONGEST = 400
-"""Characters of a licence that is looked up; what is longer is its text."""
+"""Maximum characters of a licence to look up; a longer text is the licence itself."""
 _ADDRESS = re.compile(r"(?:https?:)?//(?:www\.)?([^\s/]+)/(\S*)")
 _SUFFIX = re.compile(r"\.(?:html?|php|txt|json|jsonld|rdf|md|en)$")
 _WORD = re.compile(r"[a-z0-9.+]+")
 _NUMBER = re.compile(r"(?:v|version)?([0-9]+)(?:\.0)?(\+?)")
 _NAMED_NUMBER = re.compile(r"(apache|bsd|cc|[al]?gpl|mpl|epl)v?([0-9.]+\+?)")
 _SILENT = frozenset("the licence license licences licenses licensed under version v".split())
-"""Words that tell no licence from another."""
+"""Words that do not distinguish licences."""
 _SPELLED = (
     ("gnu lesser general public", "lgpl"),
     ("gnu library general public", "lgpl"),
@@ -49,39 +49,39 @@ _ALIASES = {
     "cc 0": "CC0-1.0",
     "cc zero": "CC0-1.0",
 }
-"""Names in wide use that the list does not have."""
+"""Common names that are missing in the list."""
 _ENDING_IN_IDS = frozenset({"spdx.org", "opensource.org", "choosealicense.com", "licenses.nuget.org", "gnu.org"})
-"""Hosts of which the last part of an address is an id, or a name of the licence."""
+"""Hosts with addresses that end in an id or a name of the licence."""
 _DASHED_NUMBER = re.compile(r"(?<=[0-9])-(?=[0-9])")
 _OPERATORS = frozenset({"AND", "OR", "WITH"})
 
 
 class _Table(NamedTuple):
-    """The list, by what stands for a licence."""
+    """The list, with look-ups by id, name and address."""
 
     ids: Mapping[str, str]
-    """By the id in lower case."""
+    """Ids, by the id in lower case."""
     keys: Mapping[str, str]
-    """By the key of a name or an address."""
+    """Ids, by the key of a name or an address."""
     exceptions: Mapping[str, str]
     """Exceptions that may follow WITH, by the id in lower case."""
 
 
 def spdx_of(text: str) -> str | None:
-    """Return the SPDX id or expression that a text stands for; None if it stands for none, or for several."""
+    """Return the SPDX id or expression for a text; None if there is none, or if the text is ambiguous."""
     text = text.strip()
     if not text or len(text) > _LONGEST:
         return None
     table = _table()
     if address := _ADDRESS.match(text):
         return _of_address(address[1].casefold(), address[2].casefold(), table)
-    name = text.rpartition("::")[2].strip()  # as the classifiers of PyPI
+    name = text.rpartition("::")[2].strip()  # the form of PyPI's classifiers
     name = name[5:] if name[:5].casefold() == "spdx:" else name
     return table.ids.get(name.casefold()) or _of_name(name, table) or _of_expression(name, table)
 
 
 def name_key(name: str) -> str:
-    """Return a name without what differs between its spellings: case, marks, `The`, `License`, `v2.0` for 2."""
+    """Return a name without differences of spelling: case, marks, `The`, `License`, `v2.0` for 2."""
     words: list[str] = []
     for word in _WORD.findall(name.casefold()):
         named = _NAMED_NUMBER.fullmatch(word)
@@ -97,7 +97,7 @@ def name_key(name: str) -> str:
 
 
 def address_key(host: str, path: str) -> str:
-    """Return an address without what differs between its spellings: a slash at its end, the kind of file."""
+    """Return an address without differences of spelling: a trailing slash, the type of file."""
     return f"{host}/{_SUFFIX.sub('', _SUFFIX.sub('', path.rstrip('/')))}"
 
 
@@ -114,13 +114,13 @@ def _of_address(host: str, path: str, table: _Table) -> str | None:
     if host in _ENDING_IN_IDS:
         last = _DASHED_NUMBER.sub(".", parts[-1])  # opensource.org writes apache-2-0
         names = (parts[-1], last, last.removesuffix("-standalone"))
-        if found := next(filter(None, map(table.ids.get, names)), None) or _of_name(names[-1], table):
-            return found
+        if spdx := next(filter(None, map(table.ids.get, names)), None) or _of_name(names[-1], table):
+            return spdx
     return table.keys.get(key)
 
 
 def _of_creative_commons(parts: list[str], table: _Table) -> str | None:
-    """The id of /licenses/by-sa/4.0, with the country behind it if there is one."""
+    """Return the id of /licenses/by-sa/4.0, with the country if there is one."""
     match parts:
         case ["licenses", code, version, *rest]:
             countries = [part for part in rest[:1] if len(part) == 2]
@@ -131,33 +131,33 @@ def _of_creative_commons(parts: list[str], table: _Table) -> str | None:
 
 
 def _of_expression(text: str, table: _Table) -> str | None:
-    """The expression with its ids as the list writes them; None if it is none (SPDX 2.3, annex D)."""
-    found: list[str] = []
+    """Return the expression with its ids in canonical form; None if it is not one (SPDX 2.3, annex D)."""
+    parts: list[str] = []
     depth, operand, ids = 0, True, table.ids
     for word in text.replace("(", " ( ").replace(")", " ) ").split():
         if word in "()":
             depth += 1 if word == "(" else -1
             if operand != (word == "(") or depth < 0 or ids is table.exceptions:
                 return None
-            found.append(word)
+            parts.append(word)
         elif operand:
-            known = ids.get(word.casefold()) or _or_later(word, ids)
-            if known is None:
+            spdx = ids.get(word.casefold()) or _or_later(word, ids)
+            if spdx is None:
                 return None
-            found.append(known)
+            parts.append(spdx)
             operand, ids = False, table.ids
         elif word.upper() in _OPERATORS:
-            found.append(word.upper())
-            operand, ids = True, table.exceptions if found[-1] == "WITH" else table.ids
+            parts.append(word.upper())
+            operand, ids = True, table.exceptions if parts[-1] == "WITH" else table.ids
         else:
             return None
-    return None if operand or depth else " ".join(found).replace("( ", "(").replace(" )", ")")
+    return None if operand or depth else " ".join(parts).replace("( ", "(").replace(" )", ")")
 
 
 def _or_later(word: str, ids: Mapping[str, str]) -> str | None:
-    """An id with a plus behind it."""
-    known = ids.get(word[:-1].casefold()) if word.endswith("+") else None
-    return known and f"{known}+"
+    """Return the id of a word that ends with a plus; None if there is none."""
+    spdx = ids.get(word[:-1].casefold()) if word.endswith("+") else None
+    return spdx and f"{spdx}+"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The names of imaging modalities: one for each, whether a file's header, a catalog or a person says it."""
+"""Names of imaging modalities: one for each, whatever spelling a file's header, a catalog or a person uses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DICOM_CODES: Mapping[str, str] = {
     "RTPLAN": "RTPLAN",
     "RTSTRUCT": "RTSTRUCT",
 }
-"""PS3.3, C.7.3.1.1.1, with the names that people use."""
+"""DICOM codes (PS3.3, C.7.3.1.1.1), with the names in common use."""
 
 _SPELLINGS: Mapping[str, str] = {
     "CT": "ct scan|cat scan|x ray ct|computed tomography|computerized tomography|computerised tomography"
@@ -72,5 +72,5 @@ _BETWEEN = re.compile(r"[\s_-]+")
 
 
 def modality_of(text: str) -> str | None:
-    """Return the one name of a modality; None if the text is no known spelling of any."""
+    """Return the canonical name of a modality; None if the text is not a known spelling of one."""
     return _NAMES.get(_BETWEEN.sub(" ", text.strip().casefold()))

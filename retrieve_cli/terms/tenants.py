@@ -1,4 +1,4 @@
-"""The keys of metadata that say whose a record is."""
+"""Metadata keys that name the tenants of a record."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import quoted
 
 TENANT = "tenant"
-"""The field that a request's tenant is compared with."""
+"""Field that is compared with a request's tenant."""
 KEYS = (TENANT, "tenant_id")
-"""The keys that name a record's tenants."""
+"""Keys that name a record's tenants."""
 
 
-def conflict(said: Mapping[str, Json]) -> str:
-    """Return why a record cannot be given to anyone: its keys name different tenants. Empty if they do not."""
-    named = {key: tenants for key, value in said.items() if (tenants := _tenants(value))}
+def conflict(values: Mapping[str, Json]) -> str:
+    """Return the reason to reject a record whose keys name different tenants; empty if they agree."""
+    named = {key: tenants for key, value in values.items() if (tenants := _tenants(value))}
     first = next(iter(named), "")
     for key, tenants in named.items():
         if tenants != named[first]:
-            one, other = f"`{first}` is {quoted(said[first])}", f"`{key}` is {quoted(said[key])}"
+            one, other = f"`{first}` is {quoted(values[first])}", f"`{key}` is {quoted(values[key])}"
             return f"its tenant is not clear: {one}, {other}"
     return ""
 
 
 def conflict_in(metadata: Mapping[str, Json]) -> str:
-    """Return the same of a record by its metadata."""
+    """Return the reason to reject a record with this metadata; empty if there is none."""
     return conflict({key: metadata.get(key) for key in KEYS})
 
 
 def _tenants(value: Json) -> frozenset[str]:
-    """The tenants that a value names, as text."""
+    """Return the tenants that a value names, as text."""
     parts = value if isinstance(value, list | tuple) else [value]
     return frozenset(text for part in parts if part is not None and (text := str(part).strip()))

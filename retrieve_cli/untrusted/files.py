@@ -1,8 +1,8 @@
-"""The one way to open a file that a user, a folder or an artifact names: regular files only, up to a size.
+"""Safe opening of files that a user, a folder or an artifact names: regular files only, up to a size.
 
-A path may lead to a FIFO that never answers, to /dev/zero that never ends, or to a sparse file of terabytes. Opening
-here never waits and never reads beyond the limit; what is not a regular file, or is too large, is an `OSError` whose
-`strerror` says so, because callers already turn those into an error that names the path and the next step.
+A path may lead to a FIFO that never answers, to /dev/zero that never ends, or to a sparse file of terabytes. These
+functions never wait and never read beyond the limit. A path that is not a regular file, or is too large, raises an
+`OSError` with the reason in `strerror`, because callers already convert these into an error with the path and a hint.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import BinaryIO
 
 MB = 2**20
 CONFIG = 1 * MB
-"""Bytes of a configuration file, a query in a file, or a small record that the program keeps for itself."""
+"""Maximum bytes of a configuration file, a query in a file, or a small record of the program itself."""
 MANIFEST = 64 * MB
-"""Bytes of a manifest, of a calibration, or of a file of JSON that describes a model."""
+"""Maximum bytes of a manifest, of a calibration, or of a JSON file that describes a model."""
 JUDGMENTS = 1024 * MB
-"""Bytes of judgments, runs and edges."""
+"""Maximum bytes of judgments, runs and edges."""
 LINE = 64 * MB
-"""Bytes of one line of a catalog or of a file of edges."""
+"""Maximum bytes of one line of a catalog or of a file of edges."""
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -35,17 +35,17 @@ _KINDS = (
 
 
 class Unreadable(OSError):
-    """The path exists and is not read: it is not a regular file, or larger than its kind may be."""
+    """An existing path that is not read: not a regular file, or larger than the limit of its kind."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
         super().__init__(errno.EINVAL, reason, str(path))
 
 
 def open_regular(path: Path | str, *, limit: int | None = None) -> BufferedReader:
-    """Open a regular file for reading bytes, without ever waiting for its other end.
+    """Open a regular file for reading bytes, without ever waiting for a pipe's other end.
 
     Raises:
-        OSError: it cannot be opened, is not a regular file, or has more than `limit` bytes; `strerror` says which.
+        OSError: it cannot be opened, is not a regular file, or has more than `limit` bytes; `strerror` has the reason.
     """
     descriptor = regular_descriptor(path, os.O_RDONLY)
     try:
@@ -59,13 +59,13 @@ def open_regular(path: Path | str, *, limit: int | None = None) -> BufferedReade
 
 
 def regular_descriptor(path: Path | str, flags: int, *, mode: int = 0o666) -> int:
-    """Open a regular file without ever waiting for its other end, and return its descriptor.
+    """Open a regular file without ever waiting for a pipe's other end, and return its descriptor.
 
-    What is opened for writing is not a symbolic link either: in a folder from somebody else it may lead to any file of
-    the user.
+    A file opened for writing must not be a symbolic link either: in a folder from somebody else it may lead to any file
+    of the user.
 
     Raises:
-        OSError: it cannot be opened, or is not a regular file; `strerror` says what it is instead.
+        OSError: it cannot be opened, or is not a regular file; `strerror` names its kind.
     """
     flags |= os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     if flags & (os.O_WRONLY | os.O_RDWR):
@@ -74,12 +74,12 @@ def regular_descriptor(path: Path | str, flags: int, *, mode: int = 0o666) -> in
         descriptor = os.open(path, flags, mode)
     except OSError as error:
         if error.errno == errno.ELOOP and Path(path).is_symlink():
-            raise Unreadable(path, "it is a symbolic link, through which nothing is written") from error
+            raise Unreadable(path, "it is a symbolic link; links are never written through") from error
         raise
-    found = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(found):
+    file_mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(file_mode):
         os.close(descriptor)
-        kind = next((name for test, name in _KINDS if test(found)), "something else")
+        kind = next((name for test, name in _KINDS if test(file_mode)), "something else")
         raise Unreadable(path, f"it is {kind}, not a regular file")
     return descriptor
 
@@ -88,7 +88,7 @@ def read_bytes(path: Path | str, *, limit: int) -> bytes:
     """Return all bytes of a regular file.
 
     Raises:
-        OSError: as `open_regular`; also if the file grows beyond `limit` while it is read.
+        OSError: as in `open_regular`; also if the file grows beyond `limit` while it is read.
     """
     with open_regular(path, limit=limit) as file:
         content = file.read(limit + 1)
@@ -98,10 +98,10 @@ def read_bytes(path: Path | str, *, limit: int) -> bytes:
 
 
 def read_text(path: Path | str, *, limit: int, encoding: str = "utf-8", errors: str = "strict") -> str:
-    """Return the text of a regular file, its line ends as "\\n".
+    """Return the text of a regular file, with line ends as "\\n".
 
     Raises:
-        OSError: as `read_bytes`.
+        OSError: as in `read_bytes`.
         UnicodeDecodeError: it is not in that encoding.
     """
     text = read_bytes(path, limit=limit).decode(encoding, errors)
@@ -109,8 +109,8 @@ def read_text(path: Path | str, *, limit: int, encoding: str = "utf-8", errors: 
 
 
 def lines(file: BinaryIO, *, limit: int = LINE) -> Iterator[bytes]:
-    """Yield the lines of an open file with their ends. Of a line longer than `limit`, its first `limit` + 1 bytes are
-    yielded and the rest is skipped without being kept."""
+    """Yield the lines of an open file with their ends. For a line longer than `limit`, yield its first `limit` + 1
+    bytes and skip the rest without storing it."""
     while line := file.readline(limit + 1):
         yield line
         rest = line
@@ -121,4 +121,4 @@ def lines(file: BinaryIO, *, limit: int = LINE) -> Iterator[bytes]:
 
 
 def _too_large(path: Path | str, size: int, limit: int) -> Unreadable:
-    return Unreadable(path, f"it has {size / MB:,.1f} MB, and at most {limit / MB:,.0f} MB are read")
+    return Unreadable(path, f"it has {size / MB:,.1f} MB; the limit is {limit / MB:,.0f} MB")

@@ -1,8 +1,8 @@
 """YAML from outside, read within bounds of depth and size.
 
-libyaml's constructor recurses on the C stack, so that 50,000 opening brackets end the process; a page of aliases
-unfolds to billions of values; and Python's integers take quadratic time to read. The events of the parser are
-therefore counted first, without recursion, and only a document within the bounds is constructed.
+libyaml's constructor recurses on the C stack, so 50,000 opening brackets end the process; a page of aliases expands to
+billions of values; and Python's integers take quadratic time to read. Therefore the events of the parser are counted
+first, without recursion, and only a document within the bounds is constructed.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import shortened
 
 _LONGEST_NUMBER = 64
-"""Characters of a scalar that is read as a number or a date; longer ones stay strings."""
+"""Maximum characters of a scalar that is read as a number or a date; longer ones stay strings."""
 _LONGEST_MESSAGE = 300
-"""Characters of the parser's own message that are kept."""
+"""Maximum characters of the parser's message."""
 
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 _WORD = re.compile("[A-Za-z/][A-Za-z0-9_./-]*")
 _OTHER_WORDS = {"true": True, "false": False, **dict.fromkeys(("yes", "no", "on", "off", "null", "y", "n"))}
-"""Words that are no strings in YAML 1.1, and what they are; None for those that are left to the parser."""
+"""Words that are not strings in YAML 1.1, with their values; None for those that the parser decides."""
 
 
 def load(text: str, *, values: int, levels: int = 64) -> Json:
     """Return the value of a YAML document.
 
     Raises:
-        ValueError: it is not valid YAML, nested deeper than `levels`, or more than `values` values once its aliases
-            are unfolded; the message is one line.
+        ValueError: it is not valid YAML, nested deeper than `levels`, or has more than `values` values after expanding
+            its aliases; the message is one line.
     """
     if (value := _simple(text)) is not None:
         return value
@@ -43,12 +43,12 @@ def load(text: str, *, values: int, levels: int = 64) -> Json:
     except (yaml.YAMLError, ValueError) as error:
         raise ValueError(shortened(str(error), _LONGEST_MESSAGE)) from error
     except Exception as error:  # the constructors of tags fail in many ways: KeyError, IndexError, TypeError
-        raise ValueError(f"a value is not what its tag says ({shortened(str(error))})") from error
+        raise ValueError(f"a value does not match its tag ({shortened(str(error))})") from error
 
 
 def _simple(text: str) -> str | int | None:
-    """The value of a bare word, a path or a whole number, such as a variable of the environment is; None if it is for
-    the parser, which takes 15 ms to load."""
+    """Return the value of a bare word, a path or a whole number, such as an environment variable; None if it needs the
+    parser, which takes 15 ms to load."""
     if _NUMBER.fullmatch(text):
         return int(text)
     lower = text.lower()
@@ -58,10 +58,10 @@ def _simple(text: str) -> str | int | None:
 
 
 def _check(text: str, values: int, levels: int) -> None:
-    """Count what the document unfolds to, event by event.
+    """Count the values of the expanded document, event by event.
 
     Raises:
-        ValueError: it is nested too deeply, or too much.
+        ValueError: it is nested too deeply, or too large.
     """
     import yaml
 
@@ -78,28 +78,28 @@ def _check(text: str, values: int, levels: int) -> None:
         if len(count.unfinished) > levels:
             raise ValueError(f"it is nested deeper than {levels} levels")
         if count.values > values:
-            raise ValueError(f"it has more than {values:,} values once its aliases are unfolded")
+            raise ValueError(f"it has more than {values:,} values once its aliases are expanded")
 
 
 class _Count:
-    """How many values a document unfolds to, as far as it was read."""
+    """Number of values of the expanded document, as far as it was read."""
 
     def __init__(self) -> None:
         self.values = 0
         self.unfinished: list[tuple[str | None, int]] = []
-        """The anchor of each open collection, and the count where it began."""
+        """Anchor of each open collection, with the count at its beginning."""
         self._sizes: dict[str, int] = {}
 
     def alias(self, anchor: str) -> None:
-        """Raises: ValueError if it stands within what it repeats."""
+        """Count the values behind an alias. Raises: ValueError if it is inside its own anchor."""
         if any(anchor == other for other, _ in self.unfinished):
-            raise ValueError(f"the alias *{shortened(anchor)} stands in what it repeats")
+            raise ValueError(f"the alias *{shortened(anchor)} is inside its own anchor")
         self.values += self._sizes.get(anchor, 1)
 
     def scalar(self, anchor: str | None, text: str) -> None:
         self.values += 1
         if anchor is not None:
-            self._sizes[anchor] = 1 + len(text) // 64  # a long text repeated is not one value
+            self._sizes[anchor] = 1 + len(text) // 64  # repeating a long text costs more than one value
 
     def open(self, anchor: str | None) -> None:
         self.unfinished.append((anchor, self.values))
@@ -113,7 +113,7 @@ class _Count:
 
 @cache
 def _loader() -> Any:
-    """The safe loader, by libyaml if it is there, for which a number has a reasonable length."""
+    """Return the safe loader, by libyaml if available, with a limit on the length of numbers."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -128,7 +128,7 @@ def _loader() -> Any:
 
 
 def _short(construct: Any) -> Any:
-    """A constructor that leaves long scalars, and those that are not what they look like, the strings they are."""
+    """Return a constructor that leaves long or invalid scalars as strings."""
 
     def constructed(loader: Any, node: Any) -> Json:
         text = loader.construct_scalar(node)

@@ -113,9 +113,9 @@ def test_a_file_beyond_the_limit_is_rejected_without_being_read(tmp_path: Path) 
     (tmp_path / "small.md").write_text("text")
     rejected, made = read(tmp_path)
     assert (made.id, rejected.source) == ("small.md", "huge.md")
-    assert "at most 64 MB are read" in rejected.reason
+    assert "the limit is 64 MB" in rejected.reason
     reasons = {item.source: item.reason for item in read(tmp_path, max_mb=0.000001)}
-    assert "at most" in reasons["small.md"]
+    assert "the limit is" in reasons["small.md"]
 
 
 def test_folders_nested_hundreds_of_levels_deep_are_read(tmp_path: Path) -> None:
