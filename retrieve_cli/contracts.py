@@ -1,7 +1,7 @@
-"""What flows through the program, and what every part promises. Read this first.
+"""Nouns and promises of the program: the data that flows through it, and the interfaces of its parts. Read this first.
 
-The nouns are frozen and hold plain values; the promises are protocols. Only the standard library and
-`frozen` are imported here.
+The nouns are frozen and hold plain values; the promises are protocols. This file imports only the standard library and
+`frozen`.
 
     in :  Source -> Record -> Chunker -> Chunk -> Encoder -> vectors -> Index -> store
     out:  Query -> Stage ... Stage -> Ranking of Hits, each with its Evidence
@@ -28,27 +28,27 @@ Json = Any
 """A value that JSON can hold."""
 
 Freshness = Literal["fresh", "changed", "deleted"]
-"""Whether a hit still says what its source says."""
+"""Freshness of a hit, compared with the current state of its source."""
 
 SourceKind = Literal["catalog", "docs"]
 
 Unit = Literal["record", "chunk"]
-"""What one row of an index stands for, or what one hit of a ranking is."""
+"""Unit of a row in an index, or of a hit in a ranking."""
 
 Card = Mapping[str, Json]
-"""The parameters of one part that change its answers; hashed into the recipe as canonical JSON."""
+"""Parameters of one part that change its answers; hashed into the recipe as canonical JSON."""
 
 Kind = Literal["retrieve", "fuse", "merge", "rerank", "expand", "boost", "cut"]
 """The task of a stage in a pipeline."""
 
 HIGHEST_BOOST = 10.0
-"""The largest factor by which a request or the configuration may boost what it finds."""
+"""The largest factor by which a request or the configuration may boost hits."""
 
 Q_contra = TypeVar("Q_contra", contravariant=True)
-"""The form of a query that an index takes: a text, a vector, term weights."""
+"""Form of the query that an index takes: a text, a vector, term weights."""
 
 
-# ---------------------------------------------------------------------------------------------- the way in
+# ------------------------------------------------------------------------------------------------- indexing
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One tool of a catalog or one document of a folder, as a source read it.
+    """One record of a catalog or one document of a folder, as a source read it.
 
-    `text` is what is chunked and embedded, and the text that a chunk's character span points into. For a file it is
-    the file's own text, front matter included; `body_start` is the first character to be chunked. For a catalog
-    record it is composed from the weighted fields.
+    `text` is chunked and embedded, and the character spans of chunks refer to it. For a file it is the complete text,
+    front matter included; `body_start` is the first character of the body. For a catalog record it is composed from the
+    weighted fields.
     """
 
     id: str
@@ -74,9 +74,9 @@ class Record:
     text: str
     kind: Literal["catalog", "markdown", "text"]
     source: str
-    """The file the record came from, relative to the folder or catalog given."""
+    """File of the record, relative to the folder or catalog given."""
     line: int = 1
-    """The line of `source` where the record starts, from 1."""
+    """Line of `source` where the record starts, from 1."""
     body_start: int = 0
     description: str = ""
     url: str | None = None
@@ -85,13 +85,13 @@ class Record:
     group: str | None = None
     fields: tuple[Field, ...] = ()
     supporting_data: Mapping[str, Json] = field(default_factory=dict)
-    """`modalities`, `dimensions`, `formats` (lists of strings) and `demo_url`, where the record has them."""
+    """`modalities`, `dimensions`, `formats` (lists of strings) and `demo_url`, if the record has them."""
     metadata: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A piece of the source that did not become a record, and why: a line of the quarantine file."""
+    """A piece of the source that was rejected, with the reason: one line of the quarantine file."""
 
     source: str
     line: int
@@ -101,7 +101,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a source did differently than one might expect, said so that nothing happens in silence."""
+    """A message about an unexpected treatment of a source, such as skipped files."""
 
     source: str
     message: str
@@ -111,9 +111,9 @@ class Notice:
 class Chunk:
     """A stretch of a record's text: `record.text[start:end] == text`.
 
-    `header` is context that is embedded and indexed in front of the text without being part of it: the record's
-    name, the section path, a repeated table header. `table_header`, the end of it, is shown as well: rows of a table
-    cannot be read without it.
+    `header` is context that is embedded and indexed in front of the text without being part of it: the record's name,
+    the section path, a repeated table header. `table_header`, the end of it, is displayed as well, because rows of a
+    table are unreadable without it.
     """
 
     doc_id: str
@@ -125,14 +125,14 @@ class Chunk:
     """Line of `start` within the record's source file (files) or the record's own line (catalogs), from 1."""
     end_line: int
     section: str | None = None
-    """Headings from the outermost to the innermost, joined by " > "; of several sections `A > B, C`."""
+    """Headings from the outermost to the innermost, joined by " > "; for several sections `A > B, C`."""
     header: str = ""
     tokens: int = 0
-    """Tokens of what is embedded: prefix, header, text and special tokens. Never above the encoder's `max_tokens`."""
+    """Tokens of the encoder's input: prefix, header, text and special tokens. Never above its `max_tokens`."""
     table_header: str = ""
-    """The header of the table whose rows the text begins with, if the table was cut above them."""
+    """Header of the table of the first rows of the text, if the table was cut above them."""
     sections: tuple[str, ...] = ()
-    """If several sections share the chunk, the path of each, as `section` is one."""
+    """Path of each section, in the form of `section`, if several sections share the chunk."""
 
     @property
     def id(self) -> str:
@@ -140,53 +140,53 @@ class Chunk:
 
     @property
     def embedded(self) -> str:
-        """What the encoder is given, before its passage prefix."""
+        """Input of the encoder, before its passage prefix."""
         return self.header + self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line of a catalog or one file of a folder, before it is read into a record."""
+    """One line of a catalog or one file of a folder, before it is parsed into a record."""
 
     digest: bytes
-    """SHA-1, 20 bytes, of all that shapes its record besides the line it stands in and the card of its source."""
+    """SHA-1, 20 bytes, of everything that shapes its record besides its line number and the card of its source."""
     source: str
-    """The file it stands in, as records and refusals call it."""
+    """File of the item, as in records and rejections."""
     line: int
     read: Callable[[], Iterable[Record | Refused | Notice]]
 
 
 class Source(Protocol):
-    """Goes through what it has, one item at a time; never holds more than one of them in memory."""
+    """Source of records, read one item at a time; it never holds more than one of them in memory."""
 
     kind: SourceKind
-    """Decides how its records are cut and counted."""
+    """Kind that decides chunking and counting of its records."""
     name: str
-    """What the manifest calls it."""
+    """Name in the manifest."""
 
     @property
     def card(self) -> Mapping[str, Json]:
-        """What shapes the records besides the files themselves (field weights); part of the recipe."""
+        """Parameters that shape the records besides the files themselves (field weights); part of the recipe."""
 
     @property
     def origin(self) -> Mapping[str, Json]:
-        """Where to find it again, as a `sources:` entry of the configuration; paths absolute, secrets not in it."""
+        """Entry for `sources:` in the configuration that finds it again; with absolute paths, without secrets."""
 
     def fetch(self) -> None:
-        """Brings here what is kept elsewhere; a source on this machine has nothing to do.
+        """Fetch a remote source into a local file; a local source has nothing to do.
 
         Raises:
-            SourceFailed: it does not answer, or not with records.
+            SourceFailed: the server does not answer, or not with records.
         """
 
     def stamp(self) -> list[int] | None:
-        """Marks of the file it reads that change with it, for a look that costs nothing; None where there are many."""
+        """Return marks of its file that change with it, for a cheap check; None for many files."""
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
-        """Every item in order, and a `Refused` in place of each one that cannot even be looked at.
+        """Yield every item in order, and a `Refused` for each one that cannot even be opened.
 
         Raises:
-            UsageError: it cannot be read at all.
+            UsageError: the source cannot be read at all.
         """
 
 
@@ -195,7 +195,7 @@ class Foldered(Protocol):
     """A source of many files in folders."""
 
     def folders(self) -> Mapping[str, Json]:
-        """Marks of its folders, from which a query sees later that a file came or went; taken before a scan."""
+        """Return marks of its folders, which later reveal added and removed files; called before a scan."""
 
 
 @runtime_checkable
@@ -211,22 +211,22 @@ class Countable(Protocol):
 
 
 class Watched(Protocol):
-    """A source as it was when it was built, compared with what it is now."""
+    """A source at build time, compared with its current state."""
 
     def stale(self) -> str:
-        """Changes of the source at first sight, before any hit is compared; empty if there are none."""
+        """Return obvious changes of the source, before any hit is compared; empty if there are none."""
 
     def grown(self) -> str:
-        """Changes that no hit can show, such as a new file; empty if there are none."""
+        """Return changes that no hit can show, such as a new file; empty if there are none."""
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
-        """Of a record as it is kept; `digest` is that of the item it was read from."""
+        """Return the freshness of a stored record; `digest` is the digest of its item."""
 
     def remember(self) -> None:
-        """Keep what makes a later look cheap, if the source is as it was built.
+        """Store data that makes later checks cheap, if the source is unchanged since the build.
 
         Raises:
-            OSError: it cannot be read, or that cannot be written.
+            OSError: the source cannot be read, or the data cannot be written.
         """
 
 
@@ -239,61 +239,61 @@ class Filed(Protocol):
 
 
 class Tokenizer(Protocol):
-    """The encoder's own tokenizer, for counting and for finding places to cut."""
+    """Tokenizer of the encoder, for counting tokens and for finding places to cut."""
 
     @property
     def special_tokens(self) -> int:
-        """How many tokens are added around a single text ([CLS] and [SEP]: 2)."""
+        """Number of tokens that are added around a single text ([CLS] and [SEP]: 2)."""
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
-        """Character span of each token of the whole text, without special tokens and without truncation."""
+        """Return the character span of each token of the whole text, without special tokens and truncation."""
 
     def count(self, text: str) -> int:
-        """Number of tokens of the whole text, without special tokens."""
+        """Return the number of tokens of the whole text, without special tokens."""
 
 
 class Analyzer(Protocol):
-    """Text to the terms that lexical retrievers compare."""
+    """Conversion of text to the terms that lexical retrievers compare."""
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text in order, repeats included."""
 
     def spans(self, text: str) -> Iterable[tuple[int, int, Sequence[str]]]:
-        """Yield where each word stands in a text, and its terms."""
+        """Yield start, end and terms of each word of a text."""
 
 
 class Chunker(Protocol):
-    """Cuts a record into chunks that cover its body in order; none exceeds the encoder's `max_tokens`."""
+    """Division of a record into chunks that cover its body in order; none exceeds the encoder's `max_tokens`."""
 
     @property
     def card(self) -> Mapping[str, Json]:
-        """The parameters that change the chunks; part of the recipe."""
+        """Parameters that change the chunks; part of the recipe."""
 
     def chunk(self, record: Record) -> Iterator[Chunk]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """All that decides where a text lands in vector space. Hashed into the recipe; device and batch size stay out."""
+    """Everything that decides the vector of a text. Hashed into the recipe; device and batch size are excluded."""
 
     family: str
-    """hashed, transformer, remote, or the name of a plug-in."""
+    """`hashed`, `transformer`, `remote`, or the name of a plug-in."""
     name: str
     revision: str
-    """SHA-1 of the weights, or of the parameters where there are none."""
+    """SHA-1 of the weights, or of the parameters if there are no weights."""
     dim: int
     max_tokens: int
-    """Longest input in tokens, special tokens included."""
+    """Maximum length of the input in tokens, special tokens included."""
     query_prefix: str = ""
     passage_prefix: str = ""
     pooling: Literal["mean", "cls", "max", "lasttoken", "none"] = "mean"
     normalize: bool = True
     precision: Literal["float32", "float16", "bfloat16"] = "float32"
-    """Precision in which the passages were encoded. A query in another precision still meets the same space."""
+    """Precision of the encoded passages. Queries may have another precision in the same space."""
 
 
 class Encoder(Protocol):
-    """Texts to vectors. Making one is cheap; weights load at the first text."""
+    """Conversion of texts to vectors. The constructor is cheap; weights load at the first text."""
 
     @property
     def card(self) -> ModelCard: ...
@@ -303,38 +303,38 @@ class Encoder(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it runs and why, for people: "cpu (no GPU found)"."""
+        """Device and the reason for it, in words: "cpu (no GPU found)"."""
 
     @property
     def truncated(self) -> int:
-        """How many texts so far were longer than the card's `max_tokens` and lost their end."""
+        """Number of texts so far that were longer than the card's `max_tokens` and were truncated."""
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32, rows of L2 norm 1 where the card normalises."""
+        """Return (n, dim) float32, rows of L2 norm 1 if the card normalises."""
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32. On a CPU a text's vector is the same to the bit whatever texts stand beside it."""
+        """Return (n, dim) float32. On a CPU a text's vector is the same to the bit in any batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenVectors:
-    """A text as its tokens, each with its place in the encoder's space before pooling."""
+    """The tokens of a text, each with its vector before pooling."""
 
     ids: Terms
-    """(t,) int32; special tokens are left out, unless there are no others."""
+    """Token ids, (t,) int32; special tokens are omitted, unless there are no others."""
     vectors: Vectors
-    """(t, dim) float32, of any length."""
+    """Token vectors, (t, dim) float32, of any length."""
 
 
 @runtime_checkable
 class TokenEncoder(Protocol):
-    """What an encoder can do besides, where its model has tokens: what late interaction compares."""
+    """Additional methods of an encoder with token vectors, for late interaction."""
 
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """The tokens of queries, each cut to the model's limit."""
+        """Return the tokens of queries, each truncated to the model's limit."""
 
     def encode_passages_into(self, texts: Sequence[str], take: Callable[[int, TokenVectors], None]) -> Vectors:
-        """What `encode_passages` gives; `take` is handed the tokens of each text by its place, from any thread."""
+        """Return the same as `encode_passages`; `take` receives the tokens of each text by its place, in any thread."""
 
 
 @runtime_checkable
@@ -360,9 +360,9 @@ class TermWeights:
     """A text as a sparse vector over a model's vocabulary."""
 
     terms: Terms
-    """(m,) int32 ids of vocabulary entries, ascending."""
+    """Ids of vocabulary entries, (m,) int32, ascending."""
     weights: Vectors
-    """(m,) float32, all above 0."""
+    """Weights of the entries, (m,) float32, all above 0."""
 
 
 @runtime_checkable
@@ -377,27 +377,27 @@ class GradualSparseEncoder(Protocol):
 
 
 class SparseEncoder(Protocol):
-    """Texts to weighted vocabulary entries (SPLADE and its kin). Making one is cheap; weights load at first use."""
+    """Conversion of texts to weighted vocabulary entries (SPLADE). Weights load on first use, not at construction."""
 
     @property
     def card(self) -> Mapping[str, Json]:
-        """All that changes the weights; part of the recipe."""
+        """Everything that changes the weights; part of the recipe."""
 
     @property
     def device(self) -> str:
-        """Where it runs and why, for people."""
+        """Device and the reason for it, in words."""
 
     def encode_queries(self, texts: Sequence[str]) -> list[TermWeights]: ...
 
     def encode_passages(self, texts: Sequence[str]) -> list[TermWeights]: ...
 
 
-# --------------------------------------------------------------------------------------------- the way out
+# ------------------------------------------------------------------------------------------------ searching
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """A file that a question is about, and what it says of itself."""
+    """A file of a query, with the facts found in it."""
 
     path: str
     tokens: tuple[str, ...] = ()
@@ -406,100 +406,100 @@ class KnownFile:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A question as it was asked, with all that narrows it."""
+    """A query as the user sent it, with all its conditions."""
 
     text: str
     id: str = "0"
     also: tuple[str, ...] = ()
-    """Other ways to put it, asked along with it."""
+    """Query variants: other wordings of the same query."""
     files: tuple[str, ...] = ()
-    """Paths of what it is about."""
+    """Paths of files that the query is about."""
     known: tuple[KnownFile, ...] = ()
-    """Those of the files that were read before: they are not read again."""
+    """Files that were already read: they are not read again."""
     filters: tuple[str, ...] = ()
-    """Conditions on records, all of which must hold."""
+    """Conditions on records; all must hold."""
     doc_ids: tuple[str, ...] = ()
-    """The only records that may be found, where there are any."""
+    """Ids to which the results are restricted, if there are any."""
     tenant: str | None = None
-    """Whose records may be found."""
+    """Tenant whose records may be found."""
     retrievers: tuple[str, ...] = ()
-    """The only retrievers that answer it, if it names any."""
+    """Retrievers to use, if the request names any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question as the retrievers are asked it (`text`), under the id it is reported by."""
+    """A query for the retrievers (`text`), with the id for reports."""
 
     text: str
     id: str = "0"
     also: tuple[Query, ...] = ()
-    """The same in other words: their rankings are fused with its own."""
+    """Query variants: their rankings are fused with that of the query."""
     variant_of: Query | None = field(default=None, compare=False, repr=False)
-    """The query of which it is one of several texts, as these are ranked one by one."""
+    """The query whose texts are ranked one by one, if this is one of them."""
     records: Mask | None = field(default=None, compare=False)
-    """(records,) bool: the records that may be found; None: all."""
+    """Records that may be found, (records,) bool; None: all."""
     chunks: Mask | None = field(default=None, compare=False)
-    """(chunks,) bool: the chunks by which a record may be found; None: all. Each of `records` has one, and there are
-    `records` then. Other chunks of these records are not found, and may stand around one that is."""
+    """Chunks by which a record may be found, (chunks,) bool; None: all. Each of `records` has one, and `records` is set
+    as well. Other chunks of these records are not found, but may be context of one that is."""
     visible: Mask | None = field(default=None, compare=False)
-    """(records,) bool: the records that exist for whoever asks, `records` among them; None: all.
+    """Records that the request may see, (records,) bool, `records` among them; None: all.
 
-    Filters narrow `records`, and what they leave out may still be a dependency or lie on a path. What is not visible
-    takes no part in an answer: it is not a hit, a dependency, a step of a path, a number in a count or a suggestion.
+    Filters narrow `records`, but a record outside the filter may still be a dependency or lie on a path. An invisible
+    record takes no part in an answer: not as a hit, a dependency, a step of a path, a suggestion or in a count.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request as it was understood: the query for the retrievers, and the origin of each part of it."""
+    """A parsed request: the query for the retrievers, and the origin of each part of it."""
 
     request: Request
     query: Query
     clean: str
     """The text without its control tags."""
     formats: tuple[str, ...] = ()
-    """Tokens of files and of tags: `format:CT`."""
+    """Format tokens from files and tags, such as `format:CT`."""
     excluded: tuple[str, ...] = ()
-    """Ids of the records that are not to be found."""
+    """Ids of records to exclude."""
     filters: tuple[tuple[str, str], ...] = ()
-    """The conditions that hold: the field of each, and the whole as the filter language writes it."""
+    """Effective conditions: the field of each, and its text in the filter language."""
     notices: tuple[str, ...] = ()
-    """What was not understood, and what a file is not."""
+    """Messages on parts that were not understood, and on unsupported files."""
     files: tuple[KnownFile, ...] = ()
-    """Facts from its files, unless files do not count."""
+    """Facts from its files, unless files are ignored."""
 
     @property
     def enhanced(self) -> str:
-        """The clean text and the tokens behind it."""
+        """The clean text followed by the format tokens."""
         return " ".join([self.clean, *self.formats]).strip()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """The hits of one retriever for one query: rows, best first, and the spread of scores over all rows."""
+    """Hits of one retriever for one query: rows, best first, and mean and deviation of the scores of all rows."""
 
     rows: Rows
-    """(m,) int64 rows of the index, or groups of rows where the search was grouped."""
+    """Rows of the index, or groups of rows if the search was grouped, (m,) int64."""
     scores: Vectors
-    """(m,) float32, descending."""
+    """Scores, (m,) float32, descending."""
     mean: float
     deviation: float
-    """Mean and standard deviation of the query's score over every row of the index; rows without a match count."""
+    """Mean and standard deviation of the query's scores over all rows of the index, rows without a match included."""
     before: int = 0
     """Number of rows, or groups, visible to the query that could be listed without a filter."""
     after: int = 0
-    """How many of them a filter lets through; all of them where there is none."""
+    """Number of them that pass the filter; the same number without a filter."""
 
 
 class Index(Protocol[Q_contra]):
-    """The artifact of one retriever: finds the best rows for a query and scores any row it is asked about."""
+    """Artifact of one retriever: finds the best rows for a query, and scores any given rows."""
 
     @property
     def unit(self) -> Unit:
-        """What a row stands for."""
+        """Unit of a row."""
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
 
     def search(
         self,
@@ -510,34 +510,34 @@ class Index(Protocol[Q_contra]):
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
-        """The `depth` best rows for each query. With `starts` (first row of each group, then the number of rows),
-        the best groups instead, a group being worth its best row. An answer does not depend on the batch.
+        """Return the `depth` best rows for each query; with `starts` (first row of each group, then the number of rows)
+        the best groups instead, scored by their best row. An answer does not depend on the batch.
 
-        `allowed` says by query which rows, or groups, may be listed; None: all. Of those the `depth` best are listed,
-        however many better ones are not allowed. `visible` says likewise which rows `before` may count; it is given
-        only if a query has such a mask.
+        `allowed` masks the rows, or groups, that may be listed for each query; None: all. The `depth` best allowed ones
+        are listed, however many better rows are not allowed. `visible` masks the rows that `before` may count; it is
+        given only if a query has such a mask.
         """
 
     def score(self, query: Q_contra, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """The query's score for each of `rows` (or groups), exactly, whether or not a search would find them."""
+        """Return the query's exact score for each of `rows` (or groups), whether or not a search would find them."""
 
 
 @runtime_checkable
 class Matching(Protocol[Q_contra]):
-    """An index whose rows match a query or do not: they share a term with it. Any vector is near to any other."""
+    """An index whose rows either match a query, by a shared term, or do not. Vectors in contrast are always near."""
 
     def matching(self, query: Q_contra, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
-        """Return the rows (or groups) that match, however many, in ascending order; with a mask, those allowed."""
+        """Return all rows (or groups) that match, in ascending order; with a mask, only allowed ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Why a hit stands where it stands, by one retriever's account, or that of a stage which rescored it."""
+    """Reason for the position of a hit, from one retriever, or from a stage that rescored it."""
 
     source: str
-    """The retriever or stage: `dense`, `graph`, `mmr`, `text 1`."""
+    """Retriever or stage: `dense`, `graph`, `mmr`, `text 1`."""
     rank: int | None
-    """Rank in the retriever's own list from 1; None where it was scored outside that list."""
+    """Rank in the retriever's list, from 1; None if the hit was scored outside that list."""
     score: float
     normalized: float
     weight: float
@@ -545,25 +545,25 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """How a reranker moved a hit."""
+    """Movement of a hit by a reranker."""
 
     scorer: str
     before: int
-    """Rank from 1 before it was read again."""
+    """Rank before reranking, from 1."""
     retrieval_score: float
-    """The score it had then."""
+    """Score before reranking."""
     score: float
-    """What the reranker gave it, on the reranker's own scale."""
+    """Score of the reranker, on its own scale."""
     relevance: float | None = None
-    """The same from 0 to 1, if that is the reranker's scale."""
+    """The same score from 0 to 1, if that is the reranker's scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A place in a ranking. Its rank is its position; its text stays in the store."""
+    """A position in a ranking. Its rank is its position; its text stays in the store."""
 
     id: str
-    """Chunk id; the tie-breaker of equal scores."""
+    """Chunk id; it breaks ties between equal scores."""
     row: int
     """Chunk row in the store."""
     record: int
@@ -571,21 +571,21 @@ class Hit:
     score: float
     evidence: tuple[Evidence, ...] = ()
     reranked: Reranked | None = None
-    """Where a reranker read it."""
+    """Record of the reranking, if a reranker scored the hit."""
     path: str | None = None
-    """How other hits led to it, where that is why it stands here: `scanpy —requires→ scrublet (0.42)`."""
+    """Path from another hit, if expansion added this one: `scanpy —requires→ scrublet (0.42)`."""
     topped_up: str | None = None
-    """Why it would have been cut, if there were not too few hits without it: `it fails max_distance 0.4`."""
+    """Reason for which it would have been cut, had there been enough other hits: `it fails max_distance 0.4`."""
 
 
 class Matches(Protocol):
     """Matches of the retrievers for one query, counted on demand."""
 
     def matched(self) -> int:
-        """Return how many records (chunks, if these are ranked) any retriever matched."""
+        """Return the number of records (chunks, if these are ranked) that any retriever matched."""
 
     def considered(self) -> int:
-        """Return how many different ones are on the retrievers' lists."""
+        """Return the number of different ones on the retrievers' lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -595,61 +595,61 @@ class Ranking:
     query: Query
     hits: tuple[Hit, ...] = ()
     trace: Mapping[str, Json] = field(default_factory=dict, compare=False)
-    """What the stages have to say of it besides its hits."""
+    """Notes of the stages for explanations."""
     matches: Matches | None = field(default=None, compare=False, repr=False)
-    """Matches of the retrievers, set by the stages that ask them."""
+    """Matches of the retrievers, set by the retrieval stages."""
 
     @classmethod
     def of(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
-        """Hits in order, by score and then by chunk id: a run repeats to the byte. Nobody else puts hits in order."""
+        """Return hits in order of score, then chunk id, so that a run repeats to the byte. Nothing else sorts hits."""
         return cls(query, tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))), trace or {})
 
     @classmethod
     def again(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
-        """Hits of a ranking that have other scores now, in their new order; equal ones stay as they stood."""
+        """Return rescored hits of a ranking in their new order; equal ones keep their relative order."""
         return cls(query, tuple(sorted(hits, key=lambda hit: -hit.score)), trace or {})
 
     def first(self, count: int) -> Ranking:
-        """The first `count` hits."""
+        """Return the first `count` hits."""
         return Ranking(self.query, self.hits[:count], self.trace, self.matches)
 
 
 class Package(NamedTuple):
-    """A distribution, under any of its names, that a retriever cannot do without if its section has a value."""
+    """A distribution, under any of its names, that a retriever requires if a key of its section has a value."""
 
     names: tuple[str, ...]
     key: str
     value: str
     card_key: str = ""
-    """The key of the card that says the same of an index, if it has another name."""
+    """Key of the card that corresponds to `key`, if it has another name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """A part that a package adds through an entry point of the group `retrieve.plugins`, under the entry's name.
 
-    It is chosen by that name: `encoder.kind`, `chunking.strategy`, `kind` of a source, `rerank.backend`.
+    The configuration names it in `encoder.kind`, `chunking.strategy`, `kind` of a source or `rerank.backend`.
     """
 
     kind: Literal["encoder", "chunker", "source", "reranker"]
     make: Callable[..., Any]
     """encoder: (settings) -> Encoder; chunker: (tokenizer, settings) -> Chunker; source: (entry, settings) -> Source;
-    reranker: (settings) -> PairScorer. `settings` are all settings, whose `plugins` hold what a plug-in is configured
-    with."""
+    reranker: (settings) -> PairScorer. `settings` are all settings; their `plugins` hold the configuration of
+    plug-ins."""
 
 
 class PairScorer(Protocol):
-    """How well a passage answers a query, read together. Making one is cheap; weights load at the first pair."""
+    """Scorer of pairs of a query and a passage, read together. The constructor is cheap; weights load on first use."""
 
     @property
     def name(self) -> str:
-        """What it is called in pipelines and evidence: `maxsim`, or a model's name."""
+        """Name in pipelines and evidence: `maxsim`, or a model's name."""
 
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
-        """(n,) float32, higher is better. A passage's score does not depend on the others, where the model allows it.
+        """Return (n,) float32, higher is better. If the model allows it, a score does not depend on other passages.
 
         Raises:
-            Unavailable: the model, package or server is not there.
+            Unavailable: the model, package or server is missing.
         """
 
 
@@ -659,17 +659,17 @@ class Scaled(Protocol):
 
     @property
     def unit_scale(self) -> bool:
-        """True if every score is from 0, not relevant, to 1, relevant: what a model's sigmoid gives."""
+        """True if every score is from 0 (not relevant) to 1 (relevant), as after a model's sigmoid."""
 
 
 class Stage(Protocol):
-    """Rankings to rankings: one for each, in the same order. A value; `str(stage)` is the expression that made it."""
+    """Conversion of rankings: one result for each, in order. A value; `str(stage)` is the expression that made it."""
 
     @property
     def kind(self) -> Kind: ...
 
     @property
     def rescores(self) -> bool:
-        """True if scores after this stage have another meaning than before."""
+        """True if scores have another meaning after this stage than before."""
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]: ...

@@ -1,16 +1,16 @@
-"""Every failure that a user can act on.
+"""Failures that a user can act on.
 
     RetrieveError               1   anything that is none of the following
-    ├── SourceFailed            1   a source could not be read, or not be believed: nothing was published
-    ├── ModelFailed             1   a model, its server or a plug-in answered with what cannot be used
-    ├── UsageError              2   an unknown flag, key or value; a file that is not what the command takes
+    ├── SourceFailed            1   a source could not be read, or lost too much at once: nothing was published
+    ├── ModelFailed             1   a model, its server or a plug-in returned an unusable answer
+    ├── UsageError              2   an unknown flag, key or value; a file that the command does not accept
     ├── IndexMissing            4   no index there yet
     ├── IndexCorrupt            5   the index is damaged or its parts disagree
     ├── Unavailable             6   a model or an optional package is missing, or a GPU was required
     ├── Locked                  7   another writer holds the lock
-    └── Stale                  10   the sources have changed, and nothing is answered then
+    └── Stale                  10   the sources have changed, and the configuration forbids stale answers
 
-Raised anywhere, caught once, in `cli.py`, and printed as `error:` and `hint:`. The other codes of the contract
+Raised anywhere, caught once, in `cli/`, and printed as `error:` and `hint:`. The other codes of the contract
 (3 no result, 8 partial, 9 gate, 10 stale hits) are outcomes of commands that ran, not failures; `Exit` lists them.
 """
 
@@ -47,8 +47,8 @@ _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\
 
 
 def printable(text: str) -> str:
-    """Control characters, line ends, bidirectional controls and halves of characters as a placeholder: a catalog or a
-    file name must not drive a terminal, nor make a line read as another one."""
+    """Replace control characters, line ends, bidirectional controls and lone surrogates by a placeholder: a catalog or
+    a file name must not control a terminal, nor disguise a line as another one."""
     if text.isascii() and text.isprintable():
         return text
     return "".join("\ufffd" if char in _BIDI or category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text)
@@ -58,18 +58,18 @@ _ESCAPED = re.compile(f"[\x7f-\x9f\u2028\u2029{''.join(sorted(_BIDI))}]")
 
 
 def escaped_json(text: str) -> str:
-    """The same JSON with the characters that drive a terminal, or reorder what is read there, as `\\uXXXX`."""
+    """Return JSON with the characters that control a terminal, or reorder its text, as `\\uXXXX`."""
     return text if text.isascii() and "\x7f" not in text else _ESCAPED.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """The text as one line of at most `most` characters."""
+    """Return the text as one line of at most `most` characters."""
     line = " ".join(text[: most * 4].split())
     return line if len(line) <= most and len(text) <= most * 4 else line[: most - 1] + "…"
 
 
 def quoted(value: object) -> str:
-    """A value as an error quotes it: its `repr`, of which nothing beyond 80 characters is made."""
+    """Return the `repr` of a value for an error, shortened to 80 characters."""
     text = _REPR.repr(value)
     return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
 
@@ -80,7 +80,7 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 60, 60, 60
 
 
 def cut(sentence: str) -> str:
-    """A sentence of a length that a terminal shows, whatever it quotes."""
+    """Return a sentence shortened to a length for terminals, whatever it quotes."""
     return sentence if len(sentence) <= _SENTENCE else sentence[: _SENTENCE - 1] + "…"
 
 
@@ -88,7 +88,7 @@ _SENTENCE = 2000
 
 
 class RetrieveError(Exception):
-    """A failure with a sentence on what happened and, in `hint`, the next command or edit."""
+    """A failure with a sentence about it and, in `hint`, the next command or edit."""
 
     code: ClassVar[Exit] = Exit.ERROR
     kind: ClassVar[str] = "error"
@@ -100,58 +100,58 @@ class RetrieveError(Exception):
 
 
 class UsageError(RetrieveError):
-    """What was asked cannot be understood: a flag, a key, a value, or a file of the wrong kind."""
+    """Invalid input: a flag, a key, a value, or a file of the wrong kind."""
 
     code = Exit.USAGE
     kind = "usage"
 
 
 class SourceFailed(RetrieveError):
-    """A source does not answer, answers something else, or lost too much at once. The live index is as it was."""
+    """A source that does not answer, answers something else, or lost too much at once. The index is unchanged."""
 
     kind = "source_failed"
 
 
 class ModelFailed(RetrieveError):
-    """A model, its server or a plug-in answered with what cannot be used: no numbers, too few, or an error page."""
+    """An unusable answer of a model, its server or a plug-in: no numbers, too few, or an error page."""
 
     kind = "model_failed"
 
 
 class IndexMissing(RetrieveError):
-    """There is no index in the artifacts folder yet."""
+    """No index in the artifacts folder yet."""
 
     code = Exit.INDEX_MISSING
     kind = "index_missing"
 
 
 class IndexCorrupt(RetrieveError):
-    """An artifact is damaged, absent, from a newer schema, or does not belong to its manifest."""
+    """An artifact that is damaged, missing, from a newer schema, or does not belong to its manifest."""
 
     code = Exit.INDEX_CORRUPT
     kind = "index_corrupt"
 
 
 class Unavailable(RetrieveError):
-    """A model, a package or a device that was asked for is not on this machine."""
+    """A requested model, package or device that is not on this machine."""
 
     code = Exit.UNAVAILABLE
     kind = "unavailable"
 
 
 STEP_FAILURES = (Unavailable, ModelFailed)
-"""Failures of one step of a query. A step that is not needed is skipped, and the answer says why."""
+"""Failures of one step of a query. An optional step is skipped, and the answer gives the reason."""
 
 
 class Locked(RetrieveError):
-    """Another writer is at work in the artifacts folder."""
+    """Another writer is active in the artifacts folder."""
 
     code = Exit.LOCKED
     kind = "locked"
 
 
 class Stale(RetrieveError):
-    """The sources have changed since the build, and the configuration wants no answer then."""
+    """Sources that changed since the build, while the configuration forbids stale answers."""
 
     code = Exit.STALE
     kind = "stale"
@@ -162,6 +162,6 @@ class Terminated(BaseException):
 
 
 def unwritable(path: Path, error: OSError) -> RetrieveError:
-    """The error for a place that cannot be written to."""
-    hint = "check its rights, or name another folder: --artifacts DIR"
+    """Return the error for a place that cannot be written to."""
+    hint = "check its permissions, or name another folder: --artifacts DIR"
     return RetrieveError(f"cannot write to {path}: {error.strerror}", hint=hint)

@@ -1,9 +1,9 @@
-"""`dataclass` for frozen classes, made in a tenth of the time: every command defines a hundred of them at its start.
+"""`dataclass` for frozen classes, defined in a tenth of the time: every command defines a hundred of them at startup.
 
-The standard library compiles seven methods a class from source, one by one. Here one is compiled, `__init__`, when
-several values were made, and the others are shared; what `fields` says is asked of the standard library when somebody
-wants to know. Type checkers see the standard `dataclass`; `fields`, `replace`, `asdict`, `copy` and `pickle` take the
-classes as its own. tests/program/test_frozen.py holds both to the same behaviour.
+The standard library compiles seven methods per class from source. Here only `__init__` is compiled, once several values
+were created, and the other methods are shared; the standard library computes `fields` when they are first read. Type
+checkers see the standard `dataclass`, and `fields`, `replace`, `asdict`, `copy` and `pickle` accept the classes.
+tests/program/test_frozen.py checks that the behaviour is the same.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen: bool, slots: bool = False, eq: bool = True) -> Callable[[type], type]:
-        """Return the decorator of a class whose fields are set by `__init__` and never again.
+        """Return a decorator for a class whose fields are set only by `__init__`.
 
         Raises:
-            TypeError: the class asks for something that is not supported here.
-            ValueError: a default is a value that can be changed.
+            TypeError: the class uses an unsupported feature.
+            ValueError: a default is mutable.
         """
         if not frozen:
-            raise TypeError("only frozen classes are supported; take the standard `dataclass`")
+            raise TypeError("only frozen classes are supported; use the standard `dataclass`")
 
         def decorate(cls: type) -> type:
             if any(hasattr(base, "__dataclass_fields__") for base in cls.__bases__):
@@ -54,7 +54,7 @@ else:
 
 
 class _Later:
-    """A member of a class that is made when it is first used."""
+    """A member of a class that is created on first use."""
 
     def __init__(self, cls: type, name: str, make: Callable[[], Any]) -> None:
         self._cls = cls
@@ -68,7 +68,7 @@ class _Later:
 
 
 class _LaterInit:
-    """`__init__` of a class of which few values may be made: the first ones are filled in without compiling it."""
+    """`__init__` of a class: the first few values are filled in without compiling it."""
 
     def __init__(self, cls: type[Any], declared: Mapping[str, Any]) -> None:
         self._cls = cls
@@ -88,7 +88,7 @@ class _LaterInit:
     def _fill(self, instance: Any, /, *given: Any, **named: Any) -> None:
         values = dict(zip(self._declared, given, strict=False)) | named
         if len(values) < len(given) + len(named) or not values.keys() <= self._declared.keys():
-            self._compiled(instance)(*given, **named)  # which says what is wrong
+            self._compiled(instance)(*given, **named)  # raises the error
             return
         for name, default in self._declared.items():
             if name not in values:
@@ -103,7 +103,7 @@ class _LaterInit:
 
 
 class _Parameters:
-    """What the standard library asks of the class that one of its own inherits from."""
+    """Parameters that the standard library reads from a dataclass when another one inherits from it."""
 
     init = repr = eq = frozen = match_args = True
     order = unsafe_hash = kw_only = slots = weakref_slot = False
@@ -111,11 +111,11 @@ class _Parameters:
 
 _PARAMETERS = _Parameters()
 _FEW = 3
-"""Values that cost less to fill in one by one than it costs to compile `__init__`."""
+"""Number of values up to which filling them in costs less than compiling `__init__`."""
 
 
 def _declared(cls: type) -> dict[str, Any]:
-    """Return by field its default, the `field()` that describes it, or MISSING."""
+    """Return for each field its default, its `field()`, or MISSING."""
     own, kinds = vars(cls), cls.__annotations__
     declared: dict[str, Any] = {}
     optional = False
@@ -138,7 +138,7 @@ def _declared(cls: type) -> dict[str, Any]:
 
 
 def _of_the_class(kind: object) -> bool:
-    """Return True for the annotation of a variable of the class."""
+    """Return True for the annotation of a class variable."""
     if isinstance(kind, str):
         if kind.startswith(("InitVar", "KW_ONLY", "dataclasses.")):
             raise TypeError(f"{kind} is not supported")
@@ -147,7 +147,7 @@ def _of_the_class(kind: object) -> bool:
 
 
 def _with_slots(cls: Any, declared: Mapping[str, Any], members: Mapping[str, Any]) -> Any:
-    """Return the class anew, with slots for its fields."""
+    """Return a copy of the class with slots for its fields."""
     inherited = {name for base in cls.__mro__[1:-1] for name in _slots(base)}
     dropped = {*declared, "__dict__", "__weakref__"}
     body = {name: member for name, member in vars(cls).items() if name not in dropped}
@@ -163,7 +163,7 @@ def _slots(base: type) -> tuple[str, ...]:
 
 
 def _without_slots(cls: Any, declared: Mapping[str, Any], members: Mapping[str, Any]) -> Any:
-    """Return the class, whose fields are in the `__dict__` of its values."""
+    """Return the class, with its fields in the `__dict__` of its values."""
     for name, default in declared.items():
         if isinstance(default, Field) and default.default is MISSING:
             delattr(cls, name)
@@ -175,7 +175,7 @@ def _without_slots(cls: Any, declared: Mapping[str, Any], members: Mapping[str, 
 
 
 def _fields(cls: type, declared: Mapping[str, Any]) -> Any:
-    """Return what the standard library makes of these fields."""
+    """Return the `Field` objects that the standard library creates for these fields."""
     body = {name: default for name, default in declared.items() if default is not MISSING}
     kinds = {name: cls.__annotations__[name] for name in declared}
     copy: Any = type(cls.__name__, (), {**body, "__annotations__": kinds, "__module__": cls.__module__, "__doc__": "-"})
@@ -183,7 +183,7 @@ def _fields(cls: type, declared: Mapping[str, Any]) -> Any:
 
 
 def _default(given: Any) -> Any:
-    """Return the value of a field that is not given; MISSING if there is none."""
+    """Return the default value of a field; MISSING if there is none."""
     if not isinstance(given, Field):
         return given
     return given.default if given.default_factory is MISSING else given.default_factory()
@@ -209,7 +209,7 @@ def _init(cls: type, declared: Mapping[str, Any]) -> Callable[..., None]:
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     source = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
-    exec(source, names)  # noqa: S102  of the names of fields alone, as the standard library does
+    exec(source, names)  # noqa: S102  only names of fields, as in the standard library
     made: Callable[..., None] = names["__init__"]
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     made.__annotations__ = {name: cls.__annotations__[name] for name in declared} | {"return": None}
@@ -217,7 +217,7 @@ def _init(cls: type, declared: Mapping[str, Any]) -> Callable[..., None]:
 
 
 def _compared(declared: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """Return `__eq__` and `__hash__` over the fields of a class that are compared."""
+    """Return `__eq__` and `__hash__` over the fields that take part in comparisons."""
     names = [name for name, default in declared.items() if not isinstance(default, Field) or default.compare]
     values: Callable[[Any], Any] = attrgetter(*names) if len(names) > 1 else _few(names)
 
@@ -264,4 +264,4 @@ _SHARED: dict[str, Callable[..., Any]] = {
     "__replace__": dataclasses.replace,
 }
 _STATE: dict[str, Callable[..., Any]] = {"__getstate__": _state, "__setstate__": _set_state}
-"""How a value with slots, which has no `__dict__`, is copied and pickled."""
+"""Functions for copying and pickling values with slots, which have no `__dict__`."""

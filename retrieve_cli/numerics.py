@@ -1,8 +1,8 @@
-"""Arithmetic whose bits do not depend on a row's place, its neighbours, its alignment or the number of threads.
+"""Arithmetic with bits that do not depend on a row's place, its neighbours, its alignment or the number of threads.
 
-A product of a matrix with a vector through BLAS (`gemv`) adds up a row's terms in an order that depends on where the
-row stands in the block: a row asked for by itself then differs in its last bit from the same row in a list. What is
-compared or shown goes through this file; BLAS may be used to find candidates.
+A product of a matrix with a vector through BLAS (`gemv`) sums a row's terms in an order that depends on the place of
+the row in the block, so the last bit of a single row's score may differ from that of the same row in a list. All
+numbers that are compared or displayed go through this file; BLAS may be used to find candidates.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ Number = TypeVar("Number", np.float32, np.float64)
 
 _LAYOUT: Final = ("C_CONTIGUOUS", "ALIGNED")
 _PIECE = 4096
-"""Numbers of a row that einsum is given at once; half of what NumPy's iterator buffers by default."""
+"""Maximum numbers of a row that einsum gets at once; half of NumPy's default buffer."""
 _UNIT_ROUNDOFF = 2.0**-24
-"""Of float32: half the distance from 1 to the next number."""
+"""Unit roundoff of float32: half the distance from 1 to the next number."""
 _SMALLEST = 2.0**-126
-"""Smallest normal float32: what a term may lose to underflow."""
+"""Smallest normal float32: the maximum loss of a term by underflow."""
 _SLACK = 1.01
-"""Covers the rounding of the norms from which a bound is computed."""
+"""Factor for the rounding of the norms from which a bound is computed."""
 
 
 def products(rows: NDArray[Number], vector: NDArray[Number]) -> NDArray[Number]:
     """Return the inner product of each row of (n, d) with a vector (d,), as (n,).
 
-    The same bits for a row alone and in any block: einsum without `optimize` uses no BLAS and adds up every row in
-    the same order, with the instructions that all processors of a kind have. That order follows the memory layout and
-    NumPy's buffer, which is why rows are made contiguous and aligned, and long ones are added up piece by piece.
+    The bits are the same for a single row and in any block: einsum without `optimize` does not use BLAS and sums every
+    row in the same order, with instructions that all processors of a kind have. The order depends on the memory layout
+    and NumPy's buffer, so rows are made contiguous and aligned, and long ones are summed piece by piece.
     """
     if len(vector) > _PIECE:
         return products(rows[:, :_PIECE], vector[:_PIECE]) + products(rows[:, _PIECE:], vector[_PIECE:])
     operands: Any = np.require(rows, None, _LAYOUT), np.require(vector, None, _LAYOUT)
-    found: NDArray[Number] = np.einsum("ij,j->i", *operands)
-    return found
+    inner: NDArray[Number] = np.einsum("ij,j->i", *operands)
+    return inner
 
 
 def rounding_bound(dim: int, *, norms: float) -> float:
-    """Return how far two float32 inner products of the same vectors can be apart, whatever the order of their terms.
+    """Return the maximum distance of two float32 inner products of the same vectors, for any order of their terms.
 
     Each is within d u / (1 - d u) of |x| |y|, with u = 2^-24, of the exact product, fused operations or not (Higham
     2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). `norms` is the product of the L2 norms.
@@ -59,18 +59,18 @@ def rounding_bound(dim: int, *, norms: float) -> float:
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class _OneThread:
-    """Keeps OpenBLAS on the calling thread while anyone is inside.
+    """Context that keeps OpenBLAS on the calling thread.
 
-    Its threads spin while they wait for each other: on a machine with a busy core a product of 8 x 384 by 384 x 384
-    was seen to take 10 ms in place of 0.05 ms, and these products are too small to gain from a second thread. Where
-    the rows are split among threads they also end up in other places of a block, and their products in other bits.
+    Its threads spin while they wait for each other: on a machine with a busy core, a product of 8 x 384 by 384 x 384
+    took 10 ms instead of 0.05 ms, and these products are too small to gain from a second thread. Splitting rows among
+    threads also changes their places in a block, and thus the bits of their products.
     """
 
     def __init__(self) -> None:
@@ -97,14 +97,14 @@ one_blas_thread = _OneThread()
 
 @lru_cache(maxsize=1)
 def openblas() -> tuple[Any, Any] | None:
-    """Return the functions that read and set the thread count of NumPy's OpenBLAS; None if NumPy was linked with
-    another library. The environment does not tell the count: OpenBLAS read it when NumPy was imported."""
+    """Return the functions that read and set the thread count of NumPy's OpenBLAS; None if NumPy uses another library.
+    The environment does not reveal the count: OpenBLAS read it when NumPy was imported."""
     for library in _linked():
         try:
             loaded = ctypes.CDLL(library)
         except OSError:
             continue
-        for prefix, suffix in product(("scipy_", ""), ("64_", "")):  # NumPy's own wheels, then distributions
+        for prefix, suffix in product(("scipy_", ""), ("64_", "")):  # wheels of NumPy first, then distributions
             get = getattr(loaded, f"{prefix}openblas_get_num_threads{suffix}", None)
             put = getattr(loaded, f"{prefix}openblas_set_num_threads{suffix}", None)
             if get and put:
@@ -113,8 +113,8 @@ def openblas() -> tuple[Any, Any] | None:
 
 
 def _linked() -> list[str]:
-    """Return files in which the functions of NumPy's BLAS are looked up."""
+    """Return the files in which the functions of NumPy's BLAS are looked up."""
     if os.name == "nt":
         return [str(path) for path in (Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas*")]
-    # A look-up goes on in the libraries that a file was linked with, wherever the distribution put them.
+    # The look-up continues in the libraries that a file was linked with, wherever the distribution put them.
     return [str(sys.modules["numpy._core._multiarray_umath"].__file__)]
