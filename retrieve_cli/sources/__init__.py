@@ -1,1 +1,1 @@
-"""Where records come from: catalogs, folders of documents, remote catalogs."""
+"""Sources of records: catalogs, folders of documents, remote catalogs."""

@@ -50,7 +50,7 @@ class ContentCache:
         self._say = say
         self._loaded: list[Part] | None = None
         self._levels: list[Level] | None = None
-        """All parts; each level is at least twice as large as the next, so that both appending and looking up are fast.
+        """Levels of parts; each is at least twice as large as the next, so that both appending and looking up are fast.
         """
         self._damaged: set[Path] = set()
 

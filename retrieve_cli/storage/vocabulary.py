@@ -132,7 +132,7 @@ class MergedTexts:
 
     @property
     def text(self) -> NDArray[np.uint8]:
-        """All texts as one buffer."""
+        """One buffer of the texts."""
         starts, ends = self._old.ends[:-1][self.kept], self._old.ends[1:][self.kept]
         new, last = self._fresh.ends, np.append(np.flatnonzero(np.diff(self.before)), len(self._fresh) - 1)
         pieces, done, written = bytearray(), 0, 0
