@@ -1,4 +1,4 @@
-"""Where the time of a cold query goes: interpreter, imports by group of modules, model, search, reranking, output.
+"""Time of a cold query, by part: interpreter, imports by group of modules, model, search, reranking, output.
 
 python -m benchmarks.budget [CHECKOUT]
 

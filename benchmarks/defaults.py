@@ -1,4 +1,4 @@
-"""How the defaults were chosen: every candidate on every collection, measured and compared by `retrieve eval`."""
+"""Choice of the defaults: every candidate on every collection, measured and compared by `retrieve eval`."""
 
 import json
 import statistics

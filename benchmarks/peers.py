@@ -31,9 +31,9 @@ MODULES = {
     "fts5": "sqlite3",
     "lancedb": "lancedb",
 }
-"""What must be importable for each engine."""
+"""Module that each engine needs."""
 LEXICAL, DENSE, HYBRID = ("tantivy", "fts5"), ("numpy", "faiss-flat", "faiss-sq8"), ("lancedb",)
-"""Engines by what they are asked with."""
+"""Engines by form of query."""
 INDEXED = tuple(name for name in MODULES if name != "numpy")
 """Engines with an index of their own; NumPy reads the vectors."""
 

@@ -20,7 +20,7 @@ ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHON
 
 @dataclass(frozen=True)
 class Run:
-    """What a finished process took."""
+    """Resources that a finished process used."""
 
     seconds: float
     mebibytes: float

@@ -10,7 +10,7 @@ from ir_measures import R, nDCG
 from benchmarks.process import DATA, RETRIEVE, WORK, run
 
 FLOORS = {"bm25": (0.67, 0.91), "dense": (0.640, 0.0), "hybrid": (0.725, 0.0)}
-"""What the SciFact collection must reach, by mode: nDCG@10 and R@100."""
+"""Minimum nDCG@10 and R@100 on the SciFact collection, by mode."""
 
 
 def qrels(collection: str) -> list[ir_measures.Qrel]:

@@ -26,7 +26,7 @@ PARTS = {
     "budget": budget.cold_budget,
 }
 ON_REQUEST = {"defaults": defaults.table}
-"""What takes ten minutes, and changes only where the defaults do."""
+"""Parts that take ten minutes, and change only with the defaults."""
 
 
 def main(names: list[str]) -> int:

@@ -11,13 +11,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sample:
-    """What one process, or one call, took."""
+    """Resources that one process, or one call, used."""
 
     cpu: float
     """Processor seconds, of all threads, user and system."""
     wall: float
     mebibytes: float | None = None
-    """Peak resident memory, where a whole process was measured."""
+    """Peak resident memory, if a whole process was measured."""
     read: float | None = None
     """Mebibytes read from disk, where nothing was in the page cache."""
 
@@ -49,7 +49,7 @@ def growth(values: Mapping[int, float]) -> dict[int, float]:
 
 @dataclass
 class Table:
-    """All samples of a run, in the order in which the work was first measured."""
+    """Samples of a run, in the order in which the work was first measured."""
 
     samples: dict[str, dict[int, dict[str, list[Sample]]]] = field(default_factory=dict)
     notes: dict[tuple[str, int, str], str] = field(default_factory=dict)

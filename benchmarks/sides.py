@@ -143,9 +143,9 @@ class Peer:
 
     name: str
     folder: Path
-    """What it is given, and its index."""
+    """Its input and its index."""
     packages: Path
-    """Where it is installed, if not beside this program."""
+    """Folder of its packages, if it is not installed beside this program."""
 
     def run(self, what: str, *rest: str, fails: bool = False) -> Run:
         """Run peers.py in a process of its own."""

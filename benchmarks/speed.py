@@ -20,7 +20,7 @@ SYNCS = (
     ("1 % changed", 196, 3, 0.05),
     ("10 % changed", 1965, 1, 0.15),
 )
-"""What changes, how many records, how often it is tried, and the share of a build's time that it may take."""
+"""Change, number of changed records, number of measurements, and maximum share of a build's time."""
 QUESTION = "align short reads to a reference genome"
 
 

@@ -240,11 +240,11 @@ def _repr(self: Any) -> str:
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
 
-def _refuse_setting(_: Any, name: str, __: object) -> None:
+def _reject_setting(_: Any, name: str, __: object) -> None:
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _refuse_deleting(_: Any, name: str) -> None:
+def _reject_deleting(_: Any, name: str) -> None:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
@@ -259,8 +259,8 @@ def _set_state(self: Any, state: list[Any]) -> None:
 
 _SHARED: dict[str, Callable[..., Any]] = {
     "__repr__": _repr,
-    "__setattr__": _refuse_setting,
-    "__delattr__": _refuse_deleting,
+    "__setattr__": _reject_setting,
+    "__delattr__": _reject_deleting,
     "__replace__": dataclasses.replace,
 }
 _STATE: dict[str, Callable[..., Any]] = {"__getstate__": _state, "__setstate__": _set_state}

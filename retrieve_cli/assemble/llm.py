@@ -51,7 +51,7 @@ def endpoint(settings: Settings) -> Endpoint | None:
     return Endpoint(chosen, section, chosen.model)
 
 
-def needed_endpoint(settings: Settings) -> Endpoint:
+def require_endpoint(settings: Settings) -> Endpoint:
     """Return the configured server.
 
     Raises:
@@ -78,7 +78,7 @@ def retrieval(
     Raises:
         UsageError: no server is configured.
     """
-    server = needed_endpoint(settings)
+    server = require_endpoint(settings)
     return ChoosingRetrieval(
         LLM,
         cache(partial(_reader, generation, server, left)),

@@ -257,7 +257,7 @@ def rerank(reader: Reader, settings: Settings, *, k: int) -> Stage:
     )
 
 
-def reread_by(stage: Stage, reader: Reader) -> Stage:
+def with_reranker(stage: Stage, reader: Reader) -> Stage:
     """Return a reranking stage with another reranker."""
     from retrieve_cli.stages.rerank import Rerank
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.chunking.spacy_import import masked, spacy
+from retrieve_cli.chunking.spacy_import import mask_runs, spacy
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.storage.manifest import sha1, sha1_file
@@ -59,7 +59,7 @@ class Entities:
         """Return up to `most` names in the texts, most frequent first, without duplicates that differ only in case."""
         counts: Counter[str] = Counter()
         spelling: dict[str, str] = {}
-        masked_texts = (masked(text[: self._pipeline.max_length]) for text in texts)
+        masked_texts = (mask_runs(text[: self._pipeline.max_length]) for text in texts)
         for text, doc in zip(texts, self._pipeline.pipe(masked_texts), strict=True):
             for entity in doc.ents:
                 name = " ".join(text[entity.start_char : entity.end_char].split())

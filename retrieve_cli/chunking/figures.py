@@ -14,7 +14,7 @@ _IMAGE = re.compile(r"!\[[^\[\]]{0,1000}\][(\[]|<(?:img|figure)\b", re.IGNORECAS
 _EMPHASIZED = re.compile(r"[ ]{0,3}([*_])(?![*_\s])[^*_]{1,2000}(?<!\s)\1\s{0,9}")
 
 
-def together(text: str, blocks: Sequence[Block]) -> list[bool]:
+def caption_pairs(text: str, blocks: Sequence[Block]) -> list[bool]:
     """Return for each pair of neighbouring blocks whether they are a figure (or its paragraph) and its caption.
 
     A caption begins with `Figure 3. …` or `Fig. 2: …`. It is below its figure, or above it if no figure is above the

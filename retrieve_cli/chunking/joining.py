@@ -50,7 +50,7 @@ def sections_of(blocks: Iterable[Block]) -> Iterator[Section]:
         yield Section(waiting[-1].path, waiting[-1].path[:-1], tuple(waiting))
 
 
-def joined(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> list[Section]:
+def join_tiny(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> list[Section]:
     """Return the sections, with neighbours merged if they have the same parent and less than `tiny` tokens each.
 
     Labelled parts of a text, such as a paper's Methods, are never merged, however short they are.

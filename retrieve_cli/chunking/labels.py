@@ -70,7 +70,7 @@ class Labels:
             next((name for name, first in self.first.items() if first.match(match["label"])), None) if match else None
         )
 
-    def parted(self, text: str, blocks: Sequence[Block], *, name: str = "") -> list[Block]:
+    def split(self, text: str, blocks: Sequence[Block], *, name: str = "") -> list[Block]:
         """Return the blocks, cut at labels, with the names of their parts; none if the text is not of the kind.
 
         A label directly after `name`, with which a catalog's text begins, applies from the name.

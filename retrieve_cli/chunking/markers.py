@@ -33,7 +33,7 @@ class Markers:
     def blocks(self, record: Record) -> tuple[bool, list[Block]]:
         """Return True if any block is marked by a label or a title, and the blocks of a record."""
         titled, blocks = self._scanned(record)
-        parts = self.labels.parted(record.text, blocks, name=record.name) if self.labels is not None else []
+        parts = self.labels.split(record.text, blocks, name=record.name) if self.labels is not None else []
         return (True, parts) if parts else (titled, blocks)
 
     def _scanned(self, record: Record) -> tuple[bool, list[Block]]:

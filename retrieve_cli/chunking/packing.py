@@ -14,7 +14,7 @@ _CRUMB = 32
 """Pieces smaller than 1/32 of a chunk are merged with the next piece, which bounds the search."""
 
 
-def packed(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[str, ...] = ()) -> Iterator[Stretch]:
+def pack(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[str, ...] = ()) -> Iterator[Stretch]:
     """Yield runs of pieces with the least total cost; a run has at most `room` tokens, unless it is a single piece.
 
     The cost of a run is the square of its empty share of the room, plus the cost of its first piece as the beginning of

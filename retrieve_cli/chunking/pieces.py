@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from retrieve_cli.chunking.blocks import Block, Kind, inner_starts, item_starts, line_starts
 from retrieve_cli.chunking.coherence import Coherence
-from retrieve_cli.chunking.figures import together
+from retrieve_cli.chunking.figures import caption_pairs
 from retrieve_cli.chunking.sentences import sentence_starts
 from retrieve_cli.chunking.token_budget import Budget
 from retrieve_cli.chunking.token_map import TokenMap
@@ -74,7 +74,7 @@ class Cutter:
         """Yield the blocks; a figure and its caption become one if both fit into `room` below their heading."""
         before: Block | None = None
         heading = 0
-        for block, bound in zip(blocks, [False, *together(self._text, blocks)], strict=True):
+        for block, bound in zip(blocks, [False, *caption_pairs(self._text, blocks)], strict=True):
             if before is None:
                 before = block
             elif bound and heading + self._tokens.count(before.start, block.end) <= room:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from retrieve_cli.chunking.blocks import Block
 from retrieve_cli.chunking.coherence import Coherence
-from retrieve_cli.chunking.joining import Section, joined, sections_of
+from retrieve_cli.chunking.joining import Section, join_tiny, sections_of
 from retrieve_cli.chunking.markers import Markers
-from retrieve_cli.chunking.packing import packed
+from retrieve_cli.chunking.packing import pack
 from retrieve_cli.chunking.pieces import Cutter
 from retrieve_cli.chunking.token_budget import Budget
 from retrieve_cli.chunking.token_map import TokenMap
-from retrieve_cli.chunking.writing import Stretch, Writer, place, whole
+from retrieve_cli.chunking.writing import Stretch, Writer, context_of, single_chunk
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 
 _TINY = 8
@@ -66,7 +66,7 @@ class SectionChunker:
         marked, blocks = self._markers.blocks(record)
         if marked or record.kind != "catalog":
             return self._cut(record, blocks)
-        single = whole(record, self._budget)
+        single = single_chunk(record, self._budget)
         if single:
             return iter((single,))
         return self._cut(record, [replace(block, path=()) for block in blocks])
@@ -74,20 +74,20 @@ class SectionChunker:
     def _cut(self, record: Record, blocks: Sequence[Block]) -> Iterator[Chunk]:
         """Yield the chunks of blocks, whose paths name their sections."""
         paths = {block.path for block in blocks}
-        single = whole(record, self._budget, *paths) if len(paths) == 1 and record.kind != "catalog" else None
+        single = single_chunk(record, self._budget, *paths) if len(paths) == 1 and record.kind != "catalog" else None
         if single:
             yield single
         elif blocks:
             tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
-            sections = joined(sections_of(blocks), tokens, tiny=self._budget.size // _TINY)
+            sections = join_tiny(sections_of(blocks), tokens, tiny=self._budget.size // _TINY)
             yield from Writer(record, self._budget, tokens).chunks(self._stretches(record, sections, tokens))
 
     def _stretches(self, record: Record, sections: Iterable[Section], tokens: TokenMap) -> Iterator[Stretch]:
         cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
         for section in sections:
-            room = self._budget.room(self._budget.shorten(place(record, section.path)))
+            room = self._budget.room(self._budget.shorten(context_of(record, section.path)))
             if tokens.count(section.start, section.end) <= room:
                 yield Stretch(section.start, section.end, section.path, shared=section.shared)
             else:
-                for stretch in packed(cutter.pieces(section.blocks, room), room, tokens=tokens, path=section.path):
+                for stretch in pack(cutter.pieces(section.blocks, room), room, tokens=tokens, path=section.path):
                     yield replace(stretch, shared=section.shared)

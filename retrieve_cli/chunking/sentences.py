@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from retrieve_cli.chunking.spacy_import import masked, spacy
+from retrieve_cli.chunking.spacy_import import mask_runs, spacy
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def sentence_starts(text: str, language: str = "en") -> list[int]:
     pipeline = _pipeline(language)
     starts = [0]
     for offset, block in _blocks(text):
-        starts.extend(offset + sentence.start_char for sentence in pipeline(masked(block)).sents)
+        starts.extend(offset + sentence.start_char for sentence in pipeline(mask_runs(block)).sents)
     return sorted(set(starts))
 
 

@@ -27,7 +27,7 @@ def spacy() -> ModuleType:
     """
     try:
         if "thinc.compat" not in sys.modules and "torch" not in sys.modules:
-            with without("torch"):
+            with hide_package("torch"):
                 import thinc.compat  # noqa: F401  the only module of spaCy that imports PyTorch
         import spacy as package
     except ImportError as error:
@@ -38,14 +38,14 @@ def spacy() -> ModuleType:
     return module
 
 
-def masked(text: str) -> str:
+def mask_runs(text: str) -> str:
     """Replace long runs of marks, for which spaCy takes quadratic time, by letters; every character keeps its
     position."""
     return _UNBROKEN.sub(lambda run: _NO_STOP.sub(lambda marks: "x" * len(marks[0]), run[0]), text)
 
 
 @contextmanager
-def without(package: str) -> Iterator[None]:
+def hide_package(package: str) -> Iterator[None]:
     """Hide a package from imports of this thread; other threads can import it."""
     finder = _Finder(package)
     sys.meta_path.insert(0, finder)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from retrieve_cli.chunking.blocks import Block
 from retrieve_cli.chunking.coherence import Coherence
-from retrieve_cli.chunking.packing import packed
+from retrieve_cli.chunking.packing import pack
 from retrieve_cli.chunking.pieces import Cutter
 from retrieve_cli.chunking.token_budget import Budget
 from retrieve_cli.chunking.token_map import TokenMap
-from retrieve_cli.chunking.writing import Stretch, Writer, place, whole
+from retrieve_cli.chunking.writing import Stretch, Writer, context_of, single_chunk
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 from retrieve_cli.errors import UsageError
 
@@ -59,12 +59,12 @@ class WindowChunker:
 
     def chunk(self, record: Record) -> Iterator[Chunk]:
         """Yield the record as one chunk if it fits, else its windows in order."""
-        single = whole(record, self._budget)
+        single = single_chunk(record, self._budget)
         if single:
             yield single
             return
         tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
-        room = self._budget.room(self._budget.shorten(place(record, ())))
+        room = self._budget.room(self._budget.shorten(context_of(record, ())))
         windows = self._coherent if self._coherence else self._plain
         yield from Writer(record, self._budget, tokens).chunks(windows(record, tokens, room))
 
@@ -79,7 +79,7 @@ class WindowChunker:
         cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
         text = Block(record.body_start, len(record.text), "paragraph")
         before = record.body_start
-        for stretch in packed(cutter.pieces([text], room - overlap), room - overlap, tokens=tokens):
+        for stretch in pack(cutter.pieces([text], room - overlap), room - overlap, tokens=tokens):
             start = tokens.back(stretch.start, before, overlap) if stretch.start > before else before
             yield Stretch(start, stretch.end)
             before = stretch.start

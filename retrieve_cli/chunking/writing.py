@@ -25,19 +25,19 @@ class Stretch:
     """The headings above each section, if several sections share the chunk."""
 
 
-def whole(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> Chunk | None:
+def single_chunk(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> Chunk | None:
     """Return the record as a single chunk if it fits: one tokenization and no search for places to cut."""
     if not budget.may_fit(len(record.text) - record.body_start):
         return None
     writer = Writer(record, budget)
-    stretch = writer.trimmed(Stretch(record.body_start, len(record.text), path))
+    stretch = writer.trim(Stretch(record.body_start, len(record.text), path))
     if stretch is None:
         return None
-    chunk = writer.written(stretch)
+    chunk = writer.write(stretch)
     return chunk if chunk.tokens <= budget.size else None
 
 
-def place(record: Record, path: tuple[str, ...], *, text: str = "", index: int = 1) -> str:
+def context_of(record: Record, path: tuple[str, ...], *, text: str = "", index: int = 1) -> str:
     """Return the context header for the encoder: name and headings, without a name that the text already contains."""
     if record.kind == "catalog":
         return f"{record.name}: " if index and record.name else ""
@@ -64,10 +64,10 @@ class Writer:
 
     def _chunks_of(self, stretch: Stretch) -> Iterator[Chunk]:
         """Yield the stretch as chunks whose tokens are counted on the final text."""
-        trimmed = self.trimmed(stretch)
+        trimmed = self.trim(stretch)
         if trimmed is None:
             return
-        chunk = self.written(trimmed)
+        chunk = self.write(trimmed)
         if chunk.tokens <= self._budget.max_tokens:
             self._written += 1
             yield chunk
@@ -91,7 +91,7 @@ class Writer:
             )
         return replace(stretch, end=middle), replace(stretch, start=middle)
 
-    def trimmed(self, stretch: Stretch) -> Stretch | None:
+    def trim(self, stretch: Stretch) -> Stretch | None:
         """Return the stretch without the white space around it; None if it contains nothing else."""
         text = self._record.text[stretch.start : stretch.end]
         left = len(text) - len(text.lstrip())
@@ -99,10 +99,10 @@ class Writer:
             return None
         return replace(stretch, start=stretch.start + left, end=stretch.start + len(text.rstrip()))
 
-    def written(self, stretch: Stretch) -> Chunk:
+    def write(self, stretch: Stretch) -> Chunk:
         """Return the next chunk, from a stretch without white space around it; its tokens are counted, not limited."""
         text = self._record.text[stretch.start : stretch.end]
-        context = place(self._record, stretch.path, text=text, index=self._written)
+        context = context_of(self._record, stretch.path, text=text, index=self._written)
         header = self._budget.shorten(context) + stretch.table_header
         return Chunk(
             doc_id=self._record.id,

@@ -55,7 +55,7 @@ def serve(
     GET /metrics has numbers for Prometheus: of its requests, and of the log of queries in --artifacts.
     SIGTERM ends it with exit code 0, SIGINT with 130: requests under way are answered within --grace, later with 503.
     """
-    from retrieve_cli.web.listening import bound
+    from retrieve_cli.web.listening import bind
     from retrieve_cli.web.secrets import read_key
 
     if not encoders:
@@ -64,7 +64,7 @@ def serve(
     _check_packages()
     settings = shared.settings()
     key = read_key(api_key_env)
-    with bound(host, port) as listener:
+    with bind(host, port) as listener:
         encoder, scorer, prompted = _parts(settings)
         from retrieve_cli.output.journal import QUERIES
         from retrieve_cli.serving.app import encoder_app

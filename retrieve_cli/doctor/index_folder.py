@@ -90,7 +90,7 @@ def generations(subject: Subject) -> Check:
     damaged = _of_no_use(subject, folders)
     message = f"{len(kept)} kept, {size(sum(each.bytes for each in kept))}"
     if scratch:
-        writing = lock.held(store.lock)
+        writing = lock.is_held(store.lock)
         message += f"; {some(len(scratch), 'scratch folder')} of " + (
             "the writer at work" if writing else "a writer that died, which the next sync removes"
         )
@@ -113,7 +113,7 @@ def _of_no_use(subject: Subject, folders: list[Path]) -> list[Path]:
 def who_writes(subject: Subject) -> Check:
     """Whether somebody writes here now, and who."""
     file = subject.store.lock
-    if lock.held(file):
+    if lock.is_held(file):
         return Check("lock", "ok", f"a writer is at work{lock.holder(file)}")
     if left := lock.holder(file):
         return Check("lock", "ok", f"free: its last holder is gone{left}")

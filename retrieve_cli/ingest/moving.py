@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from retrieve_cli.storage.tables import Table, TableWriter, encoded
+from retrieve_cli.storage.tables import Table, TableWriter, encode_row
 
 RECORD_LINES = (("line",), re.compile(rb'"line":(\d{1,15})(,"sha1":"[0-9a-f]{40}"\}\n)'))
 CHUNK_LINES = (
@@ -34,7 +34,7 @@ def copy_moved(
             continue
         for start, end in pairwise((offsets - offsets[0]).tolist()):  # not as this version writes them
             value = orjson_loads(block[start:end])
-            new.copy(encoded({**value, **{key: value[key] + shift for key in keys}}))
+            new.copy(encode_row({**value, **{key: value[key] + shift for key in keys}}))
 
 
 def _moved(shift: int, found: re.Match[bytes]) -> bytes:

@@ -56,7 +56,7 @@ class ColumnsWriter:
     def finish(self) -> dict[str, Json]:
         """What the file holds; the same records give the same arrays, whichever of them were kept. What was gathered
         is used up then."""
-        return pickles.filled(*self._merged())
+        return pickles.fill(*self._merged())
 
     def write(self, path: Path) -> None:
         """Writes it, little of it in memory at a time. What was gathered is used up then."""

@@ -113,7 +113,7 @@ class Bm25Writer(Postings):
     def stored(self) -> dict[str, Json]:
         """Return the contents of the file: the impacts of all rows, and their inputs. This consumes the collected
         rows."""
-        return pickles.filled(*self._blocks())
+        return pickles.fill(*self._blocks())
 
     def write(self, path: Path) -> int:
         """Write the file block by block, and return the number of rows. This consumes the collected rows."""

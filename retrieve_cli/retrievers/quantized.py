@@ -19,7 +19,7 @@ import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import rounding_bound
-from retrieve_cli.retrievers.scan import aligned, in_parts
+from retrieve_cli.retrievers.scan import aligned_empty, in_parts
 from retrieve_cli.retrievers.selection import spread
 
 if TYPE_CHECKING:
@@ -108,13 +108,13 @@ class QuantizedScan:
             IndexCorrupt: a row is damaged.
         """
         rows, dim = self._codes.shape
-        weights = aligned(1, dim)[0]
+        weights = aligned_empty(1, dim)[0]
         np.multiply(query, self._width / np.float32(_LEVELS), out=weights)
         base = np.float32(self._low.astype(np.float64) @ query + 0.5 * weights.sum(dtype=np.float64))
         scores = np.empty(rows, np.float32)
 
         def scan(begin: int, end: int) -> None:
-            scratch = aligned(_ROWS, dim)
+            scratch = aligned_empty(_ROWS, dim)
             for start in range(begin, end, _ROWS):
                 block = self._codes[start : min(start + _ROWS, end)]
                 self._check(block)  # this also brings it into the cache

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from retrieve_cli.numerics import one_blas_thread, products, rounding_bound
-from retrieve_cli.retrievers.selection import grouped, rows_of, spread
+from retrieve_cli.retrievers.selection import best_of_groups, rows_of, spread
 from retrieve_cli.storage.mapped import unchecked
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ class Scan:
             IndexCorrupt: a row is damaged.
         """
         rows, dim = self._vectors.shape
-        scores, vector = np.empty(rows, np.float32), aligned(1, dim)[0]
+        scores, vector = np.empty(rows, np.float32), aligned_empty(1, dim)[0]
         np.copyto(vector, query)
 
         def scan(begin: int, end: int) -> float:
-            scratch, squares = aligned(BLOCK, dim), [0.0]
+            scratch, squares = aligned_empty(BLOCK, dim), [0.0]
             for start in range(begin, end, BLOCK):
                 block = self._vectors[start : min(start + BLOCK, end)]
                 self._check(block)  # this also brings it into the cache
@@ -129,14 +129,14 @@ def score_rows(vectors_of: Callable[[Rows], Vectors], query: Vectors, rows: Rows
     """Return inner products with the rows from `vectors_of`; with `starts`, the best of each group in `rows`."""
     if starts is not None:
         every, begins = rows_of(rows, starts)
-        return grouped(score_rows(vectors_of, query, every, None), np.append(begins, len(every)))
+        return best_of_groups(score_rows(vectors_of, query, every, None), np.append(begins, len(every)))
     scores = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _FETCHED):
         scores[start : start + _FETCHED] = products(vectors_of(rows[start : start + _FETCHED]), query)
     return scores
 
 
-def aligned(rows: int, dim: int) -> Vectors:
+def aligned_empty(rows: int, dim: int) -> Vectors:
     """Return an empty (rows, dim) float32 array that begins at a multiple of 64 bytes."""
     size = 4 * rows * dim
     memory = np.empty(size + _ALIGNMENT, np.uint8)

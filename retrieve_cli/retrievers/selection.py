@@ -38,7 +38,7 @@ def spread(values: Vectors, total: int) -> tuple[float, float]:
     return mean, float(np.sqrt(max(square - mean * mean, 0.0)))
 
 
-def grouped(scores: Vectors, starts: Rows | None) -> Vectors:
+def best_of_groups(scores: Vectors, starts: Rows | None) -> Vectors:
     """Return the best score of each group of rows; `starts` has each group's first row, then the number of rows."""
     if starts is None or not len(scores) or len(starts) - 1 == len(scores):  # groups are not empty: each has one row
         return scores
@@ -102,13 +102,13 @@ class ScoringIndex(ABC, Generic[Q]):
         """Return the best rows with a term of the query; rows without one are never listed."""
         answers = []
         for query, mask, shown in zip(queries, masks(queries, allowed), masks(queries, visible), strict=True):
-            scores = grouped(self._scores(query), starts)
+            scores = best_of_groups(self._scores(query), starts)
             answers.append(candidates(scores, np.flatnonzero(scores), depth, mask, shown))
         return answers
 
     def matching(self, query: Q, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
         """Return the rows (or groups of rows) with a term of the query, in ascending order."""
-        rows = np.flatnonzero(grouped(self._scores(query), starts))
+        rows = np.flatnonzero(best_of_groups(self._scores(query), starts))
         return rows if allowed is None else rows[allowed[rows]]
 
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
@@ -117,4 +117,4 @@ class ScoringIndex(ABC, Generic[Q]):
         if starts is None:
             return scores[rows]
         members, begins = rows_of(rows, starts)
-        return grouped(scores[members], np.append(begins, len(members)))
+        return best_of_groups(scores[members], np.append(begins, len(members)))

@@ -66,7 +66,7 @@ class SparseWriter:
 
         The same rows give the same arrays, whether they were kept or added. This consumes the collected rows.
         """
-        return pickles.filled(*self._merged())
+        return pickles.fill(*self._merged())
 
     def write(self, path: Path) -> int:
         """Write the file block by block, and return the number of rows. This consumes the collected rows."""

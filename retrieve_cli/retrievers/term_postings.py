@@ -66,7 +66,7 @@ class Postings:
         """Return by term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n)."""
         columns, merged = self.merged()
         stored, rows, frequencies = stored_columns(columns)
-        filled = pickles.filled(stored, posting_blocks(merged, rows, frequencies))
+        filled = pickles.fill(stored, posting_blocks(merged, rows, frequencies))
         return {**filled, "vocabulary": vocabulary_of(filled)}
 
     def merged(self) -> tuple[dict[str, Json], Iterator[MergedBlock]]:

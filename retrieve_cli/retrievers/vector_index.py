@@ -23,7 +23,7 @@ from retrieve_cli.numerics import available_cores
 from retrieve_cli.retrievers import quantized
 from retrieve_cli.retrievers.hnsw_index import HnswIndex, faiss_package
 from retrieve_cli.retrievers.scan import Scan, contenders, members, score_rows
-from retrieve_cli.retrievers.selection import best, grouped, masks, spread, total
+from retrieve_cli.retrievers.selection import best, best_of_groups, masks, spread, total
 from retrieve_cli.storage.mapped import MappedFile, unchecked
 
 if TYPE_CHECKING:
@@ -247,14 +247,14 @@ class FlatIndex:
     ) -> Candidates:
         """Return the best rows by exact scores, from a scan whose `scores` are within `bound` of these."""
         depth, starts, allowed, visible = wanted
-        worth = grouped(scores, starts)
+        worth = best_of_groups(scores, starts)
         mean, deviation = spread_of(worth, query)
 
         def exact(units: Rows) -> Vectors:
             if starts is None or not len(units):
                 return self.score(query, units)
             rows, begins = members(scores, bound, units, worth[units], starts)
-            return grouped(self.score(query, rows), np.append(begins, len(rows)))
+            return best_of_groups(self.score(query, rows), np.append(begins, len(rows)))
 
         near = contenders(worth, bound, depth, allowed)
         if len(near) > _WORTH_LIMIT * depth:

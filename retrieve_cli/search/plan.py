@@ -156,9 +156,9 @@ def plan(
 def _retrievers(generation: Generation, settings: Settings, options: SearchOptions) -> tuple[str, ...]:
     """Those that are asked for; of the naive engine the one that compares vectors."""
     if LLM in (options.retrievers or (options.mode,)) and not options.dense_only:
-        from retrieve_cli.assemble.llm import needed_endpoint
+        from retrieve_cli.assemble.llm import require_endpoint
 
-        needed_endpoint(settings)
+        require_endpoint(settings)
     present = registry.ordered(generation.manifest.recipe.retrievers)
     if options.hybrid and not options.retrievers:
         registry.check_required(present, settings)

@@ -281,7 +281,7 @@ class Ranker:
         reader = None if plan.deadline.left is None else self._reader(plan)
         try:
             with plan.deadline.timed(name):
-                return (stage if reader is None else pipelines.reread_by(stage, reader))(rankings)
+                return (stage if reader is None else pipelines.with_reranker(stage, reader))(rankings)
         except STEP_FAILURES as error:
             plan.omitted.add(name, error)
             return None

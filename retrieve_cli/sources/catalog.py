@@ -85,7 +85,7 @@ class CatalogSource:
                 for number, raw in enumerate(files.lines(file), 1):
                     line = raw.removeprefix(BOM) if number == 1 else raw
                     if len(line) > files.LINE:
-                        yield self._refuse(line, number, f"it is longer than {files.LINE // files.MB} MB")
+                        yield self._reject(line, number, f"it is longer than {files.LINE // files.MB} MB")
                     elif line.strip():
                         yield from self._items_of(line, number)
         except OSError as error:
@@ -116,7 +116,7 @@ class CatalogSource:
         try:
             graph = graph_of_line(line)
         except NotRead as error:
-            yield self._refuse(line, number, str(error))
+            yield self._reject(line, number, str(error))
             return
         if graph is None:
             yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
@@ -141,21 +141,21 @@ class CatalogSource:
         try:
             item = orjson.loads(line)
         except ValueError as error:
-            return self._refuse(line, number, _why_not_json(line, error))
+            return self._reject(line, number, _why_not_json(line, error))
         if _many_levels(line) and too_deep(item):
-            return self._refuse(line, number, f"it is nested deeper than {DEEPEST} levels")
+            return self._reject(line, number, f"it is nested deeper than {DEEPEST} levels")
         if not isinstance(item, dict):
-            return self._refuse(line, number, f"it is a JSON {type(item).__name__}, not an object")
+            return self._reject(line, number, f"it is a JSON {type(item).__name__}, not an object")
         try:
             item = record_of_line(item)
         except NotRead as error:
-            return self._refuse(line, number, str(error))
+            return self._reject(line, number, str(error))
         record = record_from(item, self._fields, source=self.name, line=number)
         if isinstance(record, str):
-            return self._refuse(line, number, record)
+            return self._reject(line, number, record)
         return replace(record, id=self._id_prefix + record.id) if self._id_prefix else record
 
-    def _refuse(self, line: bytes, number: int, reason: str) -> Refused:
+    def _reject(self, line: bytes, number: int, reason: str) -> Refused:
         return Refused(self.name, number, reason, line[:_EXCERPT].decode("utf-8", "replace").rstrip("\n"))
 
 

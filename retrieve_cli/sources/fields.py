@@ -224,8 +224,8 @@ def _format_name(text: str, field: str) -> str:
         return f"{digit.group(1)}D"
     if field == "modalities" and (modality := modality_of(text)):
         return modality
-    known = _FORMAT_NAMES.get(text.lower().lstrip("."))
-    return known or (text.lstrip(".").upper() if text.islower() and field == "formats" else text)
+    name = _FORMAT_NAMES.get(text.lower().lstrip("."))
+    return name or (text.lstrip(".").upper() if text.islower() and field == "formats" else text)
 
 
 def _field_text(name: str, values: list[str]) -> str:
@@ -241,7 +241,7 @@ def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
     return {**lists, "demo_url": first(values["demo_url"]) or None}
 
 
-def _licence(item: Mapping[str, Json], said: str, metadata: dict[str, Json]) -> str:
+def _licence(item: Mapping[str, Json], wording: str, metadata: dict[str, Json]) -> str:
     """Return the licence as an SPDX id, from its name or address; the original wording goes to the metadata."""
     stated = item.get("license")
     addresses = (
@@ -249,10 +249,10 @@ def _licence(item: Mapping[str, Json], said: str, metadata: dict[str, Json]) -> 
         if isinstance(stated, Mapping)
         else []
     )
-    spdx = next((name for text in (said, *addresses) if (name := spdx_of(text))), None)
-    if spdx is None or spdx == said:
-        return said
-    metadata.setdefault("license_original", said)
+    spdx = next((name for text in (wording, *addresses) if (name := spdx_of(text))), None)
+    if spdx is None or spdx == wording:
+        return wording
+    metadata.setdefault("license_original", wording)
     return spdx
 
 

@@ -133,9 +133,9 @@ class _Reader:
     def _of_object(self, value: Mapping[str, Json], context: Context, definition: Definition) -> Iterator[Term]:
         keys = {_keyword(raw, value) or context.name(raw): raw for raw in value}
         if "@value" in keys:
-            said, datatype, language = (value.get(keys.get(key, "")) for key in ("@value", "@type", "@language"))
-            if isinstance(said, str | int | float):
-                yield _literal(said, context.name(datatype) if isinstance(datatype, str) else "", _text(language))
+            literal, datatype, language = (value.get(keys.get(key, "")) for key in ("@value", "@type", "@language"))
+            if isinstance(literal, str | int | float):
+                yield _literal(literal, context.name(datatype) if isinstance(datatype, str) else "", _text(language))
         elif "@list" in keys:
             yield self._listed(list(self._terms(value[keys["@list"]], context, definition)))
         elif "@set" in keys:

@@ -73,15 +73,15 @@ class Context:
             return context
         if not isinstance(local, dict):
             return self
-        said = {key: _short(local[key]) for key in ("@vocab", "@base", "@language") if key in local}
+        keywords = {key: _short(local[key]) for key in ("@vocab", "@base", "@language") if key in local}
         names = {name: _definition(value) for name, value in local.items() if not name.startswith("@")}
         context = replace(
             self,
             names={**self.names, **names},
-            base=_joined(self.base, said["@base"]) if "@base" in said else self.base,
-            language=said.get("@language", self.language),
+            base=_joined(self.base, keywords["@base"]) if "@base" in keywords else self.base,
+            language=keywords.get("@language", self.language),
         )
-        return replace(context, vocabulary=context.name(said["@vocab"])) if "@vocab" in said else context
+        return replace(context, vocabulary=context.name(keywords["@vocab"])) if "@vocab" in keywords else context
 
     def name(self, name: str) -> str:
         """Return the IRI or keyword for a name; empty if the context removes its meaning."""

@@ -55,12 +55,12 @@ def share(folder: Path) -> Hold | None:
 
 def in_use(folder: Path) -> bool:
     """Return True if a reader holds the folder."""
-    with alone(folder) as exclusive:
+    with lock_exclusively(folder) as exclusive:
         return not exclusive
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[bool]:
+def lock_exclusively(folder: Path) -> Iterator[bool]:
     """Yield True if no reader holds the folder; then none can begin until the context ends."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -75,7 +75,7 @@ def alone(folder: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def writing(file: Path, *, wait: float, say: Callable[[str], None]) -> Iterator[None]:
+def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None]) -> Iterator[None]:
     """Hold `file` for one writer, and write pid, host, start and command of this process into it.
 
     Waits up to `wait` seconds for another writer to end, and reports that once.
@@ -112,7 +112,7 @@ def holder(file: Path) -> str:
         return ""
 
 
-def held(file: Path) -> bool:
+def is_held(file: Path) -> bool:
     """Return True if a writer is active."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)

@@ -143,7 +143,7 @@ def _bytes_of(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def filled(value: dict[str, Any], blocks: Iterable[tuple[Later, Array]]) -> dict[str, Any]:
+def fill(value: dict[str, Any], blocks: Iterable[tuple[Later, Array]]) -> dict[str, Any]:
     """Return a dictionary with its arrays in memory, as `load` would return it after `dump`."""
     parts: dict[int, list[Array]] = {}
     for place, block in blocks:

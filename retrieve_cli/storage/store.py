@@ -61,7 +61,7 @@ class Store(Generations):
         with ExitStack() as stack:
             try:
                 self.generations.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(lock.writing(self.lock, wait=wait, say=say))
+                stack.enter_context(lock.hold_for_writing(self.lock, wait=wait, say=say))
             except OSError as error:
                 raise unwritable(self.path, error) from error
             self._sweep()
@@ -165,7 +165,7 @@ class Store(Generations):
         removed = []
         for kept in self.kept()[: -keep or None]:
             folder = self.generations / kept.manifest.id
-            with lock.alone(folder) as unused:
+            with lock.lock_exclusively(folder) as unused:
                 if unused and not kept.live:
                     removable = folder.rename(self._scratch_name())
                     shutil.rmtree(removable, ignore_errors=True)

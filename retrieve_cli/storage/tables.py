@@ -31,7 +31,7 @@ class TableWriter:
 
     def append(self, row: Json) -> None:
         """Write one row as a line of UTF-8 JSON."""
-        self.copy(encoded(row))
+        self.copy(encode_row(row))
 
     def copy(self, line: bytes) -> None:
         """Write one row that is already encoded."""
@@ -48,7 +48,7 @@ class TableWriter:
         self._file.close()
 
 
-def encoded(row: Json) -> bytes:
+def encode_row(row: Json) -> bytes:
     """Return a row as a line of UTF-8 JSON."""
     import orjson
 

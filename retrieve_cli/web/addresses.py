@@ -53,7 +53,7 @@ def shown(url: str) -> str:
     return printable(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")) + ("?…" if parts.query else ""))
 
 
-def joined(url: str, location: str) -> str:
+def resolve(url: str, location: str) -> str:
     """Return the target of a Location header, which is read as Latin-1 and sent as UTF-8.
 
     Raises:

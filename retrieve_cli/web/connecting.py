@@ -18,7 +18,7 @@ _Addresses = Sequence[tuple[Any, ...]]
 """Type of the result of `socket.getaddrinfo`."""
 
 
-def connected(host: str, port: int, *, options: Iterable[Sequence[Any]], clock: Clock) -> socket.socket:
+def connect(host: str, port: int, *, options: Iterable[Sequence[Any]], clock: Clock) -> socket.socket:
     """Return a connection to the first address of a host that accepts one; `options` are set on the socket.
 
     urllib3 would allow the whole timeout for each address, and any time for the resolver.

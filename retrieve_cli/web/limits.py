@@ -39,16 +39,16 @@ class Clock:
         return min(self.idle_s, remaining)
 
 
-def limited(pieces: Iterable[bytes], most: int, refuse: Callable[[], Exception]) -> Iterator[bytes]:
-    """Yield the pieces; raise the error from `refuse` as soon as they have more than `most` bytes."""
+def limit_size(pieces: Iterable[bytes], most: int, too_large: Callable[[], Exception]) -> Iterator[bytes]:
+    """Yield the pieces; raise the error from `too_large` as soon as they have more than `most` bytes."""
     for piece in pieces:
         most -= len(piece)
         if most < 0:
-            raise refuse()
+            raise too_large()
         yield piece
 
 
-def peeked(pieces: Iterator[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
+def peek(pieces: Iterator[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
     """Return the first `size` bytes, fewer if there are no more, and all pieces from the first."""
     head = b""
     for piece in pieces:
@@ -75,7 +75,7 @@ def inflate(pieces: Iterator[bytes]) -> Iterator[bytes]:
         Passing: the stream is truncated.
         HttpFailed: it is damaged.
     """
-    head, pieces = peeked(pieces, 2)
+    head, pieces = peek(pieces, 2)
     zlib_format = head[:1] and head[0] & 15 == zlib.DEFLATED and int.from_bytes(head, "big") % 31 == 0
     return _inflated(pieces, wbits=15 if zlib_format else -15)
 

@@ -12,7 +12,7 @@ Listener = socket.socket
 
 
 @contextmanager
-def bound(host: str, port: int) -> Iterator[Listener]:
+def bind(host: str, port: int) -> Iterator[Listener]:
     """Yield a socket bound to the address, reserved before the model loads; clients cannot connect yet.
 
     Raises:

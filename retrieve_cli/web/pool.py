@@ -29,7 +29,7 @@ from urllib3.response import BaseHTTPResponse
 
 from retrieve_cli.errors import printable
 from retrieve_cli.web.addresses import place, shown
-from retrieve_cli.web.connecting import connected
+from retrieve_cli.web.connecting import connect
 from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import PIECE, Clock
 from retrieve_cli.web.secrets import Secret
@@ -95,7 +95,7 @@ class _Connection(HTTPConnection):
     response_class = _Answer
 
     def _new_conn(self) -> socket.socket:
-        return connected(self._dns_host, self.port or 0, options=self.socket_options or (), clock=_CLOCK.get())
+        return connect(self._dns_host, self.port or 0, options=self.socket_options or (), clock=_CLOCK.get())
 
     def send(self, data: Any) -> None:
         if self.sock is None:

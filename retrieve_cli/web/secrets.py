@@ -45,7 +45,7 @@ class Secret:
         return {*plain, quote(self._text, safe="", errors="replace"), quote(self._text, errors="replace")} - {""}
 
 
-def hidden(text: str, secrets: Iterable[Secret]) -> str:
+def hide(text: str, secrets: Iterable[Secret]) -> str:
     """Return the text without any of the secrets."""
     spellings = _longest_first(secrets)
     return re.sub("|".join(map(re.escape, spellings)), _HIDDEN, text) if spellings else text
@@ -57,7 +57,7 @@ def quoted(answer: str, secrets: Iterable[Secret], *, most: int) -> str:
     The beginning of a secret at the end of a truncated text is hidden as well.
     """
     secrets = list(secrets)
-    text = hidden(answer, secrets)
+    text = hide(answer, secrets)
     for spelling in _longest_first(secrets):
         sizes = range(len(spelling) - 1, _SHORTEST_PART - 1, -1)
         cut = next((size for size in sizes if text.endswith(spelling[:size])), 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieve_cli.chunking.sentences import sentence_starts
-from retrieve_cli.chunking.spacy_import import without
+from retrieve_cli.chunking.spacy_import import hide_package
 from retrieve_cli.errors import UsageError
 
 
@@ -71,7 +71,7 @@ def test_a_package_is_hidden_from_one_thread_and_no_longer_than_needed(
 ) -> None:
     (tmp_path / "rarely_imported.py").write_text("VALUE = 3\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with without("rarely_imported"), ThreadPoolExecutor(1) as other:
+    with hide_package("rarely_imported"), ThreadPoolExecutor(1) as other:
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("rarely_imported")
         assert other.submit(importlib.import_module, "rarely_imported").result().VALUE == 3

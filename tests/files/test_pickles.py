@@ -279,7 +279,7 @@ def test_arrays_that_come_block_by_block_give_the_bytes_of_whole_ones(tmp_path: 
     value = {"n": 7, **later, "end": ids[:1]}
     pickles.dump(value, tmp_path / "parts.pkl", blocks)
     assert (tmp_path / "parts.pkl").read_bytes() == (tmp_path / "whole.pkl").read_bytes()
-    filled = pickles.filled(value, blocks)
+    filled = pickles.fill(value, blocks)
     np.testing.assert_array_equal(filled["codes"], codes)
     np.testing.assert_array_equal(filled["x"], empty)
 

@@ -17,7 +17,7 @@ GENERIC = (
     "# ", "- ", "> ", "| ", "a:", "(a", "<a", "[a:", "I", "II.", "x.y", "a\u00e9", "\u3002", "\u4e00", "\0", "Aa",
     "aA", "aA1",
 )  # fmt: skip
-"""What is repeated whatever the pattern says."""
+"""Texts that are repeated for every pattern."""
 TAILS = ("", "\0", "x", " ", "\n", "!", "0")
 REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 MANY = 8

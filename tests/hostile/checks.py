@@ -1,4 +1,4 @@
-"""What must hold of every command, whatever it was given. Each check yields what does not."""
+"""Checks of every command, whatever its input. Each check yields the faults."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ csv.field_size_limit(OUTPUT)
 
 @dataclass(frozen=True)
 class Finding:
-    """What does not hold."""
+    """A fault."""
 
     kind: str
     what: str
     command: tuple[str, ...] = ()
     detail: str = ""
-    """What differs from one such finding to the next: the text around it, the end of stderr."""
+    """Text that differs between equal findings: the text around it, the end of stderr."""
 
     @property
     def signature(self) -> str:
@@ -140,7 +140,7 @@ def _spoken(ended: Ended, err: str) -> Wrong:
 
 
 def _formed(ended: Ended) -> Wrong:
-    """What is printed can be read in the format that was asked for."""
+    """Check that the output can be parsed in the requested format."""
     text, format_ = ended.out.decode("utf-8", "replace"), format_of(ended.command)
     if "-l" in ended.command[: ended.command.index("--") if "--" in ended.command else None]:
         return  # ids, one a line, whatever else is asked for

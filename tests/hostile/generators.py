@@ -25,7 +25,7 @@ GENERATORS: dict[str, Callable[[Random], Try]] = {
     "kills": kills.kills,
 }
 WEIGHTS = {"queries": 2, "kills": 0.5}
-"""How often a category comes up in a long run, where it is not once."""
+"""Frequency of a category in a long run, if it is not 1."""
 
 
 def attack(category: str, seed: str) -> Try:

@@ -21,7 +21,7 @@ from hostile.tries import Content, Try
 SPECIAL: tuple[Content, ...] = (("fifo",), ("link", "/dev/zero"), ("link", "/dev/tty"), ("folder",), ("sparse",
     3 << 30), ("link", "gone"),
                                 ("link", "/proc/self/mem"), ("link", "/dev/stdin"), b"")  # fmt: skip
-"""What may stand where a file is expected."""
+"""Things that may be in the place of a file."""
 
 
 # -------------------------------------------------------------------------------------------------------- images

@@ -1,4 +1,4 @@
-"""How the time of a regular expression grows with the text: run as a process of its own, for an expression may hang.
+"""Growth of a regular expression's time with the text: run in a separate process, because an expression may hang.
 
 Standard input is JSON: a list of [pattern, flags, [method, ...]]; standard output has a line of JSON for each of them,
 null or what it is slow at. Nothing of the program is imported here, so that a process starts in a blink.
@@ -21,9 +21,9 @@ from hostile.adversarial import Attack, attacks
 
 SMALL, LARGE = 10_000, 20_000
 QUICK_S = 0.002
-"""What 20,000 characters may take without being looked at more closely: a tenth of a microsecond a character."""
+"""Seconds for 20,000 characters up to which growth is not measured: a tenth of a microsecond per character."""
 LONG_S = 0.6
-"""What they may not take, however it grows."""
+"""Seconds for 20,000 characters that are too long, whatever the growth."""
 SURE = 2.6
 """Below this a first look is enough."""
 ENOUGH_S = 0.04

@@ -67,7 +67,7 @@ def killed(runner: Runner, attack: Try, folder: Path) -> Iterator[Finding]:
 
 
 def _state(runner: Runner, folder: Path, allowed: list[object], place: tuple[str, ...]) -> Iterator[Finding]:
-    """What is current is whole, and one of the states that may be."""
+    """Check that the current state is complete, and one of the allowed ones."""
     from hostile.running import answer_of
 
     ended = runner.command((*prepared.CONTROL, *place), folder)

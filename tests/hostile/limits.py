@@ -1,4 +1,4 @@
-"""What a forked child may use, and how its end is awaited."""
+"""Limits of a forked child, and waiting for its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILE = 1 << 30
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command came to its end."""
+    """Outcome of a command."""
 
     command: tuple[str, ...]
     code: int
@@ -36,9 +36,9 @@ class Ended:
     cpu: float
     wall: float
     memory: int
-    """Bytes that it had in memory at most."""
+    """Peak memory in bytes."""
     over: str = ""
-    """Which limit was exceeded, so that it was killed."""
+    """Limit for which it was killed; empty if it kept all limits."""
 
 
 def limited(arguments: list[str]) -> int:

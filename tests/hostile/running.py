@@ -26,23 +26,23 @@ import retrieve_cli
 
 LOADED = ("Stemmer", "rich.table", "yaml", "pydicom", "nibabel", "tifffile", "nrrd", "PIL.Image", "pyoxigraph",
           "obonet", "ir_measures", "scipy.stats", "jinja2", "matplotlib.figure")  # fmt: skip
-"""What children would otherwise import again and again, beside what the nursery loads."""
+"""Modules that every child would otherwise import, in addition to those that the nursery loads."""
 ROOMS = ("chunking", "cli", "doctor", "evaluation", "experiments", "graph", "ingest", "inspect", "output", "queries",
          "records", "retrievers", "search", "sources", "stages", "storage", "untrusted", "web")  # fmt: skip
-"""Rooms of the package whose modules are loaded, too: half of what a command takes is their import."""
+"""Packages whose modules are loaded as well: their import takes half of a command's time."""
 CALL = "hostile.limits:limited"
 
 
 @dataclass
 class Result:
-    """What came of a try."""
+    """Result of a try."""
 
     findings: list[Finding] = field(default_factory=list)
     cpu: float = 0.0
     """Seconds that the slowest of its commands took."""
     ended: list[Ended] = field(default_factory=list)
     commands: int = 0
-    """How many were run, those that look at what is left among them."""
+    """Number of commands that were run, including those that check the result."""
 
 
 class Runner:

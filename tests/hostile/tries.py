@@ -28,17 +28,17 @@ class Try:
     category: str
     commands: tuple[tuple[str, ...], ...]
     files: Mapping[str, Content] = field(default_factory=dict)
-    """What lies in the folder before the first command, written in this order."""
+    """Contents of the folder before the first command, written in this order."""
     index: str = ""
-    """The prepared folder that it starts from, see `prepared.py`; none if it is empty."""
+    """Prepared folder that it starts from, see `prepared.py`; empty for none."""
     stdin: bytes = b""
     answers: tuple[Any, ...] = ()
-    """What a server on loopback answers, request by request; see `answering.py`. None: there is no server."""
+    """Answers of a server on loopback, request by request; see `answering.py`. None: there is no server."""
     environment: Mapping[str, str] = field(default_factory=dict)
     control: bool = False
-    """Whether the control query must be answered as before, unless a new generation was published."""
+    """True if the control query must have the same answer as before, unless a new generation was published."""
     kill: float = 0.0
-    """The first command is killed after this share of the time that it takes when nobody does."""
+    """The first command is killed after this share of its usual time; 0 for never."""
 
 
 # ------------------------------------------------------------------------------------------------------ contents

@@ -16,7 +16,7 @@ from retrieve_cli.ingest.generation_writer import GenerationWriter
 from retrieve_cli.ingest.moving import CHUNK_LINES, RECORD_LINES, copy_moved
 from retrieve_cli.records.rows import chunk_row, record_row
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.storage.tables import Table, TableWriter, encoded
+from retrieve_cli.storage.tables import Table, TableWriter, encode_row
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
@@ -65,8 +65,8 @@ def test_rows_that_moved_are_those_that_would_be_written(
         made, keys = [record_row(one) for one in each], ("line",)
     if kind == "of another version":
         made = [dict(reversed(row.items())) for row in made]
-    wanted = [encoded({**row, **{key: row[key] + shift for key in keys}}) for row in made[rows.start : rows.stop]]
-    assert rewritten([encoded(row) for row in made], tmp_path, rows, shift, kind) == b"".join(wanted)
+    wanted = [encode_row({**row, **{key: row[key] + shift for key in keys}}) for row in made[rows.start : rows.stop]]
+    assert rewritten([encode_row(row) for row in made], tmp_path, rows, shift, kind) == b"".join(wanted)
 
 
 @shared_folder

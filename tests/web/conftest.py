@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieve_cli.web.addresses import joined
+from retrieve_cli.web.addresses import resolve
 from retrieve_cli.web.failures import HttpFailed
 from retrieve_cli.web.transport import Redirect, Transport
 
@@ -26,7 +26,7 @@ def anywhere(redirect: Redirect) -> str:
     """Follows five redirects, wherever they lead."""
     if redirect.number > 5:
         raise HttpFailed("it redirects more than 5 times", hint="look")
-    return joined(redirect.url, redirect.location)
+    return resolve(redirect.url, redirect.location)
 
 
 @pytest.fixture

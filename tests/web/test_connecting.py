@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 from web.servers import serving
 
-from retrieve_cli.web.connecting import connected
+from retrieve_cli.web.connecting import connect
 from retrieve_cli.web.failures import Passing
 from retrieve_cli.web.limits import Clock
 from retrieve_cli.web.transport import Request, Transport
@@ -64,21 +64,21 @@ def test_a_name_that_does_not_exist_is_said(connect: Callable[..., Transport]) -
 def test_all_addresses_of_a_name_have_one_clock_together(silent: int, resolve: Callable[..., None]) -> None:
     resolve(*[silent] * 100)
     with pytest.raises(Passing, match="no complete answer"):
-        connected("tools.example", silent, options=(), clock=Clock(0.5, 0.3))
+        connect("tools.example", silent, options=(), clock=Clock(0.5, 0.3))
 
 
 def test_an_address_that_does_not_answer_is_passed_over_for_the_next(silent: int, resolve: Callable[..., None]) -> None:
     with serving(lambda talk: talk.answer(b"x")) as server, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         resolve(free.getsockname()[1], silent, server.port)
-        connected("tools.example", 80, options=(), clock=Clock(9, 0.2)).close()
+        connect("tools.example", 80, options=(), clock=Clock(9, 0.2)).close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_server_on_this_machine_is_reached_by_address_and_by_name(host: str) -> None:
     with serving(lambda talk: talk.answer(b"x")) as server:
         option = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connected(host, server.port, options=[option], clock=Clock(9, 9)) as sock:
+        with connect(host, server.port, options=[option], clock=Clock(9, 9)) as sock:
             assert sock.getpeername()[1] == server.port
             assert sock.getsockopt(*option[:2])
 
@@ -88,4 +88,4 @@ def test_the_last_address_that_did_not_answer_is_said_to_have_been_silent(
 ) -> None:
     resolve(silent)
     with pytest.raises(Passing, match=r"no connection within 0\.2 s"):
-        connected("tools.example", silent, options=(), clock=Clock(9, 0.2))
+        connect("tools.example", silent, options=(), clock=Clock(9, 0.2))

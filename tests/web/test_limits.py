@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.web.failures import HttpFailed, Passing
-from retrieve_cli.web.limits import PIECE, Clock, gunzip, inflate, limited, peeked
+from retrieve_cli.web.limits import PIECE, Clock, gunzip, inflate, limit_size, peek
 
 
 def bare(data: bytes) -> bytes:
@@ -63,7 +63,7 @@ def test_a_bomb_is_unpacked_no_further_than_the_limit(pack, unpack) -> None:
 
     sizes: list[int] = []
     with pytest.raises(KeyError):
-        sizes.extend(len(piece) for piece in limited(unpack(travelling()), 1_000_000, KeyError))
+        sizes.extend(len(piece) for piece in limit_size(unpack(travelling()), 1_000_000, KeyError))
     assert max(sizes) <= PIECE
     assert sum(sizes) <= 1_000_000
     assert read < len(bomb) / 10
@@ -73,7 +73,7 @@ def test_a_bomb_is_unpacked_no_further_than_the_limit(pack, unpack) -> None:
 def test_the_limit_lets_through_what_is_within_it_and_nothing_beyond(pieces: list[bytes], most: int) -> None:
     got = []
     try:
-        got += limited(pieces, most, KeyError)
+        got += limit_size(pieces, most, KeyError)
     except KeyError:
         assert sum(map(len, pieces)) > most
     else:
@@ -84,7 +84,7 @@ def test_the_limit_lets_through_what_is_within_it_and_nothing_beyond(pieces: lis
 @given(st.lists(st.binary(max_size=5)), st.integers(0, 9))
 def test_a_peek_takes_nothing_away(pieces: list[bytes], size: int) -> None:
     whole = b"".join(pieces)
-    head, rest = peeked(iter(pieces), size)
+    head, rest = peek(iter(pieces), size)
     assert (head, b"".join(rest)) == (whole[:size], whole)
 
 

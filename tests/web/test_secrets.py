@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from hypothesis import given, strategies as st
 
-from retrieve_cli.web.secrets import Authorization, Secret, hidden, quoted
+from retrieve_cli.web.secrets import Authorization, Secret, hide, quoted
 
 KEYS = st.text('abc/+" ü', min_size=1, max_size=8)
 TEXTS = st.text('abc/+" ü%2', max_size=40)
@@ -15,15 +15,15 @@ TEXTS = st.text('abc/+" ü%2', max_size=40)
 def test_no_secret_is_in_what_is_left_of_a_text(texts: list[str], keys: list[str], data: st.DataObject) -> None:
     spelled = [spell(key) for key in keys for spell in (str, lambda key: json.dumps(key)[1:-1], quote)]
     text = "".join(data.draw(st.permutations([*texts, *spelled])))
-    left = hidden(text, map(Secret, keys))
+    left = hide(text, map(Secret, keys))
     for each in spelled:
         assert each not in left
 
 
 @given(TEXTS)
 def test_a_text_without_secrets_stays_as_it_is(text: str) -> None:
-    assert hidden(text, []) == text
-    assert hidden(text, [Secret(""), Secret("zzz")]) == text
+    assert hide(text, []) == text
+    assert hide(text, [Secret(""), Secret("zzz")]) == text
 
 
 @given(st.text("xyz", max_size=20), st.integers(4, 12))

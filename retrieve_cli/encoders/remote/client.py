@@ -19,11 +19,11 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.remote.answers import beginning, complaint, parsed
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.errors import RetrieveError, printable
-from retrieve_cli.web.addresses import Wording, check_url, joined, origin, shown
+from retrieve_cli.web.addresses import Wording, check_url, origin, resolve, shown
 from retrieve_cli.web.failures import HttpFailed, Passing
-from retrieve_cli.web.limits import Clock, limited
+from retrieve_cli.web.limits import Clock, limit_size
 from retrieve_cli.web.retries import PASSING, GaveUp, Retries, persist, retry_after
-from retrieve_cli.web.secrets import Secret, hidden, quoted, read_key
+from retrieve_cli.web.secrets import Secret, hide, quoted, read_key
 from retrieve_cli.web.transport import HEAD, Redirect, Reply, Request, Transport
 
 T = TypeVar("T")
@@ -159,7 +159,7 @@ class Client:
 
     def plain(self, text: str) -> str:
         """A server's text on one line, without the secrets it was told and without what drives a terminal."""
-        return printable(" ".join(hidden(text, self._secrets()).split()))
+        return printable(" ".join(hide(text, self._secrets()).split()))
 
     # ------------------------------------------------------------------------------------------ one request
 
@@ -207,7 +207,7 @@ class Client:
             message = f"{self.plain(shown(url))} redirects more than {_MOST_REDIRECTS} times"
             raise ServerFailed(message, hint=self._probe)
         try:
-            target = joined(url, redirect.location)
+            target = resolve(url, redirect.location)
             same, elsewhere = origin(target) == origin(url), origin(target)
         except ValueError as error:
             same, elsewhere = False, str(error)
@@ -227,7 +227,7 @@ class Client:
         if coding.strip().lower() != "identity":
             raise self.failure(path, "answers in a content coding that was not asked for", said=coding)
         too_large = self.failure(path, f"answers with more than {self._max_bytes} bytes")
-        body = b"".join(limited(reply.travelling, self._max_bytes, lambda: too_large))
+        body = b"".join(limit_size(reply.travelling, self._max_bytes, lambda: too_large))
         with suppress(ValueError):
             return parsed(body, reply.headers)
         said = body[:HEAD].decode("utf-8", "replace") if body else None

@@ -22,11 +22,11 @@ from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
 from retrieve_cli.web.addresses import check_url, shown
-from retrieve_cli.web.limits import gunzip, peeked
+from retrieve_cli.web.limits import gunzip, peek
 from retrieve_cli.web.secrets import Credentials
 from retrieve_cli.web.transport import Reply
 
-Refuse = Callable[[str, str, bytes], SourceFailed]
+Reject = Callable[[str, str, bytes], SourceFailed]
 """Function that makes the error from the kind of the body, a hint, and the body's beginning."""
 
 _GZIP = b"\x1f\x8b"
@@ -124,7 +124,7 @@ class HttpFetcher:
         with task(f"fetching {shortened(transfer.origin, 50)}", BYTES, _length(reply)) as progress:
             travelling = counting(_hashed(reply.travelling, travelled), progress)
             body = _hashed(reply.decoded(travelling), decoded)
-            pieces = json_lines(transfer.limited(_unpacked(body)), partial(_refusal, transfer, reply))
+            pieces = json_lines(transfer.limited(_unpacked(body)), partial(_rejection, transfer, reply))
             sha1 = publish(target, self._checked(transfer, reply, pieces, (travelled, decoded)))
         self._remember(target, reply, (travelled.hexdigest(), decoded.hexdigest()), sha1)
 
@@ -215,15 +215,15 @@ def _hashed(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
 
 def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Decompress the pieces if their first bytes are those of gzip, whatever the name or type."""
-    head, whole = peeked(pieces, len(_GZIP))
+    head, whole = peek(pieces, len(_GZIP))
     return gunzip(whole) if head == _GZIP else whole
 
 
-def json_lines(pieces: Iterator[bytes], refuse: Refuse) -> Iterator[bytes]:
+def json_lines(pieces: Iterator[bytes], reject: Reject) -> Iterator[bytes]:
     """Yield the pieces unchanged, after checking that their first line that is not blank is a JSON object.
 
     Raises:
-        SourceFailed: made by `refuse`; the line is not an object, or the whole body is an error message in JSON.
+        SourceFailed: made by `reject`; the line is not an object, or the whole body is an error message in JSON.
     """
     head = bytearray()
     for piece in pieces:
@@ -232,9 +232,9 @@ def json_lines(pieces: Iterator[bytes], refuse: Refuse) -> Iterator[bytes]:
             break
         if len(head) > _LONGEST_LINE:
             hint = "publish one object per line: jq -c ."
-            raise refuse(f"text without a line end in its first {_LONGEST_LINE} bytes", hint, bytes(head))
+            raise reject(f"text without a line end in its first {_LONGEST_LINE} bytes", hint, bytes(head))
     line, _, rest = _content(head).partition(b"\n")
-    item = _object(line, refuse)
+    item = _object(line, reject)
     yield bytes(head)
     more = bool(rest.strip())
     for piece in pieces:
@@ -242,18 +242,18 @@ def json_lines(pieces: Iterator[bytes], refuse: Refuse) -> Iterator[bytes]:
         yield piece
     # Only at the end, when nothing can follow: the file is published after its last piece.
     if not more and _complains(item):
-        raise refuse("an error message", "follow the message", line)
+        raise reject("an error message", "follow the message", line)
 
 
 def _content(head: bytearray) -> bytes:
     return bytes(head).removeprefix(_BOM).lstrip()
 
 
-def _object(line: bytes, refuse: Refuse) -> dict[str, Json]:
+def _object(line: bytes, reject: Reject) -> dict[str, Json]:
     import orjson
 
     if not line:
-        raise refuse("an empty answer", "check that the catalog exists", line)
+        raise reject("an empty answer", "check that the catalog exists", line)
     try:
         item = orjson.loads(line)
     except ValueError:
@@ -261,12 +261,12 @@ def _object(line: bytes, refuse: Refuse) -> dict[str, Json]:
     if isinstance(item, dict):
         return item
     if line.startswith(b"<"):
-        raise refuse("an HTML or XML page", "open the address in a browser and copy the address of the file", line)
+        raise reject("an HTML or XML page", "open the address in a browser and copy the address of the file", line)
     if line.startswith(b"["):
-        raise refuse("a JSON array", "publish it as JSON Lines: jq -c '.[]'", line)
+        raise reject("a JSON array", "publish it as JSON Lines: jq -c '.[]'", line)
     if line.startswith(b"{"):
-        raise refuse("a JSON document over several lines", "publish it as JSON Lines: jq -c .", line)
-    raise refuse("text that is not JSON", "use the address of a file with one JSON object per line", line)
+        raise reject("a JSON document over several lines", "publish it as JSON Lines: jq -c .", line)
+    raise reject("text that is not JSON", "use the address of a file with one JSON object per line", line)
 
 
 def _complains(item: dict[str, Json]) -> bool:
@@ -276,7 +276,7 @@ def _complains(item: dict[str, Json]) -> bool:
     return not item or bool(keys & {"error", "errors"}) or described
 
 
-def _refusal(transfer: Transfer, reply: Reply, what: str, hint: str, body: bytes) -> SourceFailed:
+def _rejection(transfer: Transfer, reply: Reply, what: str, hint: str, body: bytes) -> SourceFailed:
     details = f": {transfer.excerpt(body)}" if body else ""
     if reply.url != transfer.url:
         details = f", after a redirect to {shown(reply.url)}{details}"

@@ -13,11 +13,11 @@ from typing import Self, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from retrieve_cli.errors import SourceFailed, UsageError
-from retrieve_cli.web.addresses import Wording, check_url, joined, shown, without_user
+from retrieve_cli.web.addresses import Wording, check_url, resolve, shown, without_user
 from retrieve_cli.web.failures import HttpFailed, Passing
-from retrieve_cli.web.limits import Clock, limited
+from retrieve_cli.web.limits import Clock, limit_size
 from retrieve_cli.web.retries import PASSING, GaveUp, Retries, persist, retry_after
-from retrieve_cli.web.secrets import Credentials, Secret, hidden, quoted
+from retrieve_cli.web.secrets import Credentials, Secret, hide, quoted
 from retrieve_cli.web.transport import HEAD, Redirect, Reply, Request, Transport
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class Transfer:
             message, hint = f"cannot fetch {shown(url)}: {gave_up}", self._advice()
         except HttpFailed as failed:
             message, hint = str(failed), failed.hint
-        raise SourceFailed(hidden(message, self._secrets), hint=hint)
+        raise SourceFailed(hide(message, self._secrets), hint=hint)
 
     def excerpt(self, raw: bytes) -> str:
         """Return the beginning of a body in quotation marks, without secrets and control characters."""
@@ -124,7 +124,7 @@ class Transfer:
         most = self._limits.max_bytes
         hint = "if this size is expected, raise the limit: max_mb of the source"
         too_large = SourceFailed(f"{self.origin} sent more than {most} bytes (decompressed)", hint=hint)
-        return limited(pieces, most - before, lambda: too_large)
+        return limit_size(pieces, most - before, lambda: too_large)
 
     def _advice(self) -> str:
         if time.monotonic() < self._clock.until:
@@ -135,7 +135,7 @@ class Transfer:
         if redirect.number > _MOST_REDIRECTS:
             raise SourceFailed(f"{self.origin} redirects more than {_MOST_REDIRECTS} times", hint=self.probe)
         try:
-            target = without_user(joined(redirect.url, redirect.location))
+            target = without_user(resolve(redirect.url, redirect.location))
             check_url(target, ADDRESS)
         except (UsageError, ValueError):
             message = f"{shown(redirect.url)} redirects to something that is not an http address"
