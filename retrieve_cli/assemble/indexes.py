@@ -84,5 +84,5 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
 
     names = registry.ordered(generation.manifest.recipe.retrievers)
     for file in generation.manifest.files:
-        generation.have_at_hand(file)
+        generation.map_early(file)
     return Indexes({name: partial(opened, name) for name in names})

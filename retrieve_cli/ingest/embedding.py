@@ -136,7 +136,7 @@ class VectorEncoding:
 
     def _copy_missing(self, older: Generation, texts: KeyRows, file: str) -> None:
         """Add to the cache what it lacks and the older generation has."""
-        lacking = self.cache.names_none_of(texts.keys)
+        lacking = self.cache.unlisted(texts.keys)
         if not len(lacking) or faults(older.folder, older.manifest, [file]):
             return
         missing = lacking[np.unique(texts.keys[lacking], return_index=True)[1]]

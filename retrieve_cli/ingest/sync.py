@@ -183,7 +183,7 @@ class Sync:
             self._seen = seen
             if not found:
                 with open_generation(self._store) as generation:
-                    generation.let_go()  # nobody but this writer could remove it
+                    generation.release_hold()  # nobody but this writer could remove it
                     return generation
             fault = next(iter(found.values()))
         except IndexMissing:

@@ -62,7 +62,7 @@ class Searcher:
         begun = time.perf_counter()
         self.store = store
         with open_generation(store, generation) as self.generation:
-            self.generation.read_here_and_there()
+            self.generation.advise_random_reads()
             costs = partial(Costs, store.cache / "costs.json")
             opened = time.perf_counter() - begun
             self.ranker = Ranker(self.generation, settings, costs=costs, opened=opened)

@@ -19,7 +19,7 @@ from retrieve_cli.snapshots.create import summary
 from retrieve_cli.snapshots.form import CALIBRATION, CONFIG_FILE, CONFIGURATION, Header, damaged
 from retrieve_cli.snapshots.reading import Snapshot, read_header, unpack, verify
 from retrieve_cli.storage import durable
-from retrieve_cli.storage.generation import unpublished
+from retrieve_cli.storage.generation import open_unpublished
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -114,7 +114,7 @@ def _publish(path: Path, store: Store, settings: Settings) -> tuple[Snapshot, li
 def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settings) -> None:
     """Raises: IndexCorrupt if the unpacked files are not an index, although they match their manifest."""
     try:
-        dict(open_indexes(unpublished(folder, manifest), settings))
+        dict(open_indexes(open_unpublished(folder, manifest), settings))
     except Unavailable:
         pass  # a package for one of its indexes is not installed
     except RetrieveError as error:

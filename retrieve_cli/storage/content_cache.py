@@ -85,7 +85,7 @@ class ContentCache:
         """Return the places of the missing keys."""
         return np.flatnonzero(self._find_sound(keys)[0] < 0)
 
-    def names_none_of(self, keys: Keys) -> Rows:
+    def unlisted(self, keys: Keys) -> Rows:
         """Return the places of the keys that no file lists, without checking the files."""
         return np.flatnonzero(self._find(keys)[0] < 0)
 

@@ -75,7 +75,7 @@ def open_generation(store: Store, generation: str | None = None) -> Iterator[Gen
         yield Generation(folder, manifest, hold)
 
 
-def unpublished(folder: Path, manifest: Manifest) -> Generation:
+def open_unpublished(folder: Path, manifest: Manifest) -> Generation:
     """Open a generation in a separate folder that is not published yet. Raises: IndexCorrupt."""
     return Generation(folder, manifest)
 
@@ -124,19 +124,19 @@ class Generation:
         ):
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
 
-    def read_here_and_there(self) -> None:
+    def advise_random_reads(self) -> None:
         """Announce random access to the files, as queries do it, instead of sequential reading."""
         with self._making:
             self._sparse = True
             for file in self._files.values():
-                file.read_here_and_there()
+                file.advise_random_reads()
 
     @cached_property
     def id(self) -> str:
         """Name of the generation: a digest of its contents."""
         return self.manifest.id
 
-    def let_go(self) -> None:
+    def release_hold(self) -> None:
         """Allow the folder to be removed."""
         self._hold = None
 
@@ -151,10 +151,10 @@ class Generation:
                 mapped = self._at_hand.pop(name, None)
                 self._files[name] = self._mapped(name) if mapped is None else mapped
                 if self._sparse:
-                    self._files[name].read_here_and_there()
+                    self._files[name].advise_random_reads()
             return self._files[name]
 
-    def have_at_hand(self, name: str) -> None:
+    def map_early(self, name: str) -> None:
         """Map a file that may be read later, even if the folder is removed in the meantime.
 
         Raises:

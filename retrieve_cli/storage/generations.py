@@ -21,7 +21,7 @@ _ID = re.compile(r"[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredGeneration:
     """A generation on disk."""
 
     manifest: Manifest
@@ -130,7 +130,7 @@ class Generations:
             del hold
             return manifest, damage
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[StoredGeneration]:
         """Return the generations with a readable manifest, in the order of their publication."""
         current = self.live()
         readable = []
@@ -138,7 +138,7 @@ class Generations:
             try:
                 folder, manifest = self._named(name)
                 size = sum(path.stat().st_size for path in folder.iterdir())
-                readable.append(Kept(manifest, name == current, lock.in_use(folder), size))
+                readable.append(StoredGeneration(manifest, name == current, lock.in_use(folder), size))
             except (IndexCorrupt, OSError):
                 continue
         return sorted(readable, key=lambda kept: (kept.manifest.sequence, kept.manifest.id))

@@ -108,7 +108,7 @@ class MappedFile:
     def __len__(self) -> int:
         return len(self.data)
 
-    def read_here_and_there(self) -> None:
+    def advise_random_reads(self) -> None:
         """Ask the system not to read ahead: by default it reads megabytes around a page.
 
         Checked files are read a block at a time. Without sums they are not, so this then changes nothing.

@@ -58,9 +58,9 @@ class VectorCache:
         """Write vectors of a batch under way; see `ContentCache.put_aside`."""
         return self._cache.put_aside(keys, [(row,) for row in vectors[:, None]])
 
-    def names_none_of(self, keys: Keys) -> Rows:
+    def unlisted(self, keys: Keys) -> Rows:
         """Return the places of the keys that no file lists, without checking the files."""
-        return self._cache.names_none_of(keys)
+        return self._cache.unlisted(keys)
 
     def gather(self, keys: Keys) -> Iterator[Vectors]:
         """Yield the vectors of the keys in their order, in blocks, (m, dim) float32.

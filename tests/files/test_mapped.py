@@ -178,10 +178,10 @@ def test_the_system_is_told_not_to_read_around_the_pages_of_a_query(tmp_path: Pa
     file, unsummed = mapped(tmp_path / "file", written), MappedFile(tmp_path / "file")
     assert not any(" rr" in flags for flags in advice(file.path))
 
-    unsummed.read_here_and_there()  # nobody would fetch its blocks before they are read
+    unsummed.advise_random_reads()  # nobody would fetch its blocks before they are read
     assert not any(" rr" in flags for flags in advice(file.path))
 
-    file.read_here_and_there()
+    file.advise_random_reads()
     assert any(" rr" in flags for flags in advice(file.path))
 
 
@@ -194,7 +194,7 @@ def test_what_is_read_here_and_there_is_held_to_its_sums_all_the_same(
     damaged[size // 2] ^= 1
     path.write_bytes(damaged.tobytes())
     file = mapped(path, written)
-    file.read_here_and_there()
+    file.advise_random_reads()
     file.fetch()
     rows = np.unique(np.random.default_rng(seed).integers(0, size, 5))
     sound = rows[rows // BLOCK != size // 2 // BLOCK]
@@ -208,7 +208,7 @@ def test_a_file_without_a_byte_is_fetched_and_read_in_any_way(tmp_path: Path) ->
     (tmp_path / "file").write_bytes(b"")
     file = mapped(tmp_path / "file", noise(0))
 
-    file.read_here_and_there()
+    file.advise_random_reads()
     file.fetch()
     file.check()
 
