@@ -1,1 +1,1 @@
-"""Different names for the same thing in catalogs, files and queries: tenants, modalities, licences; numbers in words."""
+"""Different names for the same thing in catalogs, files and queries: tenants, modalities, licences; numbers."""
