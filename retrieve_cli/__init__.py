@@ -10,6 +10,7 @@ reads this list and checks every import against it.
     __main__        python -m retrieve_cli
     cli             one file per command: parse, call, print
     serving         HTTP: thin adapters over search and the models
+    api             the Python API: an open index that answers
     experiments     work with judged queries: evaluate, compare, ablate, tune, calibrate, report
     doctor          diagnosis of problems, with the command that fixes each
     snapshots       a generation as one file: create, list, verify, restore
@@ -29,4 +30,40 @@ reads this list and checks every import against it.
     errors          failures that a user can act on
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False  # not from typing: nothing is imported before an interruption has an answer, see __main__
+if TYPE_CHECKING:
+    import os
+
+    from retrieve_cli.api.index import Index
+
+__all__ = ["__version__", "open"]
 __version__ = "0.1.0"
+
+
+def open(  # noqa: A001  `retrieve_cli.open`, as `gzip.open`
+    artifacts: str | os.PathLike[str] = "artifacts",
+    *,
+    config: str | os.PathLike[str] | None = None,
+    generation: str | None = None,
+) -> Index:
+    """Open an index for searching: the current generation, or the one named.
+
+        import retrieve_cli
+
+        with retrieve_cli.open("artifacts") as index:
+            for result in index.search("segment lungs in CT", k=3).results:
+                print(result.doc_id, result.name, result.score)
+
+    `config` is a configuration file; by default `./config.yaml` if there is one. Environment variables
+    (`RETRIEVE_SEARCH__K=5`) win over it, as on the command line.
+
+    Raises:
+        retrieve_cli.errors.IndexMissing: nothing was built there yet.
+        retrieve_cli.errors.IndexCorrupt: the index is damaged.
+        retrieve_cli.errors.UsageError: the configuration or the generation is not there, or cannot be read.
+    """
+    from retrieve_cli.api.index import open_index
+
+    return open_index(artifacts, config=config, generation=generation)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 # One product of a query is memory bound; OpenBLAS's second thread only spins, and costs most where cores are busy.
@@ -17,14 +18,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from retrieve_cli.cli.names import ALIASES, COMMANDS, command_for
 from retrieve_cli.cli.options import Talk
-from retrieve_cli.errors import Exit, Terminated
+from retrieve_cli.errors import Exit, Terminated, UsageError, quoted
 
 if TYPE_CHECKING:
-    from typer._click import Context
+    from typer._click import Command, Context
 
 
 class OnDemand(TyperCommand):
@@ -34,15 +36,67 @@ class OnDemand(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
     ) -> Context:
         """Return the context of the command itself, as its file defines it."""
-        name = str(self.name)
-        module = import_module(f"{__package__}.{name}")
+        given = with_values(args, getattr(self._module, "WITHOUT_VALUE", {}))
+        return self.load().make_context(info_name, given, parent, **extra)
+
+    def load(self) -> Command:
+        """Return the command itself."""
+        name, module = str(self.name), self._module
         holder = typer.Typer(rich_markup_mode=None)
         if hasattr(module, "app"):
             holder.add_typer(module.app, name=name)
         else:
             holder.command()(getattr(module, name))
-        given = with_values(args, getattr(module, "WITHOUT_VALUE", {}))
-        return get_group(holder).commands[name].make_context(info_name, given, parent, **extra)
+        return get_group(holder).commands[name]
+
+    @property
+    def _module(self) -> ModuleType:
+        return import_module(f"{__package__}.{self.name}")
+
+
+class Help(TyperCommand):
+    """`retrieve help COMMAND`: the same as `retrieve COMMAND --help`."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: Context | None = None,
+        **extra: Any,
+    ) -> Context:
+        """Print the help of the command that the arguments name, and end."""
+        del info_name, parent, extra
+        words = [word for word in args if not word.startswith("-")]
+        with program().make_context("retrieve", [*words, "--help"]) as context:
+            context.command.invoke(context)
+        raise typer.Exit
+
+
+class Program(TyperGroup):
+    """All commands under their names and aliases; a word that is no command leads to the one that it may stand for."""
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        """Return the command that the first argument names, and the others.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            meant = command_for(args[0])
+            hint = "list the commands: retrieve --help" if meant is None else f"did you mean `retrieve {meant}`?"
+            raise UsageError(f"there is no command {quoted(args[0])}", hint=hint)
+        return super().resolve_command(ctx, args)
+
+
+def program() -> TyperGroup:
+    """Return the program with all its commands, none of them imported."""
+    group = get_group(app)
+    for name, short_help in COMMANDS.items():
+        command = Help if name == "help" else OnDemand
+        group.add_command(command(name, short_help=short_help))
+    for alias, name in ALIASES.items():
+        group.add_command(OnDemand(name, short_help=COMMANDS[name], hidden=True), alias)
+    return group
 
 
 def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str]:
@@ -60,31 +114,18 @@ def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str
 app = typer.Typer(
     name="retrieve",
     help="Build a hybrid index from a catalog or a folder of documents, and query it, offline and fast.",
+    cls=Program,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help appears in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS = {
-    "init": "Write a configuration file to start from.",
-    "build": "Build an index and make it the live one.",
-    "sync": "Bring the live index up to its sources.",
-    "query": "Answer a question from the live index.",
-    "doctor": "Check all that can keep it from answering well.",
-    "serve": "Serve the configured models to other machines.",
-    "eval": "Measure the answers to judged queries.",
-    "models": "See to the models: list, pull, verify, export.",
-    "inspect": "Look into the live index.",
-    "snapshot": "Keep an index as one file: create, list, verify, restore.",
-    "replay": "Answer a kept run again and compare.",
-}
-"""Each command and what `retrieve --help` says of it; the file beside this one that is called like it defines it."""
 
 
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
         from retrieve_cli import __version__
@@ -133,9 +174,7 @@ def _run(given: list[str], talk: Talk) -> int:
     """The command, its failures as sentences and exit codes."""
     try:
         # Not `.main()`: typer's own would turn a broken pipe and an interruption into exits without a word.
-        command = get_group(app)
-        for name, short_help in _COMMANDS.items():
-            command.add_command(OnDemand(name, short_help=short_help))
+        command = program()
         with command.make_context("retrieve", given) as context:
             command.invoke(context)
         sys.stdout.flush()

@@ -80,7 +80,7 @@ class Talk:
         """Reads the flags that matter from a raw command line."""
         pairs = pairwise([*arguments, ""])
         as_json = any(
-            word in ("--json", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS
+            word in ("--json", "--jsonl", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS
             for word, after in pairs
         )
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
@@ -229,11 +229,13 @@ _ARTIFACTS = typer.Option("--artifacts", metavar="DIR", readable=False, help="Fo
 
 
 def _options(formats: Sequence[str]) -> list[Parameter]:
+    jsonl = typer.Option("--jsonl", help="Short for --format jsonl.")
     declared: list[tuple[str, Any, Any, Any]] = [
         ("artifacts", Path, Path("artifacts"), _ARTIFACTS),
         ("config", Path | None, None, typer.Option("--config", metavar="FILE", help="Default: ./config.yaml.")),
         ("format_", str, formats[0], typer.Option("--format", metavar="|".join(formats), help="How it is printed.")),
         ("json_", bool, False, typer.Option("--json", help="Short for --format json.")),
+        *([("jsonl_", bool, False, jsonl)] if "jsonl" in formats else []),
         ("color", Color, Color.auto, typer.Option("--color", metavar="auto|always|never", help="Colours on stdout.")),
         ("quiet", bool, False, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")),
         ("verbose", bool, False, typer.Option("--verbose", "-v", help="Say more on stderr.")),
@@ -254,8 +256,11 @@ def _shared(
     color: Color,
     quiet: bool,
     verbose: bool,
+    jsonl_: bool = False,
 ) -> Shared:
-    chosen = "json" if json_ else format_
+    if json_ and jsonl_:
+        raise UsageError("--json and --jsonl contradict each other", hint="leave one of them out")
+    chosen = "json" if json_ else "jsonl" if jsonl_ else format_
     if chosen not in formats:
         from retrieve_cli.config.values import unknown
 

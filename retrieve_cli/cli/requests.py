@@ -7,10 +7,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+from retrieve_cli.api.requests import exact, sound
 from retrieve_cli.config.plugins import answering_names, installed
 from retrieve_cli.contracts import Json, KnownFile, Request
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.terms.tenants import KEYS
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
@@ -23,39 +25,88 @@ _ALIKE = 0.8
 """From how alike on a key counts as misspelt: filter and tenantid do, fields and title do not."""
 
 
+__all__ = ["BadLine", "exact", "from_run", "from_stdin", "from_words", "names", "read_lines", "read_requests", "sound"]
+
+
+class BadLine(NamedTuple):
+    """A line that is not a request, or one that cannot be answered."""
+
+    id: str
+    """The id that it gives itself, or the number of the line."""
+    error: RetrieveError
+
+
 def from_words(words: Iterable[str], asked: Request) -> Request:
     """The request that a command line is; `asked` has what its flags say."""
     return replace(asked, text=sound(" ".join(words)), id="1")
 
 
-def from_stdin(asked: Request) -> list[Request]:
-    """The requests of standard input, one a line; flags hold for each of them."""
+def from_stdin(asked: Request) -> Iterator[Request | BadLine]:
+    """Yield the requests of standard input, one a line, each as soon as its line is there; flags hold for all.
+
+    Raises:
+        UsageError: stdin is closed.
+    """
     if sys.stdin is None:
         raise UsageError("stdin is closed, and - reads the queries from it", hint="echo TEXT | retrieve query -")
-    return list(read_requests(files.lines(sys.stdin.buffer, limit=files.CONFIG), "stdin", asked))
+    return read_lines(files.lines(sys.stdin.buffer, limit=files.CONFIG), "stdin", asked)
 
 
 def read_requests(lines: Iterable[bytes], where: str, asked: Request, *, folder: Path = Path()) -> Iterator[Request]:
+    """Yield the request of each line, as `read_lines` does.
+
+    Raises:
+        UsageError: a line is not a request; names it.
+    """
+    for request in read_lines(lines, where, asked, folder=folder):
+        if isinstance(request, BadLine):
+            raise request.error
+        yield request
+
+
+def read_lines(
+    lines: Iterable[bytes], where: str, asked: Request, *, folder: Path = Path()
+) -> Iterator[Request | BadLine]:
     """A request a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number.
 
     An object may have `also`, `files`, `filters`, `doc_ids`, `retrievers` (lists of strings) and `tenant` besides; they
     add to what `asked` has, and none of them widens what may be found. Other keys are its own, unless they are nearly
-    called like one of these. Paths are relative to `folder`.
-
-    Raises:
-        UsageError: a line is neither, or a key of it is wrong; names it.
+    called like one of these. Paths are relative to `folder`. A line that is neither is a `BadLine`.
     """
     for number, raw in enumerate(lines, 1):
-        if len(raw) > files.CONFIG:
-            raise UsageError(f"line {number} of {where} is longer than {files.CONFIG // files.MB} MB", hint=_HINT)
+        place = f"line {number} of {where}"
+        line = ""
         try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-        except UnicodeDecodeError as error:
-            raise UsageError(f"line {number} of {where} is not UTF-8", hint="convert it with iconv") from error
-        if line.startswith("{"):
-            yield _from_json(line, f"line {number} of {where}", str(number), asked, folder)
-        elif line:
-            yield replace(asked, text=line, id=str(number))
+            line = _decoded(raw, place, first=number == 1)
+            if line.startswith("{"):
+                yield _from_json(line, place, str(number), asked, folder)
+            elif line:
+                yield replace(asked, text=line, id=str(number))
+        except UsageError as error:
+            yield BadLine(_id_within(line) or str(number), error)
+
+
+def _decoded(raw: bytes, place: str, *, first: bool) -> str:
+    if len(raw) > files.CONFIG:
+        raise UsageError(f"{place} is longer than {files.CONFIG // files.MB} MB", hint=_HINT)
+    try:
+        return raw.decode("utf-8-sig" if first else "utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{place} is not UTF-8", hint="convert it with iconv") from error
+
+
+def _id_within(line: str) -> str:
+    """The id of a line that is a JSON object, and of any other nothing."""
+    try:
+        item = jsonlib.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    return _id(item) if isinstance(item, dict) else ""
+
+
+def _id(item: Mapping[str, Json]) -> str:
+    names = (item[key] for key in ("id", "_id") if item.get(key) is not None)
+    return sound(str(next(names, "")))
 
 
 def _from_json(line: str, where: str, number: str, asked: Request, folder: Path) -> Request:
@@ -71,10 +122,9 @@ def _request(item: Mapping[str, Json], where: str, number: str, asked: Request, 
     text = item.get("query", item.get("text"))
     if not isinstance(text, str):
         raise UsageError(f"{where} has no query", hint=_HINT)
-    names = (item[key] for key in ("id", "_id") if item.get(key) is not None)
     return Request(
         text=sound(text),
-        id=sound(str(next(names, ""))) or number,
+        id=_id(item) or number,
         also=(*asked.also, *map(sound, _strings(item, "also", where))),
         files=(*asked.files, *(str(folder / name) if name else "" for name in _strings(item, "files", where))),
         filters=(*asked.filters, *exact(_strings(item, "filters", where), f"`filters` of {where}")),
@@ -185,21 +235,3 @@ def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
 def names(text: str | None) -> list[str] | None:
     """The names that a flag lists, parted by commas; None where it is not given."""
     return None if text is None else [name.strip() for name in text.split(",")]
-
-
-def sound(text: str) -> str:
-    """The text as UTF-8 can hold it: bytes of another encoding and halves of characters become U+FFFD."""
-    return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
-
-
-def exact(texts: Iterable[str] | None, where: str) -> tuple[str, ...]:
-    """Texts that decide which records may be found, as they stand.
-
-    Raises:
-        UsageError: UTF-8 cannot hold one of them, and with another in its place it would mean something else.
-    """
-    found = tuple(texts or ())
-    for text in found:
-        if sound(text) != text:
-            raise UsageError(f"{where} is not UTF-8: {quoted(sound(text))}", hint="write it in UTF-8")
-    return found

@@ -59,7 +59,8 @@ def serve(
     from retrieve_cli.web.secrets import read_key
 
     if not encoders:
-        raise UsageError("what to serve is not said", hint="retrieve serve --encoders")
+        hint = "serve models: retrieve serve --encoders; search from a program: retrieve query - --stream --json"
+        raise UsageError("`retrieve serve` needs --encoders", hint=hint)
     seconds = _seconds(grace)
     _check_packages()
     settings = shared.settings()

@@ -15,7 +15,7 @@ from retrieve_cli.assemble.sources import sources_of
 from retrieve_cli.cli.options import Shared
 from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.config.settings import Settings, SourceSetting
-from retrieve_cli.contracts import Request, Source
+from retrieve_cli.contracts import Source
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.ingest.aside import Aside, build_aside
 from retrieve_cli.search.answer import Answer
@@ -61,16 +61,6 @@ class Unindexed(NamedTuple):
             )
             for answer in answers
         ]
-
-
-def answered(
-    found: Sequence[Request], shared: Shared, settings: Settings, *, folder: Path | None, choices: Mapping[str, object]
-) -> tuple[Searcher, list[Answer]]:
-    """Return the answers from a folder, and their searcher, in which its files stay mapped when they are removed."""
-    with unindexed(shared, settings, folder) as aside:
-        options = aside.searcher.options(**choices)
-        aside.check(options)
-        return aside.searcher, aside.with_notes(aside.searcher.answer(found, options), options)
 
 
 @contextmanager

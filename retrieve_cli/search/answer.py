@@ -135,6 +135,32 @@ class Result:
     """Absolute path of the document on this machine; empty for a record of a catalog."""
 
     @property
+    def id(self) -> str:
+        """The id of its chunk."""
+        return self.hit.id
+
+    @property
+    def doc_id(self) -> str:
+        """The id of its record."""
+        return str(self.record["id"])
+
+    @property
+    def name(self) -> str:
+        """The name of its record."""
+        return str(self.record["name"])
+
+    @property
+    def url(self) -> str | None:
+        """The address of its record, if it has one."""
+        address: str | None = self.record["url"]
+        return address
+
+    @property
+    def score(self) -> float:
+        """The score that results are ordered by."""
+        return self.hit.score
+
+    @property
     def header(self) -> str:
         """The header of the table whose rows its text begins with, if the table was cut above them."""
         return str(self.chunk.get("table_header", "")) if self.context is None else self.context.header

@@ -23,15 +23,16 @@ def unforeseen(text: str) -> bool:
     return any(word in text for word in ("Traceback", "this is a bug", "Warning:"))
 
 
-def said(done: Done, code: int) -> str:
-    """The error's sentence, after holding the failure to its form: the code, `error:`, `hint:`, nothing on stdout."""
+def said(done: Done, code: int, *, silent: bool = True) -> str:
+    """The error's sentence, after holding the failure to its form: the code, `error:`, `hint:`, and, if it is
+    `silent`, nothing on stdout."""
     assert not unforeseen(done.err), done.err
     assert done.code == code, done
     lines = done.err.splitlines()
     error = [line for line in lines if line.startswith("error: ")]
     hint = [line for line in lines if line.startswith("hint: ")]
     assert len(error) == len(hint) == 1, done.err
-    assert done.out == ""
+    assert not silent or done.out == ""
     return f"{error[0]}\n{hint[0]}"
 
 

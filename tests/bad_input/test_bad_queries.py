@@ -25,7 +25,7 @@ def test_a_query_of_a_length_that_nobody_types_is_a_usage_error(index: Path, ret
     assert "more than 100,000 characters" in said(retrieve("query", "y" * 100_001), 2)
     assert "more than 100,000 characters" in said(retrieve("query", "lungs", "--also", "y" * 100_001), 2)
     stdin("lungs\n" + "y" * (2**20 + 1))
-    assert "line 2 of stdin is longer than 1 MB" in said(retrieve("query", "-"), 2)
+    assert "line 2 of stdin is longer than 1 MB" in said(retrieve("query", "-"), 8, silent=False)
 
 
 @pytest.mark.slow
@@ -152,20 +152,26 @@ def test_no_command_shows_the_help_and_not_a_failure(retrieve: Program, words: l
 @pytest.mark.parametrize(
     "line",
     [
-        b"{broken", b'{"query": 5}', b'{"id": "q"}', b'{"query": NaN}', b'{"query": ""}', b'{"query": "  "}', b"\xff",
+        b"{broken", b'{"query": 5}', b'{"id": 3}', b'{"query": NaN}', b'{"query": ""}', b'{"query": "  "}', b"\xff",
         b'{"query": "a", "id": ' + b"9" * 5000 + b"}", b'{"a":' * 2000 + b"1" + b"}" * 2000,
         b'{"query": "a", "id": ' + b"[" * 3000 + b"]" * 3000 + b"}",
     ],
     ids=lambda line: repr(line[:20]),
 )  # fmt: skip
-def test_a_bad_line_of_a_batch_is_named_before_anything_is_answered(
+def test_a_bad_line_of_a_batch_is_named_and_the_others_are_answered(
     index: Path, retrieve: Program, stdin, line: bytes
 ) -> None:
-    stdin(b'plain lungs\n{"id": "q2", "query": "brain"}\n' + line + b"\n")
-    sentence = said(retrieve("query", "-"), 2)
-    assert "3" in sentence
-    stdin(b"plain lungs\n" + line + b"\n")
-    said_in_json(retrieve("query", "-", "--json"), 2)
+    stdin(b'plain lungs\n{"id": "q2", "query": "brain"}\n' + line + b"\ncells\n")
+    sentence = said(retrieve("query", "-"), 8, silent=False)
+    assert "'3'" in sentence
+    for stream in ([], ["--stream"]):
+        stdin(b'plain lungs\n{"id": "q2", "query": "brain"}\n' + line + b"\ncells\n")
+        done = retrieve("query", "-", "--json", *stream)
+        answers = [json.loads(answer) for answer in done.out.splitlines()]
+        assert (done.code, done.err) == (8, "")
+        assert [answer["query_id"] for answer in answers] == ["1", "q2", "3", "4"]
+        assert ["error" in answer for answer in answers] == [False, False, True, False]
+        assert (answers[2]["error"]["code"], answers[2]["error"]["kind"]) == (2, "usage")
 
 
 @pytest.mark.parametrize("line", [b'{"query": "a\\ud800"}', b'{"query": "a", "id": "\\ud800"}'])

@@ -192,9 +192,9 @@ def test_a_filter_that_is_none_is_an_error_that_quotes_it_and_never_dropped(
     index: Path, retrieve: Program, stdin: Callable[[str], None], condition: str, words: list[str]
 ) -> None:
     stdin(json.dumps({"query": "brain", "filters": [condition]}))
-    ways = [retrieve("query", "brain", "--filter", condition), retrieve("query", "-")]
-    for done in ways:
-        assert (done.code, done.out) == (2, "")
+    ways = [(retrieve("query", "brain", "--filter", condition), 2), (retrieve("query", "-"), 8)]
+    for done, code in ways:
+        assert (done.code, done.out) == (code, "")
         assert all(word in done.err for word in words), done.err
 
 
@@ -329,7 +329,7 @@ def test_no_line_of_a_batch_speaks_for_another_tenant_than_the_command(
     for line in lines:
         stdin(json.dumps({"query": "brain"} | line))
         done = retrieve("query", "-", "--tenant", "acme", "--json")
-        assert (done.code, done.out) == (2, "")
+        assert (done.code, list(done.json), done.json["error"]["code"]) == (8, ["query_id", "error"], 2)
     stdin('{"query": "brain", "tenant": null}\n{"query": "brain", "tenant": "acme"}\nbrain')
     answers = retrieve("query", "-", "--tenant", "acme", "--json").out.splitlines()
     assert [[each["doc_id"] for each in json.loads(answer)["results"]] for answer in answers] == [["lungs"]] * 3
@@ -349,9 +349,13 @@ def test_where_a_tenant_is_required_no_question_goes_without(
 ) -> None:
     monkeypatch.setenv("RETRIEVE_SEARCH__REQUIRE_TENANT", "true")
     stdin('{"query": "brain", "tenant": "acme"}\nbrain\n')
-    for done in (retrieve("query", "brain"), retrieve("query", "brain [FILTER:tenant=acme]"), retrieve("query", "-")):
+    for done in (retrieve("query", "brain"), retrieve("query", "brain [FILTER:tenant=acme]")):
         assert (done.code, done.out) == (2, "")
         assert "--tenant X" in done.err
+    lined = retrieve("query", "-", "--json")
+    first, second = map(json.loads, lined.out.splitlines())
+    assert (lined.code, [each["doc_id"] for each in first["results"]]) == (8, ["lungs"])
+    assert "--tenant X" in second["error"]["hint"]
     assert ids(retrieve("query", "brain", "--tenant", "acme", "--json")) == ["lungs"]
 
 
@@ -458,13 +462,14 @@ def test_lines_of_a_batch_have_filters_ids_and_other_texts_of_their_own(
     ],
     ids=str,
 )
-def test_a_line_that_would_narrow_and_is_not_understood_ends_the_batch(
+def test_a_line_that_would_narrow_and_is_not_understood_is_an_error_and_no_answer(
     index: Path, retrieve: Program, stdin: Callable[[str], None], line: dict[str, Any]
 ) -> None:
     stdin("brain\n\n" + json.dumps({"query": "brain", "doc_ids": ["lungs"], "id": "third"} | line) + "\n")
-    done = retrieve("query", "-", "--doc-id", "lungs")
-    assert (done.code, done.out) == (2, "")
-    assert "line 3" in done.err or "'third'" in done.err
+    done = retrieve("query", "-", "--doc-id", "lungs", "--json")
+    first, second = map(json.loads, done.out.splitlines())
+    assert (done.code, [each["doc_id"] for each in first["results"]]) == (8, ["lungs"])
+    assert (list(second), second["query_id"], second["error"]["code"]) == (["query_id", "error"], "third", 2)
 
 
 def test_other_keys_of_a_line_are_its_own(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:

@@ -118,8 +118,8 @@ def test_a_line_chooses_among_the_retrievers_of_the_command(three: Path, retriev
     assert used == [["dense"], ["bm25", "dense"]]
     stdin('{"query": "brain", "retrievers": ["splade"]}')
     done = retrieve("query", "-", "--json", "--retrievers", "bm25,dense")
-    assert done.code == 2
-    assert "line 1 of stdin asks for the retriever 'splade', which is not among those of --retrievers" in done.err
+    assert done.code == 8
+    assert "line 1 of stdin asks for the retriever 'splade', which is not among those of --retrievers" in done.out
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_line_whose_retrievers_are_not_understood_is_refused(
 ) -> None:
     stdin(json.dumps({"query": "brain", **line}))
     done = retrieve("query", "-")
-    assert (done.code, said in done.err, done.out) == (2, True, ""), done.err
+    assert (done.code, said in done.err, done.out) == (8, True, ""), done.err
 
 
 @pytest.mark.parametrize(("given", "near"), [("bm26", "bm25"), ("bm25,dens", "dense"), ("Splade", "splade")])
@@ -148,7 +148,7 @@ def test_a_name_that_is_unknown_is_refused_with_the_nearest_that_is_not(
     assert (done.code, f"did you mean `{near}`?" in done.err) == (2, True), done.err
     stdin(json.dumps({"query": "brain", "retrievers": given.split(",")}))
     done = retrieve("query", "-")
-    assert (done.code, f"did you mean `{near}`?" in done.err) == (2, True), done.err
+    assert (done.code, f"did you mean `{near}`?" in done.err) == (8, True), done.err
     monkeypatch.setenv("RETRIEVE_SEARCH__RETRIEVERS", json.dumps(given.split(",")))
     done = retrieve("query", "brain")
     assert (done.code, f"did you mean `{near}`?" in done.err) == (2, True), done.err
@@ -167,8 +167,11 @@ def test_a_retriever_that_the_index_lacks_is_unavailable_and_the_hint_says_which
         done = retrieve("query", "brain", *words)
         assert (done.code, "this index has no splade retriever" in done.err) == (6, True)
         assert "hint: it has bm25, dense" in done.err
-    stdin('{"query": "brain", "retrievers": ["splade"]}')
-    assert retrieve("query", "-").code == 6
+    stdin('{"query": "brain", "retrievers": ["splade"]}\nbrain')
+    done = retrieve("query", "-", "--json")
+    first, second = map(json.loads, done.out.splitlines())
+    assert (done.code, first["error"]["code"], len(second["results"]) > 0) == (8, 6, True)
+    assert retrieve("query", "-", "--retrievers", "splade").code == 6
 
 
 def test_a_mode_of_the_command_line_wins_over_retrievers_of_the_configuration(

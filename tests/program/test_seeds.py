@@ -60,7 +60,7 @@ SHOWN: dict[str, str | tuple[int, str]] = {
     "D8": "transport.md",
     "D9": '"max_chunks": 2',
     "D10": "R@10",
-    "D11": "kept as run",
+    "D11": "saved as run",
     "D12": "transport.md",
     "D13": '"topped_up": true',
     "D14": "[1]",

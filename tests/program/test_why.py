@@ -289,7 +289,7 @@ def test_an_empty_answer_says_which_stage_took_the_last(
 
 
 def test_an_answer_with_results_has_nothing_to_explain(index: Path, retrieve: Program) -> None:
-    assert "found nothing" not in retrieve("query", "brain", "--explain-empty").out
+    assert "has no results" not in retrieve("query", "brain", "--explain-empty").out
 
 
 def test_of_a_batch_the_empty_answers_are_explained(
@@ -297,7 +297,7 @@ def test_of_a_batch_the_empty_answers_are_explained(
 ) -> None:
     stdin("brain\n" + json.dumps({"query": "cells", "id": "q", "filters": ["license=GPL"]}))
     done = retrieve("query", "-", "--explain-empty", "--json")
-    assert done.err.splitlines()[0] == "query q found nothing:"
+    assert done.err.splitlines()[0] == "query q has no results:"
     assert len(done.out.splitlines()) == 2
 
 

@@ -1,0 +1,206 @@
+"""An open index: the one way in for the command line and for programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from retrieve_cli.api.requests import Choices, options_of, request_of, texts, under_choices
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json, Request
+from retrieve_cli.errors import UsageError
+from retrieve_cli.search.answer import Answer as SearchAnswer
+from retrieve_cli.search.options import SearchOptions
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.store import Store
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.generation import Generation
+
+
+class Answer(SearchAnswer):
+    """An answer to one query: its `results`, best first, and how they came about."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object that `retrieve query --json` prints for this answer."""
+        from retrieve_cli.output.formats import answer_json
+
+        return answer_json(self)
+
+
+class Index:
+    """An index that is open for searching. Threads may share one; models load at the first search that needs them.
+
+    `with retrieve_cli.open("artifacts") as index:` closes it at the end; it also closes when it is forgotten.
+    """
+
+    def __init__(self, store: Store, settings: Settings, generation: str | None = None) -> None:
+        """Open the current generation of a store, or the one named.
+
+        Raises:
+            IndexMissing: nothing was built there yet.
+            IndexCorrupt: the index is damaged.
+            UsageError: there is no generation of that name.
+        """
+        self._store = store
+        self._pinned = generation
+        self._settings = settings
+        self._opening = Lock()
+        self._open: Searcher | None = Searcher(store, settings, generation)
+
+    # ------------------------------------------------------------------------------------------ searching
+
+    def search(self, text: str, **choices: Unpack[Choices]) -> Answer:
+        """Return the answer to a query; see `Choices` for what one may choose.
+
+        Raises:
+            UsageError: the query is empty, or a choice is unknown or takes another value.
+            Unavailable: a model or package that the search needs is missing.
+            Stale: the sources have changed and `freshness.policy` is `fail`.
+        """
+        return self.search_many([text], **choices)[0]
+
+    def search_many(self, queries: Iterable[str | Request], **choices: Unpack[Choices]) -> list[Answer]:
+        """Return an answer to each query, in order, as one batch. Texts get the ids 1, 2, …; a
+        `retrieve_cli.contracts.Request` has its own id, filters and tenant, and the choices do not narrow it.
+
+        Raises:
+            UsageError: as `search` does, for any of them.
+        """
+        requests = [
+            query if isinstance(query, Request) else request_of(query, choices, id_=str(number))
+            for number, query in enumerate(queries, 1)
+        ]
+        options = self.options(**choices)
+        return [_public(answer) for answer in self.answer(requests, options)] if requests else []
+
+    def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[SearchAnswer]:
+        """Return the answers to requests under options that `options()` made."""
+        return self.searcher.answer(requests, options)
+
+    def options(self, **choices: Unpack[Choices]) -> SearchOptions:
+        """Return the options of a search: the configuration's, with the choices in their place.
+
+        Raises:
+            UsageError: a choice is unknown or takes another value.
+        """
+        return SearchOptions.of(under_choices(self._settings, choices), **options_of(choices))
+
+    @property
+    def searcher(self) -> Searcher:
+        """The open generation. Raises: UsageError if the index is closed."""
+        if (searcher := self._open) is None:
+            raise UsageError("the index is closed", hint='open it again: retrieve_cli.open("artifacts")')
+        return searcher
+
+    # ------------------------------------------------------------------------------------------- contents
+
+    @property
+    def generation(self) -> str:
+        """The id of the generation that answers: an immutable version of the index."""
+        return self.searcher.generation.id
+
+    @property
+    def status(self) -> dict[str, Json]:
+        """The contents of the index, as `retrieve inspect status --json` prints them."""
+        from retrieve_cli.inspect import views
+
+        with self._reading() as generation:
+            return views.status(generation, artifacts=self._store.path)
+
+    def records(self, *, filters: str | Sequence[str] = (), limit: int | None = None) -> list[dict[str, Json]]:
+        """Return the records that pass every filter, at most `limit`: those of all tenants.
+
+        Raises:
+            UsageError: a filter cannot be read, or names a field that no record has.
+        """
+        from retrieve_cli.inspect import views
+
+        if limit is not None and limit < 1:
+            return []
+        with self._reading() as generation:
+            rows: list[dict[str, Json]] = views.records(
+                generation, filters=texts(filters, "filters"), limit=limit or 0
+            )["records"]
+        return rows
+
+    def record(self, record_id: str) -> dict[str, Json]:
+        """Return a record with its text and chunks, as `retrieve inspect record ID --json` prints it.
+
+        Raises:
+            UsageError: there is no record of that id; the hint names the nearest.
+        """
+        from retrieve_cli.inspect import views
+
+        with self._reading() as generation:
+            return views.record(generation, record_id)
+
+    def __len__(self) -> int:
+        """Number of records."""
+        return len(self.searcher.generation.records)
+
+    # ------------------------------------------------------------------------------------------- lifetime
+
+    def refresh(self) -> bool:
+        """Open the generation that is current now, if a build or sync has published another one. Return True if so.
+
+        Searches under way in other threads end on the generation that they began with. An index that was opened at a
+        generation of its own stays there.
+
+        Raises:
+            IndexCorrupt: the current generation is damaged; the one before stays open.
+        """
+        with self._opening:
+            before = self.searcher
+            if self._pinned is not None or self._store.live() in (None, before.generation.id):
+                return False
+            self._open = Searcher(self._store, self._settings)
+            return True
+
+    def close(self) -> None:
+        """Let go of the index; a search afterwards is a UsageError."""
+        self._open = None
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Generation]:
+        """The open generation; an error while it is read is the index's fault if one of its files is damaged."""
+        generation = self.searcher.generation
+        with self._store.reading(generation.id):
+            yield generation
+
+
+def open_index(
+    artifacts: str | os.PathLike[str], *, config: str | os.PathLike[str] | None, generation: str | None
+) -> Index:
+    """Return an index under a configuration file, `./config.yaml` if there is one and none is named.
+
+    Raises:
+        UsageError: the configuration cannot be read, or `artifacts` is a file.
+        IndexMissing, IndexCorrupt: as `Index` does.
+    """
+    from retrieve_cli.config.loading import load
+
+    settings = load(None if config is None else Path(config))
+    return Index(Store(Path(artifacts)), settings, generation)
+
+
+def _public(answer: SearchAnswer) -> Answer:
+    """The answer with what only programs need."""
+    values: dict[str, Any] = {field.name: getattr(answer, field.name) for field in fields(answer)}
+    return Answer(**values)

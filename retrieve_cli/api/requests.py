@@ -1,0 +1,174 @@
+"""The choices of one request by name: those that narrow it, and those that stand for a key of the configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Request
+from retrieve_cli.errors import UsageError, quoted
+
+Texts = str | Sequence[str]
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class Choices(TypedDict, total=False):
+    """Choices of one request, as the flags of `retrieve query` of the same name.
+
+    k                   number of results (the configuration's `search.k` by default, as for all keys below)
+    mode                `hybrid`, or the name of the only retriever that answers
+    retrievers          the only retrievers that answer: `["bm25", "dense"]`
+    engine              `advanced`, or `naive`: the dense retriever alone
+    filters             conditions on records, all of which must hold: `["license=MIT", "dims>=3"]`
+    boosts              factors for matching records: `["section=Results:1.2"]`
+    doc_ids             the only records that may be found
+    tenant              the only tenant whose records take part
+    files               files whose format, modality and dimensions count
+    also                query variants, searched along with the text
+    rerank              rerank the top results (by default in hybrid mode)
+    expand              add records linked to the top results (by default in hybrid mode)
+    route               search only the groups that a first pass picks
+    dependencies        add the dependencies of each result
+    context             neighbouring chunks before and after each hit
+    max_chunks          most chunks of an answer
+    max_tokens          most tokens of an answer
+    min_score           drop results that score below this
+    min_confidence      drop results of less confidence; needs `retrieve eval --calibrate`
+    deadline_ms         skip optional steps that do not fit into this time
+    chunks              rank chunks instead of whole records
+    """
+
+    k: int
+    mode: str
+    retrievers: Texts
+    engine: str
+    filters: Texts
+    boosts: Texts
+    doc_ids: Texts
+    tenant: str | None
+    files: Paths
+    also: Texts
+    rerank: bool | None
+    expand: bool | None
+    route: bool
+    dependencies: bool
+    context: int
+    max_chunks: int | None
+    max_tokens: int | None
+    min_score: float | None
+    min_confidence: float | None
+    deadline_ms: float | None
+    chunks: bool
+
+
+KEYS: Mapping[str, str] = {
+    "k": "search.k",
+    "mode": "search.mode",
+    "retrievers": "search.retrievers",
+    "engine": "search.engine",
+    "deadline_ms": "search.deadline_ms",
+    "min_score": "search.min_score",
+    "route": "gating.enabled",
+    "expand": "expansion.enabled",
+    "dependencies": "expansion.bundle",
+    "context": "context.window",
+    "max_chunks": "budget.max_chunks",
+    "max_tokens": "budget.max_tokens",
+}
+"""Choices that stand for a key of the configuration, which checks them."""
+_NARROWING = ("filters", "boosts", "doc_ids", "also")
+
+
+def under_choices(settings: Settings, choices: Mapping[str, Any]) -> Settings:
+    """Return the settings with the choices in place of the keys that they stand for; None leaves a key as it is.
+
+    Raises:
+        UsageError: a choice is unknown, or its value is not one that it takes.
+    """
+    from retrieve_cli.config.loading import override
+
+    for name, value in choices.items():
+        if name not in Choices.__annotations__:
+            from retrieve_cli.config.values import unknown
+
+            raise unknown(f"argument {quoted(name)} of a search", name, Choices.__annotations__)
+        if name in KEYS and value is not None:
+            section, _, key = KEYS[name].partition(".")
+            chosen = list(texts(value, name)) if name == "retrievers" else value
+            settings = override(settings, {section: {key: chosen}}, where=f"the argument {name}")
+    return settings
+
+
+def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1") -> Request:
+    """Return the request that a text and its choices are.
+
+    Raises:
+        UsageError: a choice that narrows the search has a value of another kind, or one that is not UTF-8.
+    """
+    if not isinstance(text, str):
+        raise UsageError(f"a query is a text, not {quoted(text)}", hint='for example: index.search("segment lungs")')
+    narrowing = {name: texts(choices.get(name), name) for name in _NARROWING}
+    tenant = choices.get("tenant")
+    return Request(
+        text=sound(text),
+        id=sound(id_),
+        also=tuple(map(sound, narrowing["also"])),
+        files=_paths(choices.get("files")),
+        filters=exact(narrowing["filters"], "filters"),
+        doc_ids=exact(narrowing["doc_ids"], "doc_ids"),
+        tenant=None if tenant is None else exact(texts(tenant, "tenant")[:1], "tenant")[0],
+        retrievers=tuple(dict.fromkeys(texts(choices.get("retrievers"), "retrievers"))),
+    )
+
+
+def options_of(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices that no key of the configuration stands for, as `SearchOptions` has them."""
+    chunks = choices.get("chunks")
+    return {
+        "unit": None if chunks is None else "chunk" if chunks else "record",
+        "rerank": choices.get("rerank"),
+        "min_confidence": choices.get("min_confidence"),
+        "boosts": exact(texts(choices.get("boosts"), "boosts"), "boosts") or None,
+    }
+
+
+def texts(value: Any, name: str) -> tuple[str, ...]:
+    """Return a text, or several, as several.
+
+    Raises:
+        UsageError: it is neither; an empty list of records would allow none.
+    """
+    if value is None:
+        return ()
+    several = (value,) if isinstance(value, str) else value
+    if not isinstance(several, Sequence) or not all(isinstance(each, str) for each in several):
+        raise UsageError(f"{name} takes a list of strings, not {quoted(value)}", hint=f'for example: {name}=["…"]')
+    if name == "doc_ids" and not several:
+        raise UsageError("doc_ids is empty: no record may be found", hint="pass None to search every record")
+    return tuple(several)
+
+
+def _paths(value: Any) -> tuple[str, ...]:
+    several = (value,) if isinstance(value, str | Path) else () if value is None else value
+    return tuple(os.fspath(path) for path in several)
+
+
+def sound(text: str) -> str:
+    """Return the text as UTF-8 can hold it: bytes of another encoding and halves of characters become U+FFFD."""
+    return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+
+
+def exact(given: Iterable[str] | None, where: str) -> tuple[str, ...]:
+    """Return texts that decide which records may be found, unchanged.
+
+    Raises:
+        UsageError: UTF-8 cannot hold one of them, and with another in its place it would mean something else.
+    """
+    several = tuple(given or ())
+    for text in several:
+        if sound(text) != text:
+            raise UsageError(f"{where} is not UTF-8: {quoted(sound(text))}", hint="write it in UTF-8")
+    return several

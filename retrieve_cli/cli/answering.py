@@ -1,0 +1,157 @@
+"""From the flags of `retrieve query` to answers on stdout: one query here, several in batches.py."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from retrieve_cli.api.index import Index
+from retrieve_cli.api.requests import options_of
+from retrieve_cli.cli import printing
+from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Request
+from retrieve_cli.errors import Exit, UsageError
+from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.options import SearchOptions
+
+if TYPE_CHECKING:
+    from retrieve_cli.search.searcher import Searcher
+
+
+Writing = Callable[[Sequence[Answer], Shared, Shape], None]
+"""Writes answers to stdout."""
+
+
+class Run(NamedTuple):
+    """The flags of one call of `retrieve query`."""
+
+    shared: Shared
+    settings: Settings
+    asked: Request
+    """All that its flags say of every query."""
+    shape: Shape
+    choices: Mapping[str, Any]
+    """Choices that no key of the configuration stands for."""
+    docs_dir: Path | None
+    explain_empty: bool
+    save_run: str | None
+    log_json: bool
+    strict_fresh: bool
+    exit_status: bool
+
+    @property
+    def unindexed(self) -> bool:
+        """True if folders are searched without an index."""
+        return self.docs_dir is not None or self.settings.docs.mode == "standard_chunking"
+
+    def check(self) -> None:
+        """Raises: UsageError if flags contradict each other."""
+        if self.save_run is not None:
+            from retrieve_cli.cli import saving
+
+            saving.texts_of(self.save_run)
+            if self.unindexed:
+                raise UsageError("--save-run keeps a run beside its index, and there is none", hint="retrieve build")
+
+    def end(self, *, stale: bool, found: bool) -> None:
+        """Raises: typer.Exit if the flags ask for another exit code."""
+        if self.strict_fresh and stale:
+            raise typer.Exit(Exit.STALE)
+        if self.exit_status and not found:
+            raise typer.Exit(Exit.NO_RESULT)
+
+
+class Opened(NamedTuple):
+    """An index, or a folder read as one, that answers under the options of a run."""
+
+    find: Callable[[], Searcher]
+    """Returns the open generation."""
+    answer: Callable[[Sequence[Request]], list[Answer]]
+    options: SearchOptions
+    opened: Index | None = None
+    """None: a folder was read for this command."""
+
+    @property
+    def searcher(self) -> Searcher:
+        return self.find()
+
+
+@contextmanager
+def opened(run: Run, *, show_reason: bool) -> Iterator[Opened]:
+    """Open the index, after a sync if the configuration wants one, or read the folder.
+
+    `show_reason`: every query may see all records, so that a sync that failed may say why.
+    """
+    shared, settings = run.shared, run.settings
+    if run.unindexed:
+        from retrieve_cli.cli.unindexed import unindexed
+
+        with unindexed(shared, settings, run.docs_dir) as aside:
+            options = SearchOptions.of(settings, **options_of(run.choices))
+            aside.check(options)
+            yield Opened(
+                lambda: aside.searcher,
+                lambda requests: aside.with_notes(aside.searcher.answer(requests, options), options),
+                options,
+            )
+        return
+    if settings.syncs_each_time or settings.sync.every_hours:
+        from retrieve_cli.cli.sync import sync_first
+
+        sync_first(shared, settings, show_reason=show_reason)
+    index = Index(shared.store, settings)
+    options = index.options(**run.choices)
+    yield Opened(lambda: index.searcher, lambda requests: index.answer(requests, options), options, index)
+
+
+def answer_one(run: Run, request: Request) -> None:
+    """Answer the query of a command line."""
+    with opened(run, show_reason=request.tenant is None) as place:
+        answers = place.answer([request])
+        tell_generation(run, place, all_records=request.tenant is None)
+        show(run, place, answers)
+    run.end(stale=is_stale(answers[0]), found=bool(answers[0].results))
+
+
+def is_stale(answer: Answer) -> bool:
+    """Return True if the source of a result has changed since the build."""
+    return any(result.freshness != "fresh" for result in answer.results)
+
+
+def tell_generation(run: Run, place: Opened, *, all_records: bool) -> None:
+    """With -v, name the generation; its size to those who may see all records."""
+    generation = place.searcher.generation
+    size = f", {len(generation.chunks)} chunks" if all_records else ""
+    run.shared.talk.detail(f"generation {generation.manifest.id}{size}")
+
+
+def show(run: Run, place: Opened, answers: Sequence[Answer], *, write: Writing | None = None) -> None:
+    """Print answers, by default in the format of the command, with all that its flags ask for besides."""
+    if run.save_run is not None:
+        from retrieve_cli.cli import saving
+
+        texts = saving.texts_of(run.save_run)
+        answers = saving.saved(answers, run.shared, searcher=place.searcher, options=place.options, texts=texts)
+    for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
+        run.shared.talk.say(f"note: {notice}")
+    (write or printing.print_answers)(answers, run.shared, run.shape)
+    if run.explain_empty:
+        from retrieve_cli.cli import saving
+
+        saving.explain_empty(place.searcher, answers, run.shared, ids=run.shape.ids)
+    if (run.shared.talk.verbose or run.log_json) and not run.shared.talk.quiet:
+        from retrieve_cli.cli import logs
+
+        logs.log_answers(answers, as_json=run.log_json, min_candidates=run.settings.log.min_candidates)
+    if run.settings.log.queries and not run.unindexed:
+        from retrieve_cli.cli import saving
+
+        with suppress(BrokenPipeError):  # which ends the command when all is done
+            sys.stdout.flush()
+        saving.log_queries(answers, run.shared, run.settings)

@@ -1,0 +1,126 @@
+"""`retrieve query -`: the queries of stdin, answered together or, with --stream, each as it arrives.
+
+A line that is not a query, or that asks for what is not there, is answered by an error; the others are answered, and
+the exit code says that some were not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+import typer
+
+from retrieve_cli.api.batches import answer_each, expect_sound
+from retrieve_cli.cli import answering, requests
+from retrieve_cli.cli.answering import Opened, Run
+from retrieve_cli.cli.requests import BadLine
+from retrieve_cli.contracts import Request
+from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted
+from retrieve_cli.search.answer import Answer
+
+Outcome = Answer | BadLine
+_STREAMED = ("text", "table", "json", "jsonl", "md")
+"""Formats in which answers can be written one after the other."""
+
+
+def answer_batch(run: Run) -> None:
+    """Answer all queries of stdin as one batch."""
+    lines = list(requests.from_stdin(run.asked))
+    sound = [line for line in lines if isinstance(line, Request)]
+    all_records = all(request.tenant is None for request in sound)
+    with answering.opened(run, show_reason=all_records) as place:
+        answers = iter(answer_each(place.searcher, sound, common=run.asked, answer=place.answer))
+        answering.tell_generation(run, place, all_records=all_records)
+        outcomes = [line if isinstance(line, BadLine) else _outcome(line, next(answers)) for line in lines]
+        _show(outcomes, run, place)
+    tally = Tally()
+    tally.add(outcomes)
+    tally.end(run)
+
+
+def answer_stream(run: Run) -> None:
+    """Answer each query of stdin as it arrives, by the generation that is current then, until stdin ends."""
+    shared = run.shared
+    if (shared.format not in _STREAMED and not run.shape.ids) or run.save_run is not None:
+        what = "--save-run" if run.save_run is not None else f"--format {shared.format}"
+        raise UsageError(f"{what} does not go with --stream", hint=f"formats of a stream: {', '.join(_STREAMED)}")
+    lines, tally = requests.from_stdin(run.asked), Tally()
+    try:
+        with answering.opened(run, show_reason=False) as place:
+            expect_sound(place.searcher, run.asked)
+            for line in lines:
+                outcome = line if isinstance(line, BadLine) else _answered(line, place)
+                _show([outcome], run, place)
+                sys.stdout.flush()
+                tally.add([outcome])
+    except KeyboardInterrupt:  # the usual end of a stream that a person types
+        raise typer.Exit(Exit.INTERRUPTED) from None
+    tally.end(run)
+
+
+class Tally:
+    """What the exit code of a command depends on, over all its queries."""
+
+    def __init__(self) -> None:
+        self._bad = self._stale = self._found = False
+
+    def add(self, outcomes: Sequence[Outcome]) -> None:
+        """Count what came of some queries."""
+        for outcome in outcomes:
+            if isinstance(outcome, BadLine):
+                self._bad = True
+            else:
+                self._found = self._found or bool(outcome.results)
+                self._stale = self._stale or answering.is_stale(outcome)
+
+    def end(self, run: Run) -> None:
+        """Raises: typer.Exit if a query has no answer, or the flags ask for another exit code."""
+        if self._bad:
+            raise typer.Exit(Exit.PARTIAL)
+        run.end(stale=self._stale, found=self._found)
+
+
+def _answered(request: Request, place: Opened) -> Outcome:
+    """The answer by the current generation, or why there is none."""
+    try:
+        if place.opened is not None:
+            place.opened.refresh()
+        return place.answer([request])[0]
+    except RetrieveError as error:
+        return BadLine(request.id, error)
+
+
+def _outcome(request: Request, outcome: Answer | RetrieveError) -> Outcome:
+    return BadLine(request.id, outcome) if isinstance(outcome, RetrieveError) else outcome
+
+
+def _show(outcomes: Sequence[Outcome], run: Run, place: Opened) -> None:
+    """Print what came of queries, in order.
+
+    In JSON an error stands in the place of its answer; other formats have no place for it, and it goes to stderr.
+    """
+    answers = [outcome for outcome in outcomes if not isinstance(outcome, BadLine)]
+    bad = [outcome for outcome in outcomes if isinstance(outcome, BadLine)]
+    if run.shared.talk.json and not run.shape.ids:
+        written = partial(_print_lines, outcomes) if bad else None
+        answering.show(run, place, answers, write=written)
+        return
+    for line in bad:
+        error = line.error
+        run.shared.talk.error(error.code, error.kind, f"query {quoted(line.id)}: {error.message}", error.hint)
+    if answers or not bad:
+        answering.show(run, place, answers)
+
+
+def _print_lines(outcomes: Sequence[Outcome], answers: Sequence[Answer], *_: object) -> None:
+    """A line of JSON for each outcome; `answers` are those of the outcomes that are one, as they were saved."""
+    from retrieve_cli.output import formats
+
+    shown = iter(answers)
+    for outcome in outcomes:
+        if isinstance(outcome, BadLine):
+            print(formats.dump({"query_id": outcome.id, "error": outcome.error.as_json()}))
+        else:
+            sys.stdout.write(formats.as_json_lines([next(shown)]))

@@ -1,0 +1,68 @@
+"""Names of the commands, other names for them, and words that lead to one: known without importing any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+COMMANDS: Mapping[str, str] = {
+    "init": "Write a configuration file to start from.",
+    "build": "Build an index (also: index).",
+    "sync": "Update the index from its sources.",
+    "query": "Search the index (also: search).",
+    "inspect": "Show what is in the index, and why a record ranks where it does.",
+    "eval": "Measure the quality of answers to judged queries.",
+    "doctor": "Diagnose problems and print the fix.",
+    "config": "Show or change the configuration.",
+    "models": "List, pull, verify or export models.",
+    "snapshot": "Save an index as one file: create, list, verify, restore.",
+    "replay": "Repeat a saved run and compare.",
+    "serve": "Serve the configured models over HTTP.",
+    "completion": "Print a completion script for bash, zsh or fish.",
+    "help": "Show the help of a command.",
+}
+"""Each command and its line in `retrieve --help`; the file beside this one that has its name defines it."""
+ALIASES: Mapping[str, str] = {"search": "query", "index": "build"}
+"""Other names of commands."""
+RELATED_WORDS: Mapping[str, str] = {
+    "add": "build",
+    "ingest": "build",
+    "update": "sync",
+    "refresh": "sync",
+    "reindex": "sync",
+    "find": "query",
+    "ask": "query",
+    "list": "inspect records",
+    "ls": "inspect records",
+    "show": "inspect record ID",
+    "get": "inspect record ID",
+    "status": "inspect status",
+    "stats": "inspect status",
+    "info": "inspect status",
+    "explain": "inspect why QUERY ID",
+    "why": "inspect why QUERY ID",
+    "history": "inspect history",
+    "rollback": "sync --rollback ID",
+    "verify": "inspect verify",
+    "check": "doctor",
+    "evaluate": "eval",
+    "benchmark": "eval",
+    "tune": "eval --tune",
+    "settings": "config show",
+    "server": "serve",
+    "download": "models pull",
+    "pull": "models pull",
+    "backup": "snapshot create",
+    "restore": "snapshot restore",
+    "version": "--version",
+}
+"""Words that people try for a command, and the command that does it."""
+
+
+def command_for(word: str) -> str | None:
+    """Return the command line that a word which is no command may stand for: by its meaning, or the nearest name."""
+    from retrieve_cli.untrusted.nearest import nearest
+
+    if (meant := RELATED_WORDS.get(word.casefold())) is not None:
+        return meant
+    near = nearest(word.casefold(), (*COMMANDS, *ALIASES, *RELATED_WORDS), cutoff=0.6)
+    return None if near is None else RELATED_WORDS.get(near, near)

@@ -1,0 +1,107 @@
+"""First guesses work or lead to the right command in one step: aliases, `help`, misspelt and related words."""
+
+from pathlib import Path
+
+import pytest
+from samples import Program
+
+from retrieve_cli.cli.main import program
+from retrieve_cli.cli.names import ALIASES, COMMANDS, RELATED_WORDS
+
+
+@pytest.mark.parametrize("count", [("-k", "2"), ("-n", "2"), ("--limit", "2"), ("--top-k", "2")])
+def test_search_is_query_by_another_name(index: Path, retrieve: Program, count: tuple[str, str]) -> None:
+    done = retrieve("search", "brain", *count, "-l")
+    assert done == retrieve("query", "brain", "-k", "2", "-l")
+    assert len(done.out.splitlines()) == 2
+
+
+def test_index_is_build_by_another_name(catalog: Path, retrieve: Program) -> None:
+    assert retrieve("index", "--catalog", catalog).code == 0
+    assert retrieve("query", "lungs").code == 0
+
+
+def test_new_names_of_flags_do_what_the_old_ones_do(index: Path, retrieve: Program) -> None:
+    def answer(*words: str) -> dict[str, object]:
+        return {**retrieve("query", "brain scans", "--json", *words).json, "timings_ms": None}
+
+    assert answer("--route") == answer("--gate") != answer("--no-route")
+    assert answer("--no-gate") == answer("--no-route")
+    assert answer("--with-dependencies") == answer("--bundle")
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_the_version_has_a_short_flag(retrieve: Program, flag: str) -> None:
+    assert retrieve(flag).out.startswith("retrieve ")
+
+
+@pytest.mark.parametrize("words", [["query"], ["inspect", "why"], ["search"], []], ids=str)
+def test_help_of_a_command_is_the_same_in_both_orders(retrieve: Program, words: list[str]) -> None:
+    done = retrieve("help", *words)
+    assert done.out.startswith("Usage: retrieve")
+    assert done == retrieve(*words, "--help")
+
+
+def test_the_help_names_each_alias_once(retrieve: Program) -> None:
+    shown = retrieve("--help").out
+    for alias, name in ALIASES.items():
+        assert shown.count(f"also: {alias}") == 1
+        assert f"  {name} " in shown
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("serach", "search"),
+        ("qeury", "query"),
+        ("bulid", "build"),
+        ("update", "sync"),
+        ("find", "query"),
+        ("ls", "inspect records"),
+        ("list", "inspect records"),
+        ("status", "inspect status"),
+        ("Statsu", "inspect status"),
+        ("SEARCH", "search"),
+    ],
+)
+def test_a_word_that_is_no_command_leads_to_one(retrieve: Program, word: str, meant: str) -> None:
+    for words in ([word, "lungs"], ["help", word]):
+        done = retrieve(*words)
+        assert (done.code, f"hint: did you mean `retrieve {meant}`?" in done.err) == (2, True), done.err
+
+
+def test_a_word_like_no_command_leads_to_the_list(retrieve: Program) -> None:
+    assert "hint: list the commands: retrieve --help" in retrieve("zzzzzz\x1b[31m").err
+
+
+@pytest.mark.parametrize("meant", sorted(set(RELATED_WORDS.values())))
+def test_a_command_that_is_suggested_exists(retrieve: Program, meant: str) -> None:
+    words = [word for word in meant.split() if not word.isupper()]
+    assert retrieve(*words, "--help").code == 0
+
+
+def test_every_command_has_a_file_and_a_line_of_help() -> None:
+    group = program()
+    assert set(group.commands) == set(COMMANDS) | set(ALIASES)
+    assert all(help_.endswith(".") for help_ in COMMANDS.values())
+
+
+def test_serve_without_a_choice_leads_to_what_it_can_serve(retrieve: Program) -> None:
+    done = retrieve("serve")
+    assert done.code == 2
+    assert "retrieve serve --encoders" in done.err
+    assert "retrieve query - --stream" in done.err
+
+
+def test_json_and_jsonl_are_one_object_and_lines(index: Path, retrieve: Program) -> None:
+    one = retrieve("query", "brain", "--json")
+    lines = retrieve("query", "brain", "--jsonl")
+    assert lines.out == retrieve("query", "brain", "--format", "jsonl").out
+    assert len(lines.out.splitlines()) == len(one.json["results"])
+    assert len(retrieve("inspect", "records", "--jsonl").out.splitlines()) == 5
+    done = retrieve("query", "brain", "--json", "--jsonl")
+    assert (done.code, "contradict" in done.err) == (2, True)
+
+
+def test_an_error_with_jsonl_is_json(retrieve: Program) -> None:
+    assert retrieve("query", "x", "--jsonl").err.startswith('{"error": ')

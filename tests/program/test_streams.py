@@ -1,0 +1,154 @@
+"""`retrieve query - --stream`: each line is answered as it arrives, in order, whatever the others are."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import TOOLS, Program, write_catalog
+
+Stdin = Callable[[str | bytes], None]
+_PATIENCE_S = 60
+
+
+class Stream:
+    """A running `retrieve query - --stream --json`, line by line."""
+
+    def __init__(self, *words: str) -> None:
+        command = [sys.executable, "-m", "retrieve_cli", "query", "-", "--stream", "--json", "-k", "2", *words]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(os.environ))
+        assert self.process.stdin
+        assert self.process.stdout
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+
+    def ask(self, line: str) -> Any:
+        """Send a line and read the line that answers it, while stdin stays open."""
+        self.stdin.write(line.encode() + b"\n")
+        self.stdin.flush()
+        ready, _, _ = select.select([self.stdout], [], [], _PATIENCE_S)
+        assert ready, "no answer while stdin is open"
+        return json.loads(self.stdout.readline())
+
+    def end(self) -> tuple[int, str]:
+        _, errors = self.process.communicate(timeout=_PATIENCE_S)
+        return self.process.returncode, errors.decode()
+
+
+@pytest.fixture
+def stream(index: Path) -> Iterator[Stream]:
+    running = Stream()
+    yield running
+    running.process.kill()
+    running.process.communicate()
+
+
+def test_each_line_is_answered_before_the_next_is_written(stream: Stream) -> None:
+    assert stream.ask("brain")["query_id"] == "1"
+    assert stream.ask('{"id": "q2", "query": "cells"}')["results"][0]["doc_id"] == "cells"
+    assert stream.end() == (0, "")
+
+
+def test_a_bad_line_is_answered_by_its_error_and_the_stream_goes_on(stream: Stream) -> None:
+    assert stream.ask("{oops")["error"]["kind"] == "usage"
+    bad = stream.ask('{"id": "x", "query": "cells", "filters": ["licence=MIT"]}')
+    assert (bad["query_id"], "license" in bad["error"]["hint"]) == ("x", True)
+    assert stream.ask("cells")["results"]
+    assert stream.end() == (8, "")
+
+
+def test_a_line_too_long_is_named_and_not_kept(stream: Stream) -> None:
+    assert "longer than 1 MB" in stream.ask("y" * 3_000_000)["error"]["message"]
+    assert stream.ask("cells")["query_id"] == "2"
+    assert stream.end() == (8, "")
+
+
+def test_an_interruption_ends_a_stream_without_a_word(stream: Stream) -> None:
+    stream.ask("brain")
+    stream.process.send_signal(signal.SIGINT)
+    assert stream.end() == (130, "")
+
+
+def test_a_reader_that_leaves_ends_a_stream_without_a_word(stream: Stream) -> None:
+    stream.ask("brain")
+    stream.stdout.close()
+    stream.process.stdout = None
+    stream.stdin.write(b"cells\ncells\n")
+    stream.stdin.flush()
+    assert stream.end() == (0, "")
+
+
+def test_a_line_is_answered_from_the_generation_that_is_current_then(
+    stream: Stream, retrieve: Program, tmp_path: Path
+) -> None:
+    before = stream.ask("zebrafish embryos")
+    added = {"id": "zebra", "name": "ZebraTrack", "description": "Tracks zebrafish embryos."}
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "more.jsonl", [*TOOLS, added])).code == 0
+    after = stream.ask("zebrafish embryos")
+    assert before["generation"] != after["generation"]
+    assert after["results"][0]["doc_id"] == "zebra"
+    assert stream.end() == (0, "")
+
+
+def test_a_stream_answers_as_a_batch_does(index: Path, retrieve: Program, stdin: Stdin) -> None:
+    lines = 'brain\n{"query": "cells", "filters": ["license=MIT"]}\n{\n\nlungs\n'
+    outputs = []
+    for words in (["-"], ["-", "--stream"], ["--stream"]):
+        stdin(lines)
+        done = retrieve("query", *words, "--json")
+        assert done.code == 8
+        outputs.append([{**json.loads(line), "timings_ms": None} for line in done.out.splitlines()])
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_jsonl_of_a_batch_is_an_answer_per_line_as_with_json(index: Path, retrieve: Program, stdin: Stdin) -> None:
+    stdin("brain\ncells\n")
+    lines = retrieve("query", "-", "--jsonl").out.splitlines()
+    assert [json.loads(line)["query"] for line in lines] == ["brain", "cells"]
+
+
+@pytest.mark.parametrize("words", [["-"], ["-", "--stream"]], ids=str)
+def test_an_error_of_the_flags_ends_the_command_and_no_line_is_answered(
+    index: Path, retrieve: Program, stdin: Stdin, words: list[str]
+) -> None:
+    for flags, code in ((["--filter", "licence=MIT"], 2), (["--doc-id", "lung"], 2), (["-k", "0"], 2)):
+        stdin("brain\ncells\n")
+        done = retrieve("query", *words, "--json", *flags)
+        assert (done.code, done.out) == (code, ""), flags
+        assert json.loads(done.err)["error"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["lungs", "--stream"], ["-", "--stream", "--format", "csv"], ["-", "--stream", "--save-run"]],
+    ids=str,
+)
+def test_what_does_not_go_with_a_stream_is_a_usage_error(index: Path, retrieve: Program, words: list[str]) -> None:
+    done = retrieve("query", *words)
+    assert (done.code, done.out, "--stream" in done.err) == (2, "", True)
+
+
+def test_a_stream_of_a_folder_needs_no_index(tmp_path: Path, retrieve: Program, stdin: Stdin) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "lungs.md").write_text("# Lungs\n\nSegments lungs.\n")
+    stdin("lungs\nsegments\n")
+    done = retrieve("query", "--docs-dir", "notes", "--stream", "-l")
+    assert (done.code, done.out) == (0, "lungs.md\nlungs.md\n")
+
+
+def test_exit_codes_of_a_stream_are_those_of_all_its_answers(
+    index: Path, catalog: Path, retrieve: Program, stdin: Stdin
+) -> None:
+    stdin("zzz\nbrain\n")
+    assert retrieve("query", "--stream", "--mode", "bm25", "--exit-status").code == 0
+    stdin("zzz\nyyy\n")
+    assert retrieve("query", "--stream", "--mode", "bm25", "--exit-status").code == 3
+    catalog.write_text(catalog.read_text().replace("brain MRI", "brain CT"))
+    stdin("brain\nzzz\n")
+    assert retrieve("query", "--stream", "--mode", "bm25", "--strict-fresh").code == 10
