@@ -44,7 +44,7 @@ def _with(text: str, section: str, key: str, wanted: Json) -> str:
     """The text with one value replaced, or added where it was not; of a mapping, the values of its keys."""
     end = "\r\n" if "\r\n" in text else "\n"
     root: Any = yaml.compose(text, yaml.SafeLoader)
-    value = _dumped(wanted)
+    value = dumped(wanted)
     if root is None:
         return _appended(text, f"{section}:{end}{_INDENT}{key}: {value}{end}", end)
     found = _pair(root, section)
@@ -72,7 +72,7 @@ def _with_all(text: str, section: str, key: str, wanted: Mapping[str, Json]) -> 
         inner = _value(keys, key)
         if not _within(inner, keys):
             raise ValueError("the mapping does not stand there")
-        text = _replaced(text, inner, name, _dumped(value), end)
+        text = _replaced(text, inner, name, dumped(value), end)
     return text
 
 
@@ -81,7 +81,8 @@ def _replaced(text: str, keys: Any, key: str, value: str, end: str) -> str:
     old = _pair(keys, key)
     if old is not None:
         empty = isinstance(old[1], yaml.MappingNode) and not old[1].value
-        if not (empty or isinstance(old[1], yaml.ScalarNode)) or not _within(old[1], keys):
+        row = isinstance(old[1], yaml.SequenceNode) and old[1].flow_style and value.startswith("[")
+        if not (empty or row or isinstance(old[1], yaml.ScalarNode)) or not _within(old[1], keys):
             raise ValueError("the value is not a plain one that stands there")
         return _spliced(text, old[1].start_mark.index, old[1].end_mark.index, value)
     if keys.flow_style:
@@ -90,8 +91,8 @@ def _replaced(text: str, keys: Any, key: str, value: str, end: str) -> str:
     return _spliced(text, first.index, first.index, f"{key}: {value}{end}{' ' * first.column}")
 
 
-def _dumped(value: Json) -> str:
-    """A value as it is written on one line."""
+def dumped(value: Json) -> str:
+    """Return a value as YAML on one line."""
     return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
 
 

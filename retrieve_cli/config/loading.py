@@ -7,9 +7,10 @@ What is not known is refused with the nearest key that is. Precedence: flag, the
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from retrieve_cli.config.environment import variables
 from retrieve_cli.config.plugins import installed, retriever_names
@@ -35,15 +36,67 @@ def load(
     Raises:
         UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
     """
-    if path is None and os.path.lexists(DEFAULT_FILE):
-        path = DEFAULT_FILE
     settings = Settings()
-    if path is not None:
-        settings = _overlay(settings, _read(path), where=str(path), folder=path.parent, say=say)
-    for name, section, key, text in variables(environment):
-        overrides = {section: {key: read_yaml(text, name)}}
-        settings = _overlay(settings, overrides, where=f"environment variable {name}", folder=Path(), say=say)
+    for layer in layers(path, environment):
+        settings = _overlay(settings, layer.value, where=layer.where, folder=layer.folder, say=say)
     return settings
+
+
+class Layer(NamedTuple):
+    """Sections and keys that lie over those before."""
+
+    kind: Literal["file", "environment"]
+    where: str
+    """The file or the variable, as messages name it."""
+    folder: Path
+    """The folder that paths are relative to."""
+    value: Mapping[str, Json]
+
+
+def file_of(path: Path | None) -> Path | None:
+    """Return the configuration file that is read: the one named, else `./config.yaml` if there is one."""
+    return DEFAULT_FILE if path is None and os.path.lexists(DEFAULT_FILE) else path
+
+
+def layers(path: Path | None, environment: Mapping[str, str] = os.environ) -> Iterator[Layer]:
+    """Yield what lies over the defaults, in order: the file, then each variable of the environment.
+
+    Raises:
+        UsageError: the file or a variable cannot be read.
+    """
+    if (file := file_of(path)) is not None:
+        yield Layer("file", str(file), file.parent, _read(file))
+    for name, section, key, text in variables(environment):
+        yield Layer("environment", f"environment variable {name}", Path(), {section: {key: read_yaml(text, name)}})
+
+
+def load_with_origins(
+    path: Path | None, environment: Mapping[str, str] = os.environ
+) -> tuple[Settings, dict[str, Layer]]:
+    """Return the settings, and by key (`search.k`) the layer that a value other than the default comes from.
+
+    Raises:
+        UsageError: as `load` does.
+    """
+    settings, origins = Settings(), {}
+    for layer in layers(path, environment):
+        before, settings = settings, _overlay(settings, layer.value, where=layer.where, folder=layer.folder)
+        origins.update(dict.fromkeys(changed_keys(before, settings), layer))
+    return settings, {key: origins[key] for key in changed_keys(Settings(), settings)}
+
+
+def changed_keys(before: Settings, after: Settings) -> list[str]:
+    """Return the keys (`search.k`) whose values differ, in the order of the settings."""
+    found = []
+    for section in fields(Settings):
+        old, new = getattr(before, section.name), getattr(after, section.name)
+        if section.name == "plugins":
+            found += [f"plugins.{name}" for name in new if old.get(name) != new[name]]
+        else:
+            found += [
+                f"{section.name}.{key.name}" for key in fields(new) if getattr(old, key.name) != getattr(new, key.name)
+            ]
+    return found
 
 
 def override(settings: Settings, value: Mapping[str, Json], *, where: str) -> Settings:

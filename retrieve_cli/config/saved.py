@@ -94,5 +94,6 @@ def _is_path(model: str) -> bool:
 def shown_addresses(section: Mapping[str, Any], show: Any) -> dict[str, Any]:
     """Return a section with its addresses as `show` prints them, without what may be a secret."""
     return {
-        key: show(value) if key.endswith("url") and isinstance(value, str) else value for key, value in section.items()
+        key: show(value) if key.endswith(("url", "endpoint")) and isinstance(value, str) else value
+        for key, value in section.items()
     }

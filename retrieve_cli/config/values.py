@@ -251,5 +251,5 @@ def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is not known, with the nearest one that is."""
     names = [str(name) for name in known]
     near = nearest(given, names)
-    hint = f"did you mean `{near}`?" if near else "known: " + ", ".join(names)
+    hint = f"did you mean `{near}`?" if near else "known: " + (", ".join(names) or "none is installed")
     return UsageError(f"unknown {what}", hint=hint)

@@ -1,0 +1,274 @@
+"""`retrieve config`: the settings that hold, where each comes from, and changes of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.errors import UsageError, printable, quoted
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.loading import Layer
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Json
+
+ACTIONS = ("show", "defaults", "path", "set")
+_COLUMN = 34
+"""Column at which the origin of a value is written."""
+_EXAMPLE = "for example: retrieve config set search.k 20"
+
+
+@shared("text", "json")
+def config(
+    action: Annotated[
+        str, typer.Argument(metavar="[" + "|".join(ACTIONS) + "]", help="What to do.  [default: show]")
+    ] = "show",
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="A key (search.k) or a section (search).")] = None,
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="With set: the new value, as YAML.")] = None,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="With show: only keys that are not at their default.")
+    ] = False,
+    *,
+    shared: Shared,
+) -> None:
+    """Show or change the configuration.
+
+    show prints the settings that hold and where each that is not a default comes from; defaults prints the commented
+    file with every key; path names the file that is read; set KEY VALUE changes that file and keeps its comments.
+    """
+    if action not in ACTIONS:
+        from retrieve_cli.config.values import unknown
+
+        raise unknown(f"action {quoted(action)} of config", action, ACTIONS)
+    if value is not None and action != "set":
+        raise UsageError(f"`retrieve config {action}` takes no value", hint=_EXAMPLE)
+    if action == "show":
+        _show(key, shared, changed_only=changed)
+    elif action == "defaults":
+        _defaults(key, shared)
+    elif action == "path":
+        _path(shared)
+    else:
+        _set(key, value, shared)
+
+
+# ------------------------------------------------------------------------------------------------------ show
+
+
+def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
+    """Print the settings that hold, and where those come from that are not at their default."""
+    from retrieve_cli.config.loading import file_of, load_with_origins
+    from retrieve_cli.config.settings import Settings
+
+    settings, origins = load_with_origins(shared.config)
+    shown = [name for name in _keys(settings, key) if not changed_only or name in origins]
+    values, defaults = _values(settings), _values(Settings())
+    file = file_of(shared.config)
+    if shared.format == "json":
+        from retrieve_cli.output.formats import dump
+
+        sections: dict[str, dict[str, Json]] = {}
+        for name in shown:
+            section, _, inner = name.partition(".")
+            sections.setdefault(section, {})[inner] = values[name]
+        told = {
+            name: {"kind": layer.kind, "where": layer.where, "default": defaults.get(name)}
+            for name, layer in origins.items()
+            if name in shown
+        }
+        print(dump({"file": None if file is None else str(file), "settings": sections, "origins": told}))
+        return
+    print(*_lines(shown, values, defaults, origins), sep="\n")
+    if changed_only and not shown:
+        shared.talk.say("every key is at its default")
+
+
+def _lines(
+    shown: Sequence[str], values: Mapping[str, Json], defaults: Mapping[str, Json], origins: Mapping[str, Layer]
+) -> Iterator[str]:
+    """YAML of the settings, with comments on their origin."""
+    last = ""
+    for name in shown:
+        section, _, key = name.partition(".")
+        if section != last:
+            yield f"{section}:"
+            last = section
+        line = f"  {key}: {_yaml(values[name])}"
+        if (layer := origins.get(name)) is not None:
+            line = f"{line:{_COLUMN}}  # {layer.where} (default: {_yaml(defaults.get(name))})"
+        yield printable(line)
+
+
+def _values(settings: Settings) -> dict[str, Json]:
+    """The value of every key, as JSON and YAML write it; addresses without secrets."""
+    from retrieve_cli.config.saved import shown_addresses
+    from retrieve_cli.web.addresses import shown
+
+    values: dict[str, Json] = {}
+    for section in fields(settings):
+        keys = getattr(settings, section.name)
+        plain = dict(keys) if section.name == "plugins" else asdict(keys)
+        if section.name == "sources":
+            plain["list"] = [
+                shown_addresses({key: given for key, given in entry.items() if given != default.get(key)}, shown)
+                for entry, default in ((entry, _source_defaults(entry)) for entry in plain["list"])
+            ]
+        for key, value in shown_addresses(plain, shown).items():
+            values[f"{section.name}.{key}"] = _plain(value)
+    return values
+
+
+def _source_defaults(entry: Mapping[str, Json]) -> dict[str, Json]:
+    from retrieve_cli.config.settings import SourceSetting
+
+    return {**asdict(SourceSetting(entry["kind"])), "kind": None}
+
+
+def _plain(value: Any) -> Json:
+    """A value of paths, mappings and lists as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _yaml(value: Json) -> str:
+    from retrieve_cli.config.editing import dumped
+
+    return dumped(value)
+
+
+def _keys(settings: Settings, wanted: str | None) -> list[str]:
+    """The keys of a section, the one key of that name, or all.
+
+    Raises:
+        UsageError: there is no such key; names the nearest.
+    """
+    keys = list(_values(settings))
+    if wanted is None:
+        return keys
+    found = [key for key in keys if key == wanted or key.startswith(f"{wanted}.")]
+    sections = [section.name for section in fields(settings)]
+    if not found and wanted not in sections:
+        raise _unknown(wanted, [*sections, *keys])
+    return found
+
+
+def _unknown(key: str, known: Sequence[str]) -> UsageError:
+    """The error for a key that does not exist: keys of that name in another section, or the nearest."""
+    from retrieve_cli.untrusted.nearest import nearest
+
+    name = key.rpartition(".")[2]
+    alike = [full for full in known if full.partition(".")[2] == name] if name else []
+    near = alike or [full for full in [nearest(key, known)] if full is not None]
+    hint = f"did you mean {' or '.join(f'`{full}`' for full in near)}?" if near else "list them: retrieve config"
+    return UsageError(f"there is no key {quoted(key)}", hint=hint)
+
+
+# --------------------------------------------------------------------------------------------- defaults, path
+
+
+def _defaults(key: str | None, shared: Shared) -> None:
+    """Print the commented file with every key at its default."""
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.config.starters import defaults
+
+    if shared.format == "json":
+        from retrieve_cli.output.formats import dump
+
+        values = _values(Settings())
+        print(dump({name: values[name] for name in _keys(Settings(), key)}))
+    elif key is None:
+        print(defaults(), end="")
+    else:
+        values = _values(Settings())
+        print(*_lines(_keys(Settings(), key), values, values, {}), sep="\n")
+
+
+def _path(shared: Shared) -> None:
+    """Print the name of the file that is read."""
+    from retrieve_cli.config.loading import file_of
+
+    file = file_of(shared.config)
+    if shared.format == "json":
+        from retrieve_cli.output.formats import dump
+
+        print(dump({"path": None if file is None else str(file), "exists": file is not None and file.exists()}))
+    elif file is not None:
+        print(printable(str(file)))
+    else:
+        shared.talk.say("no configuration file is read (write one: retrieve init)")
+
+
+# ------------------------------------------------------------------------------------------------------- set
+
+
+def _set(key: str | None, text: str | None, shared: Shared) -> None:
+    """Change one value in the configuration file, which is made if there is none."""
+    from retrieve_cli.config import editing, loading
+    from retrieve_cli.config.settings import Settings
+
+    if key is None or text is None:
+        raise UsageError("`retrieve config set` takes a key and a value", hint=_EXAMPLE)
+    section, _, name = key.partition(".")
+    if section != "plugins" and key not in (known := list(_values(Settings()))):
+        raise _unknown(key, known)
+    value = loading.read_yaml(text, "the value")
+    change = {section: {name: value}}
+    loading.override(Settings(), change, where="the command line")
+    path = shared.config or loading.DEFAULT_FILE
+    before = _text_of(path)
+    after = editing.changed(before, change, where=str(path))
+    loading.override(Settings(), loading.read_yaml(after, str(path)), where=str(path))
+    _write(path, after)
+    _tell(key, path, shared, before=before, after=after)
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file, with its own line ends; nothing if there is none. Raises: UsageError."""
+    from retrieve_cli.untrusted import files
+
+    try:
+        return files.read_bytes(path, limit=files.CONFIG).decode() if os.path.lexists(path) else ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
+
+
+def _write(path: Path, text: str) -> None:
+    from retrieve_cli.storage import durable
+
+    try:
+        durable.put(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file: --config FILE") from error
+
+
+def _tell(key: str, path: Path, shared: Shared, *, before: str, after: str) -> None:
+    """Say what has changed, and what it takes for the change to show."""
+    from retrieve_cli.config.loading import layers, override, read_yaml
+    from retrieve_cli.config.settings import Settings, sections
+
+    old, new = (
+        _values(override(Settings(), read_yaml(text, str(path)) or {}, where=str(path))).get(key)
+        for text in (before, after)
+    )
+    if shared.format == "json":
+        from retrieve_cli.output.formats import dump
+
+        print(dump({"path": str(path), "key": key, "value": new, "before": old}))
+    else:
+        print(printable(f"{path}: {key} is {_yaml(new)} (was {_yaml(old)})"))
+    section, _, name = key.partition(".")
+    for layer in layers(path):
+        if layer.kind == "environment" and name in layer.value.get(section, ()):
+            shared.talk.say(f"note: {layer.where} wins over the file")
+    if section in sections("index"):
+        shared.talk.say("note: if this changes the index, it takes effect at the next build: retrieve build")

@@ -1,0 +1,138 @@
+"""`retrieve config`: the settings that hold, their origin, and changes of the file that keep its comments."""
+
+import json
+from pathlib import Path
+
+import pytest
+from samples import ROOT, Program
+
+from retrieve_cli.config.loading import load
+
+FILE = "# mine\nsearch:\n  k: 5  # few\n\nfusion: {rrf_k: 70}\n"
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
+
+
+def test_defaults_are_the_commented_file_of_the_repository(retrieve: Program) -> None:
+    assert retrieve("config", "defaults").out == (ROOT / "config.yaml").read_text("utf-8")
+
+
+def test_all_settings_are_shown_as_a_configuration_that_says_the_same(retrieve: Program, tmp_path: Path) -> None:
+    Path("config.yaml").write_text(FILE)
+    done = retrieve("config")
+    assert done == retrieve("config", "show")
+    again = tmp_path / "again.yaml"
+    again.write_text(done.out)
+    assert load(again, {}) == load(Path("config.yaml"), {})
+
+
+def test_the_origin_of_each_value_that_is_no_default_is_named(
+    retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("config.yaml").write_text(FILE + "bm25: {b: 0.75}\n")
+    monkeypatch.setenv("RETRIEVE_SEARCH__MAX_ALSO", "5")
+    monkeypatch.setenv("SYNC_EVERY_HOURS", "3")
+    shown = {line.split(":")[0].strip(): line for line in retrieve("config", "show").out.splitlines()}
+    assert shown["k"].endswith("# config.yaml (default: 10)")
+    assert shown["max_also"].endswith("# environment variable RETRIEVE_SEARCH__MAX_ALSO (default: 8)")
+    assert "#" not in shown["b"]
+    value = retrieve("config", "show", "--changed", "--json").json
+    assert value["file"] == "config.yaml"
+    assert value["settings"] == {"sync": {"every_hours": 3}, "search": {"k": 5, "max_also": 5}, "fusion": {"rrf_k": 70}}
+    assert value["origins"]["search.k"] == {"kind": "file", "where": "config.yaml", "default": 10}
+    assert value["origins"]["sync.every_hours"]["where"] == "environment variable SYNC_EVERY_HOURS"
+
+
+def test_a_section_or_a_key_is_shown_alone(retrieve: Program) -> None:
+    assert retrieve("config", "show", "fusion.rrf_k").out == "fusion:\n  rrf_k: 60\n"
+    assert retrieve("config", "show", "fusion").out.splitlines()[1].startswith("  method:")
+    assert retrieve("config", "defaults", "fusion.rrf_k", "--json").json == {"fusion.rrf_k": 60}
+
+
+def test_a_secret_within_an_address_is_not_shown(retrieve: Program) -> None:
+    Path("config.yaml").write_text(
+        "encoder: {base_url: 'https://me:hunter2@host/v1?key=hunter2'}\n"
+        "sources: [{kind: sparql, endpoint: 'https://me:hunter2@host/q', query: q.rq}]\n"
+    )
+    for words in (["show"], ["show", "--json"], ["set", "encoder.base_url", "null"]):
+        done = retrieve("config", *words)
+        assert (done.code, "hunter2" in done.out + done.err) == (0, False), done
+
+
+def test_the_path_is_that_of_the_file_that_is_read(retrieve: Program) -> None:
+    assert retrieve("config", "path", "--json").json == {"path": None, "exists": False}
+    assert retrieve("config", "path").out == ""
+    Path("config.yaml").write_text(FILE)
+    assert retrieve("config", "path").out == "config.yaml\n"
+    assert retrieve("config", "path", "--config", "x.yaml", "--json").json == {"path": "x.yaml", "exists": False}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "before", "after"),
+    [
+        ("search.k", "20", "k: 5  # few", "k: 20  # few"),
+        ("fusion.rrf_k", "60.5", "{rrf_k: 70}", "{rrf_k: 60.5}"),
+        ("search.retrievers", "[bm25]", "  k: 5", "  retrievers: [bm25]\n  k: 5"),
+    ],
+)
+def test_a_value_is_changed_in_place(retrieve: Program, key: str, value: str, before: str, after: str) -> None:
+    Path("config.yaml").write_text(FILE)
+    done = retrieve("config", "set", key, value)
+    assert (done.code, Path("config.yaml").read_text()) == (0, FILE.replace(before, after))
+    assert done.out.startswith(f"config.yaml: {key} is {value} (was ")
+
+
+def test_a_list_is_replaced_by_another(retrieve: Program) -> None:
+    for names in ("[bm25, dense]", "[dense]", "[]"):
+        assert retrieve("config", "set", "search.retrievers", names).code == 0
+        assert retrieve("config", "show", "search.retrievers").out.splitlines()[1].startswith(f"  retrievers: {names}")
+
+
+def test_a_file_that_is_not_there_is_made(retrieve: Program) -> None:
+    done = retrieve("config", "set", "search.k", "3", "--config", "new.yaml", "--json")
+    assert done.json == {"path": "new.yaml", "key": "search.k", "value": 3, "before": 10}
+    assert load(Path("new.yaml"), {}).search.k == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["set", "search.kk", "3"], "`search.k`"),
+        (["set", "k", "3"], "`search.k`"),
+        (["set", "serch.k", "3"], "`search.k`"),
+        (["set", "search.mode", "hybird"], "`hybrid`"),
+        (["set", "search.k", "0"], "config"),
+        (["set", "search.k", "[1"], ""),
+        (["set", "search", "3"], ""),
+        (["set", "search.k"], "retrieve config set search.k 20"),
+        (["set"], "retrieve config set search.k 20"),
+        (["show", "serch"], "`search`"),
+        (["shwo"], "`show`"),
+        (["show", "search.k", "3"], "retrieve config set"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_changes_nothing_and_leads_on(retrieve: Program, words: list[str], hint: str) -> None:
+    Path("config.yaml").write_text(FILE)
+    done = retrieve("config", *words)
+    assert (done.code, done.out, hint in done.err) == (2, "", True), done.err
+    assert Path("config.yaml").read_text() == FILE
+    error = json.loads(retrieve("config", *words, "--json").err)["error"]
+    assert error["kind"] == "usage"
+
+
+def test_a_file_that_is_wrong_elsewhere_is_not_made_worse(retrieve: Program) -> None:
+    Path("config.yaml").write_text("serch: {k: 3}\n")
+    assert retrieve("config", "set", "search.k", "4").code == 2
+    assert Path("config.yaml").read_text() == "serch: {k: 3}\n"
+
+
+def test_a_variable_that_wins_over_the_file_is_named(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__K", "7")
+    done = retrieve("config", "set", "search.k", "4")
+    assert "search.k is 4 (was 10)" in done.out
+    assert "RETRIEVE_SEARCH__K wins over the file" in done.err
+    assert "next build" in retrieve("config", "set", "bm25.k1", "0.9").err
