@@ -1,0 +1,47 @@
+"""The keys of the configuration as a list, with what each takes: for completion and for the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from retrieve_cli.config.settings import LARGEST, Settings
+
+
+def every_key() -> Iterator[str]:
+    """Yield the keys as `section.key`, in the order of the settings; keys of plug-ins are their own."""
+    for section in fields(Settings):
+        if section.name != "plugins":
+            for key in fields(getattr(Settings(), section.name)):
+                yield f"{section.name}.{key.name}"
+
+
+def choices_of(name: str) -> Sequence[str]:
+    """Return the values of a key that takes one of several; nothing for any other."""
+    kind, key = _declared(name)
+    if get_origin(kind) is Literal:
+        return [str(value) for value in get_args(kind)]
+    if kind is bool or bool in get_args(kind):
+        return ["true", "false"]
+    return list(key.metadata["choices"]()) if "choices" in key.metadata and kind is str else []
+
+
+def takes(name: str) -> str:
+    """Return what a key takes, in words: its choices, or the bounds of its number; empty if that says nothing."""
+    if choices := choices_of(name):
+        return ", ".join(choices)
+    _, key = _declared(name)
+    low, high = key.metadata.get("low"), key.metadata.get("high")
+    if low is None or high is None or (low <= -LARGEST and high >= LARGEST):
+        return ""
+    return f"at least {low:g}" if high >= LARGEST else f"{low:g} to {high:g}"
+
+
+def _declared(name: str) -> tuple[Any, Field[Any]]:
+    """The type and the declaration of a key. Raises: KeyError if there is none of that name."""
+    section, _, inner = name.partition(".")
+    kinds = {field.name: getattr(Settings(), field.name) for field in fields(Settings)}
+    settings = type(kinds[section])
+    keys = {key.name: key for key in fields(settings)}
+    return get_type_hints(settings)[inner], keys[inner]
