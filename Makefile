@@ -17,7 +17,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test quick bits fuzz check fmt docs docs-record screens bench bench-scale clean
+.PHONY: help demo test quick bits fuzz check fmt docs docs-record reference screens bench bench-scale clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -55,6 +55,9 @@ fmt: $(READY)  ## Format the code
 
 docs: $(READY)  ## Build the documentation as a site in build/site; dead links fail
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+reference: $(READY)  ## Write docs/reference.md from the program and config.yaml
+	$(BIN)/python -m docs.reference
 
 docs-record: $(READY)  ## Write the output of every documented command into its page (PAGES=docs/queries.md for one)
 	$(BIN)/python tests/doc_pages.py $(PAGES)

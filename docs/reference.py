@@ -1,0 +1,177 @@
+"""The reference, docs/reference.md, written from the program and the comments of config.yaml: `make reference`.
+
+A test fails if the file in the repository is not what this writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from retrieve_cli.cli.main import program
+from retrieve_cli.cli.names import ALIASES, COMMANDS
+from retrieve_cli.config.keys import takes
+from retrieve_cli.errors import Exit
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference.md"
+_WIDTH = 80
+_SECTION = re.compile(r"([a-z0-9_]+):(?: +([^#]*?))?(?: *# ?(.*))?$")
+_KEY = re.compile(r"  ([a-z0-9_]+):(?: +([^#]*?))?(?: *# ?(.*))?$")
+_MORE = re.compile(r" +# ?(.*)$")
+_ITEM = re.compile(r"- (\{.*?\})\s*(.*)$")
+_MARKUP = re.compile(r"[*\[\]<>]|(?<!\w)_|_(?!\w)")
+"""Characters that Markdown would take for something else."""
+_HEAD = """\
+# Reference
+
+Every command and every configuration key, written from the program by `make reference`.
+"""
+_EXITS = {
+    Exit.OK: "done; for `query`: an answer was given, even one without results",
+    Exit.ERROR: "an error that is none of the following",
+    Exit.USAGE: "usage: an unknown flag, key or value; a file that is not what the command takes",
+    Exit.NO_RESULT: "no results (`query --exit-status`)",
+    Exit.INDEX_MISSING: "there is no index yet",
+    Exit.INDEX_CORRUPT: "the index is damaged",
+    Exit.UNAVAILABLE: "a model, an optional package or a GPU is missing",
+    Exit.LOCKED: "another process is writing the index",
+    Exit.PARTIAL: "partial: some records were rejected, or some queries of a batch have an error",
+    Exit.GATE_FAILED: "an evaluation gate failed",
+    Exit.STALE: "the sources have changed since the build (`--strict-fresh`, `freshness.policy: fail`)",
+    Exit.INTERRUPTED: "interrupted",
+    Exit.TERMINATED: "terminated",
+}
+
+
+class Key(NamedTuple):
+    """A key of config.yaml with its comment."""
+
+    name: str
+    default: str
+    comment: Sequence[str]
+
+
+class Section(NamedTuple):
+    """A section of config.yaml."""
+
+    name: str
+    comment: Sequence[str]
+    keys: Sequence[Key]
+
+
+def page() -> str:
+    """Return the text of the page."""
+    parts = [_HEAD, *_commands(), _exit_codes(), *_configuration((ROOT / "config.yaml").read_text("utf-8"))]
+    return "\n".join(parts)
+
+
+# -------------------------------------------------------------------------------------------------- commands
+
+
+def _commands() -> Iterator[str]:
+    """The help of the program and of each command."""
+    group: Any = program()
+    yield f"## Commands\n\n{_help(group, 'retrieve')}"
+    others = {name: alias for alias, name in ALIASES.items()}
+    for name in COMMANDS:
+        if name == "help":
+            continue
+        command = group.commands[name].load()
+        also = f"\n`retrieve {others[name]}` is the same.\n" if name in others else ""
+        yield f"### retrieve {name}\n{also}\n{_help(command, f'retrieve {name}')}"
+        for inner, part in getattr(command, "commands", {}).items():
+            yield f"#### retrieve {name} {inner}\n\n{_help(part, f'retrieve {name} {inner}')}"
+
+
+def _help(command: Any, path: str) -> str:
+    context = command.context_class(
+        command, info_name=path, terminal_width=_WIDTH, max_content_width=_WIDTH, help_option_names=["-h", "--help"]
+    )
+    lines = (line.rstrip() for line in command.get_help(context).split("\n"))
+    return "```text\n" + "\n".join(lines).strip() + "\n```\n"
+
+
+def _exit_codes() -> str:
+    rows = "".join(f"| {int(code)} | {_EXITS[code]} |\n" for code in Exit)
+    return f"## Exit codes\n\n| code | meaning |\n|---|---|\n{rows}"
+
+
+# --------------------------------------------------------------------------------------------- configuration
+
+
+def _configuration(text: str) -> Iterator[str]:
+    """The head of config.yaml, and its sections."""
+    yield "## Configuration\n"
+    yield _text([line.removeprefix("#").strip() for line in text.split("\n\n", maxsplit=1)[0].splitlines()]) + "\n"
+    for section in sections(text):
+        yield f"### {section.name}\n"
+        if section.comment:
+            yield _text(section.comment) + "\n"
+        yield "\n".join(_entry(section.name, key) for key in section.keys) + "\n"
+
+
+def sections(text: str) -> list[Section]:
+    """Return the sections of the commented configuration file, in order."""
+    found: list[tuple[str, list[str], list[tuple[str, str, list[str]]]]] = []
+    for line in text.split("\n\n", 1)[1].splitlines():
+        if (match := _SECTION.match(line)) is not None:
+            name, value, comment = match.groups()
+            found.append((name, [comment] if comment and not value else [], []))
+            if value:  # `plugins: {}` has no keys of its own
+                found[-1][2].append(("", value, [comment or ""]))
+        elif (match := _KEY.match(line)) is not None:
+            name, value, comment = match.groups()
+            found[-1][2].append((name, value or "", [comment] if comment else []))
+        elif (match := _MORE.match(line)) is not None:
+            keys = found[-1][2]
+            (keys[-1][2] if keys else found[-1][1]).append(match[1])
+        elif line.strip():  # a value on several lines, below its key
+            name, value, comments = found[-1][2][-1]
+            found[-1][2][-1] = (name, f"{value}, {line.strip()}" if value else line.strip(), comments)
+    return [Section(name, comment, [Key(*key) for key in keys]) for name, comment, keys in found]
+
+
+def _entry(section: str, key: Key) -> str:
+    """A key with what it takes and its comment."""
+    name = f"{section}.{key.name}" if key.name else section
+    lines = [line.strip() for line in key.comment]
+    index = bool(lines) and lines[0].startswith("*")
+    lines = [lines[0].removeprefix("*").strip(), *lines[1:]] if lines else []
+    bounds = takes(name) if key.name else ""
+    facts = [
+        f"default `{_default(key.default)}`",
+        *([bounds] if bounds else []),
+        *(["changes the index"] if index else []),
+    ]
+    return f"- **`{name}`** ({'; '.join(facts)})  \n  {_text(lines)}".rstrip()
+
+
+def _default(value: str) -> str:
+    return f"{{{value}}}" if ": " in value and not value.startswith("{") else value
+
+
+def _text(lines: Sequence[str]) -> str:
+    """Lines of a comment as a paragraph; examples are a list below it."""
+    parts: list[str] = []
+    for line in (line.strip() for line in lines):
+        if (item := _ITEM.match(line)) is not None:
+            parts.append(f"\n    - `{item[1]}` {_escaped(item[2])}".rstrip())
+        elif parts and parts[-1].startswith("\n    - "):
+            parts.append(f"\n\n  {_escaped(line)}")
+        else:
+            parts.append((" " if parts else "") + _escaped(line))
+    return "".join(parts).strip()
+
+
+def _escaped(text: str) -> str:
+    """Text of a comment as Markdown shows it unchanged; what stands between backticks is code as it is."""
+    pieces = text.split("`")
+    pieces[::2] = [_MARKUP.sub(r"\\\g<0>", piece) for piece in pieces[::2]]
+    return "`".join(pieces)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,62 @@
+"""The reference is what the program says: every command, flag and key, and a file that is not stale."""
+
+import dataclasses
+import importlib.util
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from samples import ROOT
+
+from retrieve_cli.cli.main import program
+from retrieve_cli.config.keys import every_key
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.errors import Exit
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_reference", ROOT / "docs" / "reference.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_in_the_repository_is_not_stale(reference: ModuleType) -> None:
+    assert (ROOT / "docs" / "reference.md").read_text("utf-8") == reference.page(), "make reference"
+
+
+def test_the_page_does_not_depend_on_the_terminal(reference: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = reference.page()
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert reference.page() == before
+
+
+def test_every_command_and_flag_is_on_the_page(reference: ModuleType) -> None:
+    page = reference.page()
+    group: Any = program()
+    for name in group.commands:
+        if name == "help":
+            continue
+        command = group.commands[name].load()
+        for part in (command, *getattr(command, "commands", {}).values()):
+            assert all(flag in page for option in part.params for flag in option.opts if flag.startswith("-"))
+
+
+def test_every_key_is_on_the_page_once_with_its_default(reference: ModuleType) -> None:
+    sections = reference.sections((ROOT / "config.yaml").read_text("utf-8"))
+    shown = {f"{section.name}.{key.name}": key.default for section in sections for key in section.keys if key.name}
+    assert sorted(shown) == sorted(every_key())
+    defaults = dataclasses.asdict(Settings())
+    for name, default in shown.items():
+        section, _, key = name.partition(".")
+        assert yaml.safe_load(reference._default(default)) == defaults[section][key], name
+    assert all(reference.page().count(f"**`{name}`**") == 1 for name in shown)
+
+
+def test_every_exit_code_is_on_the_page(reference: ModuleType) -> None:
+    assert all(f"| {int(code)} | " in reference.page() for code in Exit)
