@@ -34,7 +34,7 @@ class Run(NamedTuple):
     shared: Shared
     settings: Settings
     asked: Request
-    """All that its flags say of every query."""
+    """Values of its flags that hold for every query."""
     shape: Shape
     choices: Mapping[str, Any]
     """Choices that no key of the configuration stands for."""

@@ -61,7 +61,7 @@ def answer_stream(run: Run) -> None:
 
 
 class Tally:
-    """What the exit code of a command depends on, over all its queries."""
+    """Facts about all queries of a command that decide its exit code."""
 
     def __init__(self) -> None:
         self._bad = self._stale = self._found = False

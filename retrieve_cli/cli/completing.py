@@ -145,7 +145,7 @@ Source = Callable[[Typed], Iterable[str]]
 
 
 def _for(typed: Typed) -> Iterator[str]:
-    """What the unfinished word may become."""
+    """Yield the completions of the unfinished word."""
     word = typed.word
     if typed.option is not None:
         values: Source = _VALUES.get(typed.option.opts[0], _choices_of)

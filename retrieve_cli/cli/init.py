@@ -17,10 +17,10 @@ def init(
         typer.Option(
             "--preset",
             metavar="imaging|biocortex|rag|cities|modular",
-            help="Settings for one kind of use.  [default: a minimal file]",
+            help="Settings for one kind of use.  [default: minimal]",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -35,7 +35,7 @@ def init(
     if path.is_dir():
         raise UsageError(f"{path} is a folder; --config takes a file", hint=f"--config {path / 'config.yaml'}")
     if path.exists() and not force:
-        raise UsageError(f"{path} exists already", hint="name another file with --config, or replace it: --force")
+        raise UsageError(f"{path} already exists", hint="name another file with --config, or replace it with --force")
     try:
         durable.put(path, text)
     except OSError as error:
@@ -44,4 +44,4 @@ def init(
         print(dump({"path": str(path), "preset": preset}))
         return
     print(printable(f"wrote {path}" + (f" (preset {preset})" if preset else "")))
-    shared.talk.say("next: edit its sources, then: retrieve build")
+    shared.talk.say("next: edit its sources, then run: retrieve build")

@@ -1,4 +1,4 @@
-"""Lines of `-v` about answers: how candidates fared, and a line a query as `key=value`; JSON with `--log-json`."""
+"""Log lines of `-v` for answers: candidates by stage, and a line per query as `key=value`; JSON with `--log-json`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieve_cli.search.answer import Answer
 
 
 def log_answers(answers: Sequence[Answer], *, as_json: bool, min_candidates: int) -> None:
-    """The lines of each answer, on stderr."""
+    """Print the lines of each answer on stderr."""
     for answer in answers:
         event = _event(answer, min_candidates)
         lines = [json.dumps(event)] if as_json else [*_course(answer, event), _plain(event)]
@@ -21,7 +21,7 @@ def log_answers(answers: Sequence[Answer], *, as_json: bool, min_candidates: int
 
 
 def _event(answer: Answer, min_candidates: int) -> dict[str, Json]:
-    """What happened on the way to an answer, in numbers."""
+    """Return the numbers of an answer."""
     return {
         "event": "answer",
         "query": answer.query.id,
@@ -32,7 +32,7 @@ def _event(answer: Answer, min_candidates: int) -> dict[str, Json]:
 
 
 def _course(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
-    """Candidates at each step, and the change of their scores."""
+    """Yield the candidates at each step, and the change of their scores."""
     course, text = answer.course, json.dumps(shortened(answer.query.text), ensure_ascii=False)
     for name, count in course.stages[:1]:
         best = f", top_score={_short(course.top_score)}"
@@ -46,12 +46,12 @@ def _course(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _short(value: float | None, sign: str = "") -> str:
-    """A number as people read it; `-` where there is none."""
+    """Return a number rounded for people; `-` if there is none."""
     return "-" if value is None else f"{value:{sign}.3g}"
 
 
 def _plain(event: Mapping[str, Json]) -> str:
-    """The event as `key=value`, parted by blanks; what holds several values, or blanks, as JSON."""
+    """Return the event as `key=value` pairs; values that are compound or hold blanks are JSON."""
     return printable(" ".join(f"{key}={_value(value)}" for key, value in event.items()))
 
 

@@ -73,7 +73,7 @@ class Help(TyperCommand):
 
 
 class Program(TyperGroup):
-    """All commands under their names and aliases; a word that is no command leads to the one that it may stand for."""
+    """Commands under their names and aliases; an unknown word is answered by the command that it may stand for."""
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """Return the command that the first argument names, and the others.
@@ -113,7 +113,7 @@ def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str
 
 app = typer.Typer(
     name="retrieve",
-    help="Build a hybrid index from a catalog or a folder of documents, and query it, offline and fast.",
+    help="Hybrid search over catalogs and documents, with an explanation for every result, fully offline.",
     cls=Program,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -137,7 +137,7 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line; returns its exit code."""
+    """Run a command line; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     talk = Talk.of(given)
     _open_streams()
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Makes SIGTERM and SIGINT exceptions in this context, so that scratch folders are removed and locks let go."""
+    """Turn SIGTERM and SIGINT into exceptions, so that scratch folders are removed and locks released."""
 
     def end(*_: object) -> None:
         raise Terminated
@@ -171,7 +171,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _run(given: list[str], talk: Talk) -> int:
-    """The command, its failures as sentences and exit codes."""
+    """Run the command; report failures as sentences and exit codes."""
     try:
         # Not `.main()`: typer's own would turn a broken pipe and an interruption into exits without a word.
         command = program()
@@ -182,7 +182,7 @@ def _run(given: list[str], talk: Talk) -> int:
     except typer.Exit as ended:
         return ended.exit_code
     except BrokenPipeError:
-        # The reader has seen enough (`| head`). Python would complain again when it closes stdout at exit.
+        # The reader has stopped reading (`| head`). Python would complain again when it closes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except Exception as error:
@@ -199,7 +199,7 @@ def _run(given: list[str], talk: Talk) -> int:
 
 
 def _open_streams() -> None:
-    """Output is UTF-8 wherever it goes; a stream that the caller closed swallows what is written."""
+    """Write UTF-8 wherever output goes; what is written to a stream that the caller closed is discarded."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

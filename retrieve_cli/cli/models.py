@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 app = typer.Typer(
-    help="The models that the configuration needs: list them, pull them, verify them, export them.",
+    help="List, pull, verify or export the models that the configuration needs.",
     rich_markup_mode=None,
 )
 
 
 @app.callback(invoke_without_command=True)
 def models(context: typer.Context) -> None:
-    """The models that the configuration needs: list them, pull them, verify them, export them."""
+    """List, pull, verify or export the models that the configuration needs."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
 Name = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="A stage (encoder, splade, rerank) or a model; by default all.")
+    str | None, typer.Argument(metavar="[NAME]", help="A stage (encoder, splade, rerank) or a model.  [default: all]")
 ]
 
 
 @app.command("list")
 @shared("text", "json")
 def list_(*, shared: Shared) -> None:
-    """Show what each configured stage needs, whether it is here, where, its size, licence and revision."""
+    """List the model of each configured stage: whether it is installed, its path, size, licence and revision."""
     from retrieve_cli.models.listing import listing
     from retrieve_cli.output import formats
 
@@ -66,11 +66,11 @@ def pull(
     from_dir: Annotated[
         Path | None, typer.Option("--from-dir", metavar="DIR", help="Copy this folder into models.dir.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also where a sound one is here.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Fetch it again even if it is intact.")] = False,
     *,
     shared: Shared,
 ) -> None:
-    """Fetch from the Hugging Face hub what is not here, or copy a folder: whole or not at all."""
+    """Download missing models from the Hugging Face hub, or copy one from a folder."""
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.models.pull import pull as bring
 
@@ -80,15 +80,13 @@ def pull(
     _print(done, shared, "{action}  {model}  {path}  {MiB} MiB  license {license}  revision {revision:.12}")
     for model in done:
         if model["shadowed_by"] is not None:
-            shared.talk.say(
-                f"note: {model['model']} is still read from {model['shadowed_by']}, which is looked at first"
-            )
+            shared.talk.say(f"note: {model['model']} is still read from {model['shadowed_by']}, which takes precedence")
 
 
 @app.command()
 @shared("text", "json")
 def verify(name: Name = None, *, shared: Shared) -> None:
-    """Read models and their exports byte by byte; exit 5 where one is damaged, 6 where one is missing."""
+    """Check every byte of the models and their exports; exit with 5 if one is damaged, 6 if one is missing."""
     from retrieve_cli.models.verify import verify as check
     from retrieve_cli.output import formats
 
@@ -111,7 +109,7 @@ def verify(name: Name = None, *, shared: Shared) -> None:
 @app.command()
 @shared("text", "json")
 def export(name: Name = None, *, shared: Shared) -> None:
-    """Write the ONNX export into the model cache now; what has none says why, and exits 6 where it was named."""
+    """Export models to ONNX in the model cache; exit with 6 if the named model cannot be exported."""
     from retrieve_cli.models.exports import export as write
 
     done = write(shared.settings(), name, say=shared.talk.say)
@@ -124,7 +122,7 @@ def export(name: Name = None, *, shared: Shared) -> None:
 
 
 def _print(done: Sequence[dict[str, Any]], shared: Shared, line: str) -> None:
-    """What was done to each model."""
+    """Print what was done to each model."""
     from retrieve_cli.output import formats
 
     if shared.format == "json":

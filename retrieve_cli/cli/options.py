@@ -1,4 +1,4 @@
-"""The options that every command takes, and how the program talks: stdout is data, stderr is talk."""
+"""Options that every command takes, and output to the user: stdout carries data, stderr everything else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MODES = "|".join(modes())
 
 
 class Color(StrEnum):
-    """When to colour."""
+    """Use of colours."""
 
     auto = "auto"
     always = "always"
@@ -61,15 +61,15 @@ class Shape(NamedTuple):
     trec_ids: Path | None
 
     def check(self, form: str) -> None:
-        """Raises: UsageError if a flag is given that means nothing in a format."""
+        """Raises: UsageError if a flag does not apply to the format."""
         for flag, value, its in (("--group-by", self.group_by, "prompt"), ("--trec-ids", self.trec_ids, "trec")):
             if value is not None and form != its:
-                raise UsageError(f"{flag} goes with --format {its}", hint=f"add --format {its}, or leave {flag} out")
+                raise UsageError(f"{flag} needs --format {its}", hint=f"add --format {its}, or remove {flag}")
 
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """How to speak to the user, known before the command line is parsed, so that parsing errors obey it too."""
+    """Messages to the user, configured before the command line is parsed, so that parsing errors obey it too."""
 
     json: bool = False
     quiet: bool = False
@@ -77,7 +77,7 @@ class Talk:
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Talk:
-        """Reads the flags that matter from a raw command line."""
+        """Read the flags that matter from a raw command line."""
         pairs = pairwise([*arguments, ""])
         as_json = any(
             word in ("--json", "--jsonl", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS
@@ -86,17 +86,17 @@ class Talk:
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
 
     def say(self, sentence: str) -> None:
-        """A sentence on stderr, unless quiet; programs that read JSON are told what matters in JSON."""
+        """Print a sentence on stderr, unless quiet or in JSON mode, where JSON says what matters."""
         if not self.quiet and not self.json:
             print(printable(sentence), file=sys.stderr)
 
     def detail(self, sentence: str) -> None:
-        """A sentence for who asked for more."""
+        """Print a sentence on stderr with --verbose."""
         if self.verbose:
             self.say(sentence)
 
     def error(self, code: int, kind: str, message: str, hint: str) -> int:
-        """The failure on stderr: one JSON object, or `error:` and `hint:` lines. Returns the code."""
+        """Print a failure on stderr, as one JSON object or as `error:` and `hint:` lines; return the code."""
         if self.json:
             value = {"error": {"code": int(code), "kind": kind, "message": message, "hint": hint}}
             print(json.dumps(value), file=sys.stderr)
@@ -112,7 +112,7 @@ _JSON_PAIRS = (("--format", "json"), ("--format", "jsonl"))
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the options that every command takes came to."""
+    """Values of the options that every command takes."""
 
     artifacts: Path
     config: Path | None
@@ -127,13 +127,13 @@ class Shared:
         return Store(self.artifacts)
 
     def settings(self, section: str = "", **flags: object) -> Settings:
-        """The configuration with the flags that were given laid over keys of `section`."""
+        """Return the configuration, with the given flags in place of keys of `section`."""
         from retrieve_cli.config.loading import load
 
         return self.over(load(self.config, say=self.talk.say), section, **flags)
 
     def with_keys(self, keys: Mapping[str, tuple[str, object]]) -> Settings:
-        """The configuration with values laid over its keys, each by the flag that gives it."""
+        """Return the configuration with values in place of its keys, each with the flag that sets it."""
         from retrieve_cli.config.loading import load, override
 
         settings = load(self.config, say=self.talk.say)
@@ -144,7 +144,7 @@ class Shared:
 
     @staticmethod
     def over(settings: Settings, section: str, **flags: object) -> Settings:
-        """`settings` with the flags that were given laid over keys of `section`."""
+        """Return the settings, with the given flags in place of keys of `section`."""
         from retrieve_cli.config.loading import override
 
         for key, value in flags.items():
@@ -155,7 +155,7 @@ class Shared:
 
     @property
     def plain_width(self) -> int | None:
-        """Columns of a table on stdout that is no terminal and is not taken for one; None if rich is to find out."""
+        """Columns of a table on stdout if that is not a terminal; None if rich finds the width out."""
         forced = self.color is Color.always or not {"FORCE_COLOR", "TTY_COMPATIBLE"}.isdisjoint(os.environ)
         return None if forced or sys.stdout.isatty() else _WIDTH
 
@@ -172,11 +172,11 @@ class Shared:
         return Page(_columns(terminal=terminal), styled=styled, linked=styled and terminal)
 
     def console(self) -> Console:
-        """A rich console on stdout; as wide as the terminal, 120 columns where there is none."""
+        """Return a rich console on stdout, as wide as the terminal, or 120 columns without one."""
         from rich.console import Console
 
         class Pipe(Console):
-            """Leaves a broken pipe to the one place that ends the program; rich itself would exit with 1."""
+            """Leave a broken pipe to the one place that ends the program; rich itself would exit with 1."""
 
             def on_broken_pipe(self) -> None:
                 raise BrokenPipeError
@@ -200,7 +200,7 @@ def _columns(*, terminal: bool) -> int:
 
 
 def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Adds the shared options to a command that takes them as `shared`; `formats` are what it prints, default first."""
+    """Add the shared options to a command that takes them as `shared`; `formats` lists its formats, default first."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
@@ -225,20 +225,21 @@ def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
 
 _ARTIFACTS = typer.Option("--artifacts", metavar="DIR", readable=False, help="Folder of the index.")
-"""One that cannot be read is for the store to speak of, not for the parser."""
+"""The store reports a folder that cannot be read, not the parser."""
+_CONFIG = typer.Option("--config", metavar="FILE", help="Configuration.  [default: ./config.yaml]")
 
 
 def _options(formats: Sequence[str]) -> list[Parameter]:
     jsonl = typer.Option("--jsonl", help="Short for --format jsonl.")
     declared: list[tuple[str, Any, Any, Any]] = [
         ("artifacts", Path, Path("artifacts"), _ARTIFACTS),
-        ("config", Path | None, None, typer.Option("--config", metavar="FILE", help="Default: ./config.yaml.")),
-        ("format_", str, formats[0], typer.Option("--format", metavar="|".join(formats), help="How it is printed.")),
+        ("config", Path | None, None, _CONFIG),
+        ("format_", str, formats[0], typer.Option("--format", metavar="|".join(formats), help="Output format.")),
         ("json_", bool, False, typer.Option("--json", help="Short for --format json.")),
         *([("jsonl_", bool, False, jsonl)] if "jsonl" in formats else []),
         ("color", Color, Color.auto, typer.Option("--color", metavar="auto|always|never", help="Colours on stdout.")),
-        ("quiet", bool, False, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")),
-        ("verbose", bool, False, typer.Option("--verbose", "-v", help="Say more on stderr.")),
+        ("quiet", bool, False, typer.Option("--quiet", "-q", help="Print errors only on stderr.")),
+        ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print more on stderr.")),
     ]  # fmt: skip
     return [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
@@ -259,7 +260,7 @@ def _shared(
     jsonl_: bool = False,
 ) -> Shared:
     if json_ and jsonl_:
-        raise UsageError("--json and --jsonl contradict each other", hint="leave one of them out")
+        raise UsageError("--json and --jsonl contradict each other", hint="use one of them")
     chosen = "json" if json_ else "jsonl" if jsonl_ else format_
     if chosen not in formats:
         from retrieve_cli.config.values import unknown
@@ -269,7 +270,7 @@ def _shared(
 
 
 def nearest(error: Exception) -> str:
-    """What a usage error of the parser can suggest: the nearest flag or command, or where to read on."""
+    """Return the hint for a usage error of the parser: the nearest flag or command, or where to find help."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "retrieve"
     possibilities = getattr(error, "possibilities", None)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @shared("text", "json")
 def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run saved by query --save-run: its id, or its folder.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run saved by query --save-run: its id or folder.")],
     *,
     shared: Shared,
 ) -> None:
-    """Answer the requests of a saved run again on its generation with its settings, and compare byte by byte.
+    """Repeat a saved run on its generation, under its settings, and compare the answers byte by byte.
 
-    Times, deadlines, the run id and freshness are not compared. Servers, credentials and model folders are those of the
-    present configuration. Exit 0 if the answers are identical, 1 if not.
+    Times, deadlines, run ids and the freshness of sources are not compared. Servers, credentials and folders of models
+    are those of the current configuration. Exit with 0 if the answers are identical, 1 if not.
     """
     from retrieve_cli.cli import requests
     from retrieve_cli.inspect import replay as replaying

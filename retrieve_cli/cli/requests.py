@@ -1,4 +1,4 @@
-"""What `query` is asked: the command line, or lines of standard input and of files."""
+"""Requests of `query`: from the command line, or from lines of standard input and of files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BadLine(NamedTuple):
 
 
 def from_words(words: Iterable[str], asked: Request) -> Request:
-    """The request that a command line is; `asked` has what its flags say."""
+    """Return the request of a command line; `asked` has the values of its flags."""
     return replace(asked, text=sound(" ".join(words)), id="1")
 
 

@@ -1,4 +1,4 @@
-"""What `retrieve query` keeps of its answers, or says of empty ones: runs, the log of queries, the stage that cut."""
+"""Records of answers: saved runs, the log of queries, and the stage that dropped the last hit of an empty answer."""
 
 from __future__ import annotations
 

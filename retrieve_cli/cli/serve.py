@@ -36,24 +36,25 @@ _KEEP_ALIVE_S = 75
 @shared("text", "json")
 def serve(
     encoders: Annotated[bool, typer.Option("--encoders", help="Serve the configured encoder and reranker.")] = False,
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port to listen at; 0 picks a free one.")
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 8100,
     api_key_env: Annotated[
-        str | None, typer.Option("--api-key-env", metavar="NAME", help="Variable with the key that clients must send.")
+        str | None,
+        typer.Option("--api-key-env", metavar="NAME", help="Environment variable with the key that clients must send."),
     ] = None,
     grace: Annotated[
-        str, typer.Option("--grace", metavar="SECONDS", help="Time to answer what waits once told to end: 10 or 10s.")
+        str, typer.Option("--grace", metavar="SECONDS", help="Time to finish requests at shutdown: 10 or 10s.")
     ] = "10s",
     *,
     shared: Shared,
 ) -> None:
-    """Serve the encoder, and the cross-encoder where one is configured, over an OpenAI-compatible API.
+    """Serve the encoder, and the cross-encoder if one is configured, over an OpenAI-compatible API.
 
-    POST /v1/embeddings takes texts as they are; `input_type: query` or `passage` puts the model's own prefix in front.
-    GET /metrics has numbers for Prometheus: of its requests, and of the log of queries in --artifacts.
-    SIGTERM ends it with exit code 0, SIGINT with 130: requests under way are answered within --grace, later with 503.
+    POST /v1/embeddings takes texts unchanged; `input_type: query` or `passage` adds the model's own prefix.
+    GET /metrics has metrics for Prometheus: of its requests, and of the query log in --artifacts.
+    SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     """
     from retrieve_cli.web.listening import bind
     from retrieve_cli.web.secrets import read_key
@@ -77,13 +78,13 @@ def serve(
         shared.talk.detail(f"device: {encoder.device}")
         address = listener.getsockname()
         if key is None and not address[0].startswith(_LOOPBACK):
-            shared.talk.say("note: who reaches this port may use it; --api-key-env NAME asks for a key")
+            shared.talk.say("note: anyone who reaches this port may use it; require a key with --api-key-env NAME")
         url = f"http://{f'[{host}]' if ':' in host else host}:{address[1]}/v1"
         _serve(app, listener, lambda: _announce(shared, url, name, scorer), shared.talk, grace=seconds)
 
 
 def _seconds(text: str) -> float:
-    """Seconds, with or without their unit. Raises: UsageError if it is neither, or too many."""
+    """Return seconds, given with or without their unit. Raises: UsageError if they are not a number, or too many."""
     with suppress(ValueError):
         seconds = float(text.strip().removesuffix("s"))
         if 0 <= seconds <= _LONGEST_GRACE_S:
@@ -92,21 +93,21 @@ def _seconds(text: str) -> float:
 
 
 def _check_packages() -> None:
-    """Raises: Unavailable where a package of the server is missing, before a model is loaded for it."""
+    """Raises: Unavailable if a package of the server is missing, before a model is loaded for it."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        message = f"a server needs fastapi and uvicorn, and {error.name} is not installed"
+        message = f"the server needs fastapi and uvicorn; {error.name} is not installed"
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
 
 
 def _parts(settings: Settings) -> tuple[Encoder, PairScorer | None, tuple[str, str]]:
-    """The configured encoder without its prefixes, the cross-encoder where there is one, and the two prefixes.
+    """Return the configured encoder without its prefixes, the cross-encoder if there is one, and the two prefixes.
 
     Raises:
         Unavailable: a model is not on this machine.
-        UsageError: a cross-encoder is configured, and no model named.
+        UsageError: a cross-encoder is configured without a model.
     """
     from retrieve_cli.assemble.encoders import encoder_to_build
     from retrieve_cli.assemble.rerankers import pair_scorer
@@ -119,7 +120,7 @@ def _parts(settings: Settings) -> tuple[Encoder, PairScorer | None, tuple[str, s
 
 
 def _warm(encoder: Encoder, scorer: PairScorer | None) -> None:
-    """Loads the models."""
+    """Load the models."""
     encoder.encode_passages(["ready"])
     if scorer is not None:
         scorer.score("ready", ["ready"])
@@ -133,18 +134,18 @@ def _announce(shared: Shared, url: str, name: str, scorer: PairScorer | None) ->
 
 
 def _serve(app: Service, listener: Listener, ready: Callable[[], None], talk: Talk, *, grace: float) -> None:
-    """Answers until it is told to end: by SIGTERM, which is the end of a server's day, or by SIGINT.
+    """Answer requests until SIGTERM, the usual end of a server, or SIGINT.
 
     Raises:
-        RetrieveError: another process took the port meanwhile.
-        KeyboardInterrupt: by SIGINT, once what was asked is answered.
+        RetrieveError: another process has taken the port.
+        KeyboardInterrupt: by SIGINT, once running requests are answered.
     """
     import uvicorn
 
     from retrieve_cli.web.listening import listen
 
     class Server(uvicorn.Server):
-        """Says when it is there, and ends within the grace."""
+        """Announces its start, and ends within the grace period."""
 
         async def startup(self, sockets: list[Listener] | None = None) -> None:
             await super().startup(sockets)
@@ -153,7 +154,7 @@ def _serve(app: Service, listener: Listener, ready: Callable[[], None], talk: Ta
         async def shutdown(self, sockets: list[Listener] | None = None) -> None:
             loop = asyncio.get_running_loop()
             loop.call_later(grace, app.give_up)
-            # By then everybody is answered: who is still there does not read, or has not sent a whole request.
+            # By then every request is answered: a client that is still connected does not read, or sent half a request.
             loop.call_later(grace + _CLOSING_S, self.hang_up)
             await super().shutdown(sockets)
 
@@ -180,7 +181,7 @@ def _serve(app: Service, listener: Listener, ready: Callable[[], None], talk: Ta
 
 @contextmanager
 def _ends_well(number: signal.Signals) -> Iterator[None]:
-    """Makes a signal the program's end with exit code 0; uvicorn raises it again when it is done."""
+    """End the program with exit code 0 on a signal; uvicorn raises it again when it is done."""
 
     def end(*_: object) -> None:
         raise typer.Exit(Exit.OK)
@@ -197,7 +198,7 @@ def _ends_well(number: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def _unhindered_by(app: Service) -> Iterator[None]:
-    """Ends the program although something is still computed: by itself it would run into libraries being unloaded."""
+    """End the program although a computation is running: by itself it would run into libraries being unloaded."""
     try:
         yield
     except (typer.Exit, KeyboardInterrupt) as ended:
@@ -215,7 +216,7 @@ def _end(code: int) -> None:
 
 
 def _logging() -> dict[str, Any]:
-    """What uvicorn says goes to stderr; by itself it would log requests on stdout."""
+    """Send the log of uvicorn to stderr; by itself it would log requests on stdout."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

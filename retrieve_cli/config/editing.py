@@ -1,7 +1,7 @@
-"""Values changed in a configuration file where they stand, so that comments, order and spelling stay as they were.
+"""Changes of values in a configuration file that keep its comments, order and spelling.
 
-The parser says where each value begins and ends; only those characters are replaced. What comes out is read again, and
-nothing is given back unless it says what was there before with the changes, and nothing else.
+The parser reports where each value begins and ends; only those characters are replaced. The result is read again, and
+returned only if it has the previous values with the changes, and nothing else.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Changes = Mapping[str, Mapping[str, Json]]
 
 
 def changed(text: str, changes: Changes, *, where: str) -> str:
-    """The text of a configuration file with these values in it.
+    """Return the text of a configuration file with these values in it.
 
     Raises:
-        UsageError: it is no such file, or written in a way (an alias, a tag) that allows no change in place.
+        UsageError: it is not a configuration file, or is written in a way (an alias, a tag) that cannot be edited.
     """
     try:
         wanted = _merged(yaml_text.load(text, values=_MOST_VALUES) or {}, changes)
@@ -41,7 +41,7 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
 
 
 def _with(text: str, section: str, key: str, wanted: Json) -> str:
-    """The text with one value replaced, or added where it was not; of a mapping, the values of its keys."""
+    """Return the text with one value replaced or added; of a mapping, the values of its keys."""
     end = "\r\n" if "\r\n" in text else "\n"
     root: Any = yaml.compose(text, yaml.SafeLoader)
     value = dumped(wanted)
@@ -64,7 +64,7 @@ def _with(text: str, section: str, key: str, wanted: Json) -> str:
 
 
 def _with_all(text: str, section: str, key: str, wanted: Mapping[str, Json]) -> str:
-    """The text with values of a mapping that stands there replaced or added, one by one."""
+    """Return the text with values of an existing mapping replaced or added, one by one."""
     end = "\r\n" if "\r\n" in text else "\n"
     for name, value in wanted.items():
         root: Any = yaml.compose(text, yaml.SafeLoader)
@@ -77,7 +77,7 @@ def _with_all(text: str, section: str, key: str, wanted: Mapping[str, Json]) -> 
 
 
 def _replaced(text: str, keys: Any, key: str, value: str, end: str) -> str:
-    """The text with the value of a key of a mapping replaced, or added where it was not."""
+    """Return the text with the value of a key of a mapping replaced or added."""
     old = _pair(keys, key)
     if old is not None:
         empty = isinstance(old[1], yaml.MappingNode) and not old[1].value
@@ -97,27 +97,27 @@ def dumped(value: Json) -> str:
 
 
 def _appended(text: str, section: str, end: str) -> str:
-    """The text with a section behind it, set apart by a blank line."""
+    """Return the text with a section appended after a blank line."""
     if not text.strip():
         return text + section
     return text + ("" if text.endswith("\n") else end) + ("" if text.endswith(end * 2) else end) + section
 
 
 def _first_in(text: str, mapping: Any, entry: str) -> str:
-    """The text with another entry behind the brace that opens a mapping."""
+    """Return the text with another entry after the brace that opens a mapping."""
     start = mapping.start_mark.index + 1
     return _spliced(text, start, start, f"{entry}{', ' if mapping.value else ''}")
 
 
 def _pair(node: Any, key: str) -> tuple[Any, Any] | None:
-    """The nodes of a key and its value."""
+    """Return the nodes of a key and its value."""
     if not isinstance(node, yaml.MappingNode):
-        raise TypeError("no mapping")
+        raise TypeError("not a mapping")
     return next(((name, value) for name, value in node.value if name.value == key), None)
 
 
 def _value(node: Any, key: str) -> Any:
-    """The node of a key's value. Raises: ValueError if there is none."""
+    """Return the node of a key's value. Raises: ValueError if there is none."""
     found = _pair(node, key)
     if found is None:
         raise ValueError(f"no {key}")
@@ -125,7 +125,7 @@ def _value(node: Any, key: str) -> Any:
 
 
 def _within(inner: Any, outer: Any) -> bool:
-    """Whether a node stands within another; the value of an alias stands where its anchor is."""
+    """Return True if a node lies within another; the value of an alias lies where its anchor is."""
     return bool(outer.start_mark.index <= inner.start_mark.index <= inner.end_mark.index <= outer.end_mark.index)
 
 
@@ -141,11 +141,13 @@ def _merged(value: Any, changes: Changes) -> Any:
 
 
 def _with_keys(value: Any, keys: Mapping[str, Json]) -> Any:
-    """A section with these keys in it; of a mapping that it has, those of the change."""
+    """Return a section with these keys in it; mappings in it are merged."""
     changed = {key: {**(value.get(key) or {}), **new} if isinstance(new, Mapping) else new for key, new in keys.items()}
     return {**value, **changed}
 
 
 def _unchangeable(changes: Changes, where: str) -> UsageError:
     lines = ", ".join(f"{section}.{key}: {value}" for section, keys in changes.items() for key, value in keys.items())
-    return UsageError(f"{where} is written in a way that allows no change in place", hint=f"set there by hand: {lines}")
+    return UsageError(
+        f"{where} cannot be edited in place: it uses YAML aliases, tags or lists", hint=f"set by hand: {lines}"
+    )

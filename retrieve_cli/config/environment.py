@@ -1,5 +1,5 @@
 """Environment variables that set keys of the configuration: `RETRIEVE_<SECTION>__<KEY>`, and aliases that some
-deployments use already."""
+deployments already use."""
 
 from __future__ import annotations
 

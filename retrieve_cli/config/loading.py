@@ -1,6 +1,6 @@
 """config.yaml and the environment to frozen Settings.
 
-What is not known is refused with the nearest key that is. Precedence: flag, then environment
+Unknown keys are rejected; the error names the nearest valid one. Precedence: flag, then environment
 (`RETRIEVE_<SECTION>__<KEY>`), then file, then default.
 """
 
@@ -29,7 +29,7 @@ _MOST_VALUES = 10_000
 def load(
     path: Path | None, environment: Mapping[str, str] = os.environ, *, say: Callable[[str], None] = lambda _: None
 ) -> Settings:
-    """Settings from a file (`./config.yaml` if there is one and none is named), the environment and the defaults.
+    """Return the settings of a file (`./config.yaml` by default, if there is one), the environment and the defaults.
 
     `say` receives a note on every key that has a new name.
 
@@ -100,7 +100,7 @@ def changed_keys(before: Settings, after: Settings) -> list[str]:
 
 
 def override(settings: Settings, value: Mapping[str, Json], *, where: str) -> Settings:
-    """`settings` with sections and keys of `value` in their place.
+    """Return the settings with the sections and keys of `value` in their place.
 
     Raises:
         UsageError: a key or value is unknown; `where` is named in the message.
@@ -119,18 +119,18 @@ def _read(path: Path) -> Mapping[str, Json]:
         return {}
     if not isinstance(value, dict):
         raise UsageError(
-            f"{path} is no mapping of sections", hint="see the comments of the config.yaml in the repository"
+            f"{path} is not a mapping of sections", hint="see the commented config.yaml: retrieve config defaults"
         )
     return value
 
 
 def read_yaml(text: str, where: str) -> Json:
-    """The value of a piece of YAML.
+    """Return the value of a piece of YAML.
 
     Raises:
-        UsageError: it is none; names `where` it stands.
+        UsageError: it is not YAML; names its place, `where`.
     """
-    from retrieve_cli.untrusted import yaml_text  # yaml only where there is some
+    from retrieve_cli.untrusted import yaml_text  # yaml only if there is some
 
     try:
         value = yaml_text.load(text, values=_MOST_VALUES)
@@ -141,7 +141,7 @@ def read_yaml(text: str, where: str) -> Json:
 
 
 def _check_texts(value: Json) -> None:
-    """Raises: ValueError if a text holds what no path, name or address can hold."""
+    """Raises: ValueError if a text holds characters that no path, name or address can hold."""
     parts = [value]
     while parts:
         part = parts.pop()
@@ -161,7 +161,7 @@ def _overlay(
     folder: Path,
     say: Callable[[str], None] = lambda _: None,
 ) -> Settings:
-    """`settings` with the sections and keys of `value` in place of its own."""
+    """Return the settings with the sections and keys of `value` in place of their own."""
     sections = {section.name: getattr(settings, section.name) for section in fields(settings)}
     for name, keys in value.items():
         if name not in sections:
@@ -171,20 +171,21 @@ def _overlay(
         named = {"list": keys} if name == "sources" and isinstance(keys, list) else keys
         if not isinstance(named, dict):
             raise UsageError(
-                f"section `{name}` in {where} is no mapping of keys to values", hint=f"write `{name}:` and keys below"
+                f"section `{name}` in {where} is not a mapping of keys to values",
+                hint=f"write `{name}:` and keys below",
             )
         if name == "plugins":
             sections[name] = {**sections[name], **_plugins(named, where)}
             continue
         named = _renamed(name, {"factors": named} if name == "boost" and not _is_whole_boost(named) else named, say)
         if name == "search" and "mode" in named and "retrievers" not in named:
-            named = {**named, "retrievers": []}  # a mode that is given later says more than retrievers before it
+            named = {**named, "retrievers": []}  # a later mode overrides earlier retrievers
         sections[name] = with_keys(sections[name], named, f"{name}.", where, folder)
     return replace(settings, **sections)
 
 
 def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:
-    """The keys with `fusion.<retriever>_weight`, as earlier versions had it, in `fusion.weights`, whose entries win."""
+    """Return the keys with `fusion.<retriever>_weight` of earlier versions in `fusion.weights`, whose entries win."""
     if section != "fusion":
         return keys
     weights = {
@@ -204,7 +205,7 @@ def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None])
 
 
 def _plugins(value: Mapping[str, Json], where: str) -> dict[str, Mapping[str, Json]]:
-    """`plugins`: by name what a plug-in is configured with, which only it understands."""
+    """Return `plugins`: the configuration of each plug-in by its name, which only the plug-in understands."""
     for name, keys in value.items():
         if name not in installed():
             raise unknown(f"plug-in `{name}` in {where}", str(name), installed())

@@ -1,5 +1,5 @@
-"""Names of what can be plugged in, without importing any of it: the built-in retrievers, a line each, and packages
-that extend the program through entry points of the group `retrieve.plugins`, each under the name of what it adds."""
+"""Names of retrievers and plug-ins, without importing them: a line for each built-in retriever, and packages that
+extend the program through entry points of the group `retrieve.plugins`, each under the name of what it adds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETRIEVERS = (
     "retrieve_cli.retrievers.dense",
     "retrieve_cli.retrievers.splade",
 )
-"""Modules of the built-in retrievers, in the order in which they are asked; each is named after its module."""
+"""Modules of the built-in retrievers, in the order in which they run; each is named after its module."""
 LLM = "llm"
 """The retriever that has no index: a language model chooses among the records themselves."""
 HYBRID = "hybrid"
@@ -41,7 +41,7 @@ def modes() -> tuple[str, ...]:
 
 @cache
 def installed() -> dict[str, EntryPoint]:
-    """Return the entry points by name, without loading any. Reading them takes some 20 ms: ask only when needed."""
+    """Return the entry points by name, without loading any. Reading them takes some 20 ms: call only when needed."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
@@ -49,7 +49,7 @@ def installed() -> dict[str, EntryPoint]:
 
 @cache
 def load(name: str) -> Any:
-    """Return what a plug-in adds.
+    """Return the part that a plug-in adds.
 
     Raises:
         Unavailable: it cannot be loaded; names the plug-in and its package.
@@ -58,7 +58,7 @@ def load(name: str) -> Any:
     package = point.dist.name if point.dist else point.module
     try:
         return point.load()
-    except Exception as error:  # whatever a stranger's code raises
+    except Exception as error:  # third-party code may raise anything
         message = (
             f"the plug-in {quoted(name)} of {package} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
         )

@@ -1,6 +1,6 @@
-"""Settings as a run keeps them, and settings out of a run: what decides an answer is the run's, the rest is today's.
+"""Settings saved with a run and restored from it: keys that decide answers are the run's, the others are current.
 
-Sections are taken as they are declared, so that a new one is kept and restored without a word here.
+Sections are read from their declarations, so that a new one is saved and restored without a change here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 
 _APART = frozenset({"models", "log", "plugins"})
-"""Sections that say where something is, what is written, or what only a plug-in understands."""
+"""Sections of places, of logs, and those that only a plug-in understands."""
 _TODAY = frozenset(
     {
         *("base_url", "api_key_env", "timeout_s", "retries", "concurrency"),
@@ -24,28 +24,28 @@ _TODAY = frozenset(
         *("require_tenant", "max_also"),
     }
 )
-"""Keys of servers, of this machine, and of what a request is allowed, in whatever section."""
+"""Keys of servers, of this machine, and of the limits of a request, in any section."""
 
 
 def decisive() -> tuple[str, ...]:
-    """Return the sections that have a part in answers, in order of their names."""
+    """Return the sections that affect answers, in order of their names."""
     return tuple(sorted((sections("answers") | sections("index")) - _APART))
 
 
 def kept(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return what of the settings a run keeps, by section."""
+    """Return the settings that a run keeps, by section."""
     return {name: asdict(getattr(settings, name)) for name in decisive()}
 
 
 def restored(saved: Json, today: Settings, *, where: str) -> Settings:
-    """Return the settings that a run was answered under, as far as they decide answers, within today's.
+    """Return the settings of a run as far as they decide answers, and the current ones otherwise.
 
-    Servers, credentials, folders and limits are today's, and nothing is downloaded. A key that the run does not have
-    is at its default. `saved` comes from a file that anybody may have written.
+    Servers, credentials, folders and limits are current, and nothing is downloaded. A key that the run does not have
+    is at its default. `saved` comes from an untrusted file.
 
     Raises:
         UsageError: a section, key or value is unknown; names it.
-        Unavailable: a model is a folder that today's settings do not name.
+        Unavailable: a model is a folder that the current settings do not name.
     """
     if not isinstance(saved, dict) or not all(isinstance(keys, dict) for keys in saved.values()):
         raise UsageError(f"`configuration` of {where} is not a mapping of sections", hint="save the run again")
@@ -75,7 +75,7 @@ def _is_of_run(section: str, key: Field[Any]) -> bool:
 
 
 def _check_place(name: str, key: Field[Any], value: Json, *, now: object) -> None:
-    """Raises: Unavailable if a value leads to a folder or a file that today's settings do not name."""
+    """Raises: Unavailable if a value names a folder or file that the current settings do not name."""
     if not isinstance(value, str) or value in key.metadata.get("names", ()) or value == str(now):
         return
     if "Path" in str(key.type) or (key.name == "model" and _is_path(value)):
@@ -92,7 +92,7 @@ def _is_path(model: str) -> bool:
 
 
 def shown_addresses(section: Mapping[str, Any], show: Any) -> dict[str, Any]:
-    """Return a section with its addresses as `show` prints them, without what may be a secret."""
+    """Return a section with its addresses as `show` prints them, without possible secrets."""
     return {
         key: show(value) if key.endswith(("url", "endpoint")) and isinstance(value, str) else value
         for key, value in section.items()

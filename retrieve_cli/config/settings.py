@@ -1,4 +1,4 @@
-"""All that can be configured, as frozen Settings at their defaults; loading.py reads them.
+"""Settings: every configuration key with its default and bounds, frozen; loading.py reads them.
 
 Plain dataclasses: this is loaded on the way to every answer, and a validation library would cost half a query.
 A key's bounds stand beside its default, its comment in the repository's config.yaml.
@@ -16,7 +16,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.frozen import dataclass
 
 LARGEST = 1_000_000.0
-"""No key takes a larger number: beyond it lies a typing error, not a wish."""
+"""The largest number that a key takes; anything larger is a typing error."""
 
 
 def _bounded(default: float | None, low: float, high: float = LARGEST) -> Any:
@@ -30,7 +30,7 @@ def _named(default: str, *choices: str) -> Any:
 
 @dataclass(frozen=True)
 class FieldSetting:
-    """Where a key of the catalog goes, and how much it weighs; written as a bare number it keeps its own name."""
+    """Target field of a catalog key, and its weight; a bare number keeps the key's own name."""
 
     to: str
     weight: float = _bounded(1.0, 0)
@@ -38,7 +38,7 @@ class FieldSetting:
 
 @dataclass(frozen=True)
 class SourceSetting:
-    """One entry of `sources.list`: where records come from. Which keys it takes depends on its kind."""
+    """One entry of `sources.list`: an origin of records. Its kind decides its keys."""
 
     kind: str
     """catalog, docs, http, sparql, or a plug-in."""
@@ -401,7 +401,7 @@ def sections(changes: Changes) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that can be configured, by section."""
+    """Settings by section."""
 
     sources: SourcesSettings = field(default_factory=SourcesSettings, metadata=_NEITHER)
     freshness: FreshnessSettings = field(default_factory=FreshnessSettings, metadata=_NEITHER)

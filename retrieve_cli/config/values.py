@@ -1,4 +1,4 @@
-"""Values of a configuration: each to the type that its key has, or an error that says what the key takes."""
+"""Conversion of configuration values to the types of their keys, or an error that names valid values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, f
 
 
 def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: Path) -> Any:
-    """`value` as the type that the key has, or an error that says what it takes."""
+    """Return the value as the type of its key. Raises: UsageError."""
     if isinstance(kind, UnionType):
         inner = next(part for part in get_args(kind) if part is not type(None))
         return None if value is None else _value(inner, value, bounds, key, folder)
@@ -83,7 +83,7 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
 
 
 def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:
-    """A list or a mapping, whose entries are sources, fields of a catalog, paths or names."""
+    """Return a list or a mapping of sources, fields of a catalog, paths or names."""
     inner = get_args(kind)[-1]
     if inner is SourceSetting:
         return _source_settings(value, key, folder)
@@ -94,7 +94,7 @@ def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:
     wanted, what = (dict, "mapping of names") if get_origin(kind) is Mapping else (list, "list of names")
     entries = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(value, wanted) or not all(isinstance(entry, str) and entry for entry in entries):
-        raise UsageError(f"{key} is not a {what}", hint="see the comments in config.yaml")
+        raise UsageError(f"{key} is not a {what}", hint="see the comments in config.yaml: retrieve config defaults")
     if inner is Path:
         return [_path(entry, folder, key) for entry in entries]
     return {str(name): entry for name, entry in value.items()} if isinstance(value, dict) else entries
@@ -109,14 +109,14 @@ def _choice(value: Json, choices: Sequence[str], key: str) -> Json:
 
 
 def _named(value: Json, choices: Sequence[str], key: str) -> Json:
-    """One of the choices, or the name of a plug-in."""
+    """Return one of the choices, or the name of a plug-in."""
     if isinstance(value, str) and value not in choices and value in installed():
         return value
     return _choice(value, choices, key)
 
 
 def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, float]:
-    """`fusion.weights` and `expansion.weights`: `name: weight`, names of choices if there are any."""
+    """Return `fusion.weights` or `expansion.weights`: `name: weight`, with the names of choices if there are any."""
     choices = bounds["choices"]() if "choices" in bounds else ()
     if not isinstance(value, dict):
         what = "retrievers" if choices else "kinds of edges"
@@ -129,7 +129,7 @@ def _weights(value: Json, bounds: Mapping[str, Any], key: str) -> dict[str, floa
 
 
 def _boosts(value: Json, where: str) -> dict[str, dict[str, float]]:
-    """`boost`: by field and value of records, and by section of chunks, the factor of what has it."""
+    """Return `boost`: factors by field and value of records, or by section of chunks."""
     found: dict[str, dict[str, float]] = {}
     for field, values in value.items():
         place = f"`boost.{field}` in {where}"
@@ -145,21 +145,25 @@ def _factor(value: Json, key: str) -> float:
     factor = float(_plain(float, value, {}, key))
     if not 0.0 < factor <= HIGHEST_BOOST:
         message = f"{key} is {factor:g}; it takes a number above 0 up to {HIGHEST_BOOST:g}"
-        raise UsageError(message, hint="see the comments in config.yaml")
+        raise UsageError(message, hint="see the comments in config.yaml: retrieve config defaults")
     return factor
 
 
 def _plain(kind: Any, value: Any, bounds: Mapping[str, Any], key: str) -> Json:
-    """A string, a truth value, or a number within its bounds."""
+    """Return a string, a truth value, or a number within its bounds. Raises: UsageError."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST:
         value = float(value)
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise UsageError(f"{key} takes {_TYPES[kind]}, not {quoted(value)}", hint="see the comments in config.yaml")
+        raise UsageError(
+            f"{key} takes {_TYPES[kind]}, not {quoted(value)}",
+            hint="see the comments in config.yaml: retrieve config defaults",
+        )
     low, high = bounds.get("low"), bounds.get("high")
     if low is not None and high is not None and not low <= value <= high:
-        limits = f"at least {low:g}" if high >= LARGEST else f"from {low:g} to {high:g}"
+        limits = f"of at least {low:g}" if high >= LARGEST else f"from {low:g} to {high:g}"
         raise UsageError(
-            f"{key} is {quoted(value)}; it takes a number {limits}", hint="see the comments in config.yaml"
+            f"{key} is {quoted(value)}; it takes a number {limits}",
+            hint="see the comments in config.yaml: retrieve config defaults",
         )
     return value
 
@@ -174,7 +178,7 @@ def _path(value: str, folder: Path, key: str) -> Path:
 
 
 def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
-    """`catalog.fields`: `key: weight` or `key: {to: field, weight: number}`."""
+    """Return `catalog.fields`: `key: weight` or `key: {to: field, weight: number}`."""
     if not isinstance(value, dict):
         raise UsageError(f"{key} is not a mapping of keys to weights", hint="for example: summary: {to: description}")
     settings = {}
@@ -185,7 +189,7 @@ def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
 
 
 def _chunking_rules(value: Json, key: str) -> list[ChunkingRule]:
-    """`chunking.rules`: one mapping a rule, each with what it matches."""
+    """Return `chunking.rules`: a mapping per rule, each with its `match`."""
     hint = "for example: - {match: labels/**, strategy: section, markers: drug_label}"
     if not isinstance(value, list):
         raise UsageError(f"{key} is not a list of rules", hint=hint)
@@ -198,7 +202,7 @@ def _chunking_rules(value: Json, key: str) -> list[ChunkingRule]:
 
 
 def _markers(value: Json, key: str) -> str | tuple[str, ...]:
-    """The name of a set of labels, or a list of titles."""
+    """Return the name of a set of labels, or a list of titles."""
     if isinstance(value, list | tuple) and all(isinstance(title, str) and title.strip() for title in value):
         return tuple(value)
     if value not in MARKERS:
@@ -207,20 +211,20 @@ def _markers(value: Json, key: str) -> str | tuple[str, ...]:
 
 
 def _source_settings(value: Json, key: str, folder: Path) -> list[SourceSetting]:
-    """`sources.list`: one mapping a source, each under a name of its own."""
+    """Return `sources.list`: a mapping per source, each with its own name."""
     if not isinstance(value, list):
         hint = "for example: - {kind: catalog, path: tools.jsonl}"
-        raise UsageError(f"{key} is not a list of sources", hint=hint)
+        raise UsageError(f"{key} must be a list of sources", hint=hint)
     settings = [source_setting(entry, f"entry {at} of {key}", folder) for at, entry in enumerate(value, 1)]
     names = [setting.name for setting in settings]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"two sources of {key} are called {quoted(name)}", hint="give each a `name:` of its own")
+            raise UsageError(f"two sources of {key} are called {quoted(name)}", hint="give each its own `name:`")
     return settings
 
 
 def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
-    """A source as configuration or manifest have it; without a name it is called after its place.
+    """Return a source of a configuration or a manifest; without a name it is named after its place.
 
     Raises:
         UsageError: a key is unknown or missing.
@@ -235,20 +239,20 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
             raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")
     name = setting.name or _place(setting) or setting.kind
     if setting.path is None and not _FILE_NAME.fullmatch(name):
-        hint = "give it a short `name:`, it becomes the name of a file"
+        hint = "give it a short `name:`, which becomes a file name"
         raise UsageError(f"{where} cannot be called {quoted(name)}", hint=hint)
     return replace(setting, name=name)
 
 
 def _place(setting: SourceSetting) -> str:
-    """The last part of a path or an address; what stands behind `?` may be a secret."""
+    """Return the last part of a path or an address, without its query string, which may hold a secret."""
     if setting.path is not None:
         return os.path.basename(os.path.abspath(setting.path))  # noqa: PTH100, PTH119  as sources name themselves
     return str(setting.url or setting.endpoint).partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that is not known, with the nearest one that is."""
+    """Return the error for an unknown name, with the nearest known one."""
     names = [str(name) for name in known]
     near = nearest(given, names)
     hint = f"did you mean `{near}`?" if near else "known: " + (", ".join(names) or "none is installed")

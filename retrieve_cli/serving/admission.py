@@ -1,4 +1,4 @@
-"""Who may ask, how much, and when: the key, the size of the body, and one computation at a time."""
+"""Admission of requests: the key, the size of the body, and one computation at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.serving.answers import dumped
-from retrieve_cli.serving.requests import Limits, Refused, Work
+from retrieve_cli.serving.requests import Limits, Rejected, Work
 from retrieve_cli.web.secrets import Secret
 
 if TYPE_CHECKING:
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 
 def admit(request: Request, key: Secret | None) -> None:
-    """Refuses a request that has not the key, where there is one."""
+    """Reject a request without the key, if the server has one."""
     if key is None:
         return
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     given = f"Bearer {token.strip()}"
     if scheme.lower() != "bearer" or not compare_digest(given.encode(), key.bearer.encode()):
-        raise Refused(401, "the API key is missing or wrong", code="invalid_api_key")
+        raise Rejected(401, "the API key is missing or wrong", code="invalid_api_key")
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """The body, read no further than it may go."""
+    """Return the body, read up to its limit."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > limits.bytes:
-            raise Refused(413, f"the body has more than {limits.bytes} bytes", code="too_large")
+            raise Rejected(413, f"the body has more than {limits.bytes} bytes", code="too_large")
     return bytes(body)
 
 
 class Queue:
-    """Computes in one thread of its own, so that other requests are answered meanwhile; who waits is counted.
+    """Queue of computations in one thread of its own, so that other requests are answered meanwhile.
 
-    What nobody waits for any more is dropped before it begins. What has begun cannot be stopped: the thread is a
+    A job that nobody waits for any more is dropped before it begins. A running one cannot be stopped: the thread is a
     daemon, so that it does not keep the program from ending.
     """
 
@@ -68,10 +68,10 @@ class Queue:
         """Return the answer as JSON, once its turn has come; `gone` returns if the client leaves before that.
 
         Raises:
-            Refused: too many wait already, or the client has left.
+            Rejected: too many requests wait already, or the client has disconnected.
         """
         if self._waiting >= self._limits.waiting:
-            raise Refused(503, f"{self._waiting} requests are waiting already: come again", code="busy")
+            raise Rejected(503, f"{self._waiting} requests are already waiting: try again later", code="busy")
         answer: Future[bytes] = Future()
         self._waiting += 1
         self._submit(_Job(work, answer))
@@ -80,12 +80,12 @@ class Queue:
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not computed.done():
-                raise Refused(499, "the client has left", code="client_left")
+                raise Rejected(499, "the client has disconnected", code="client_left")
             return computed.result()
         finally:
             answer.cancel()
             if not computed.cancel() and not computed.cancelled():
-                computed.exception()  # or asyncio complains that nobody looked at it
+                computed.exception()  # or asyncio warns that it was never retrieved
             left.cancel()
             self._waiting -= 1
 

@@ -1,4 +1,4 @@
-"""The application: its endpoints, and what stands behind each."""
+"""The application and its endpoints."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def encoder_app(
 ) -> Service:
     """POST /v1/embeddings, POST /v1/rerank (and /rerank, where TEI has it), GET /v1/models, GET /health, GET /metrics.
 
-    `encoder` puts no prefix in front of a text: a client that knows the model's prefixes sends them, as OpenAI's
-    API has it, and one that does not says `input_type: query` or `passage`, which puts the one given here in front.
-    `name` is the model's; a request for another one is refused. With `key`, all but /health want it.
-    `query_log` is a log of queries whose numbers stand in the metrics too, once there is one.
+    `encoder` adds no prefix to a text: a client that knows the model's prefixes sends them, as with OpenAI's API; one
+    that does not sets `input_type: query` or `passage`, which adds the prefix given here. `name` is the model's; a
+    request for another one is rejected. With `key`, all endpoints but /health require it. `query_log` is a log of
+    queries that /metrics summarises, once it exists.
 
     Raises:
         Unavailable: fastapi is not installed.
@@ -56,10 +56,10 @@ def encoder_app(
     try:
         from fastapi import FastAPI
     except ImportError as error:
-        raise Unavailable("a server needs the package fastapi, which is not installed", hint=INSTALL) from error
+        raise Unavailable("the server needs fastapi, which is not installed", hint=INSTALL) from error
     card = encoder.card
     if card.query_prefix or card.passage_prefix:
-        raise UsageError(f"the encoder of {name} puts prefixes in front of its texts, and the server does that")
+        raise UsageError(f"the encoder of {name} adds prefixes, which the server adds itself")
     limits = limits or Limits()
     prefixes = {"query": query_prefix, "passage": passage_prefix}
     embeddings, rerank = Embeddings(encoder, name, prefixes=prefixes, limits=limits), Rerank(scorer, limits)
@@ -79,7 +79,7 @@ def encoder_app(
 
 
 class _Endpoints:
-    """What is answered at each address."""
+    """Handlers of the endpoints."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class _Endpoints:
         self.metrics = Metrics(_PATHS, waiting=lambda: self._queue.waiting, query_log=query_log)
 
     def close(self) -> None:
-        """Drops what has not begun."""
+        """Drop the jobs that have not begun."""
         self._queue.close()
 
     def busy(self) -> bool:

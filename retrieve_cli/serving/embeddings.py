@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Encoder, Json
 from retrieve_cli.serving.answers import finite
-from retrieve_cli.serving.requests import Limits, Refused, Work, check_fields, check_model, one_of, read_texts
+from retrieve_cli.serving.requests import Limits, Rejected, Work, check_fields, check_model, one_of, read_texts
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -25,7 +25,7 @@ class Embeddings:
         self._limits = limits
 
     def understand(self, payload: dict[str, Any]) -> Work:
-        """What an embeddings request asks."""
+        """Return the work of an embeddings request. Raises: Rejected."""
         check_fields(payload, _FIELDS)
         check_model(payload, self._name, status=404)
         given = payload.get("input")
@@ -34,7 +34,7 @@ class Embeddings:
         kind = one_of(payload, "input_type", ("", "query", "passage"))
         dim = self._encoder.card.dim
         if payload.get("dimensions", dim) != dim:
-            raise Refused(400, f"{self._name} has {dim} dimensions and no other number", param="dimensions")
+            raise Rejected(400, f"{self._name} has {dim} dimensions; no other number is available", param="dimensions")
         return lambda: self._embedded(texts, kind, form)
 
     def _embedded(self, texts: list[str], kind: str, form: str) -> Json:

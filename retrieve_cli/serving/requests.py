@@ -1,4 +1,4 @@
-"""What a request may ask: its JSON, held to the fields, the limits and the values that are known."""
+"""Parsing of requests: JSON with known fields and values, within limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
 
 Work = Callable[[], Json]
-"""What is asked, already understood; computes the answer."""
+"""Computes the answer to a parsed request."""
 
 _SHOWN = 100
 """Characters of what was sent that an error repeats."""
@@ -18,7 +18,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one request may ask, and how many may wait."""
+    """Limits of one request, and of waiting requests."""
 
     inputs: int = 2048
     """Texts of one request."""
@@ -27,10 +27,10 @@ class Limits:
     bytes: int = 32 << 20
     """Of one request's body."""
     waiting: int = 64
-    """Requests that are computed or wait for it; who comes after is told to come again."""
+    """Requests that are computed or wait for it; later ones get 503."""
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """A request that is not answered; becomes OpenAI's error object under `status`."""
 
     def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
@@ -41,64 +41,64 @@ class Refused(Exception):
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """The body's keys and values; a key without a value (null) counts as left out."""
+    """Return the keys and values of the body; a key with the value null counts as absent."""
     import orjson
 
     try:
         payload = orjson.loads(body)
     except ValueError as error:
-        raise Refused(400, f"the body is no JSON: {error}") from None
+        raise Rejected(400, f"the body is not JSON: {error}") from None
     if not isinstance(payload, dict):
-        raise Refused(400, "the body is no JSON object")
+        raise Rejected(400, "the body is not a JSON object")
     return {key: value for key, value in payload.items() if value is not None}
 
 
 def check_fields(payload: dict[str, Any], known: Collection[str]) -> None:
-    """A misspelled `input_type` would give vectors of another kind without a word."""
+    """Reject unknown keys: a misspelled `input_type` would silently give other vectors."""
     for key in payload:
         if key not in known:
-            said = f"{_shown(key)} is not known here; known are {', '.join(known)}"
-            raise Refused(400, said, param=key[:_SHOWN], code="unknown_parameter")
+            said = f"{_shown(key)} is unknown; known keys: {', '.join(known)}"
+            raise Rejected(400, said, param=key[:_SHOWN], code="unknown_parameter")
 
 
 def check_model(payload: dict[str, Any], name: str, *, status: int) -> None:
-    """Refuses a request for another model than the one of this name."""
+    """Reject a request for another model than this one."""
     asked = payload.get("model", "")
     if asked not in ("", name):
-        said = f"the model {_shown(asked)} is not here; this server has {name}"
-        raise Refused(status, said, param="model", code="model_not_found")
+        said = f"the model {_shown(asked)} is not served; this server has {name}"
+        raise Rejected(status, said, param="model", code="model_not_found")
 
 
 def read_texts(given: Json, param: str, limits: Limits, *, blank: bool = False) -> list[str]:
-    """The texts of a request, within the limits; `blank` where a text may be empty."""
+    """Return the texts of a request, within the limits; `blank` if a text may be empty."""
     if not isinstance(given, list) or not given:
-        raise Refused(400, f"`{param}` is no list of texts, or an empty one", param=param)
+        raise Rejected(400, f"`{param}` must be a list of texts that is not empty", param=param)
     if len(given) > limits.inputs:
-        said = f"`{param}` has {len(given)} texts, and {limits.inputs} is the most of one request"
-        raise Refused(413, said, param=param, code="too_large")
+        said = f"`{param}` has {len(given)} texts; the limit is {limits.inputs} per request"
+        raise Rejected(413, said, param=param, code="too_large")
     for place, text in enumerate(given):
         if not isinstance(text, str) or not (text or blank):
-            raise Refused(400, f"`{param}` has at place {place} no text, or an empty one", param=param)
+            raise Rejected(400, f"`{param}` has no text, or an empty one, at place {place}", param=param)
     size = sum(map(len, given))
     if size > limits.characters:
-        said = f"`{param}` has {size} characters, and {limits.characters} is the most of one request"
-        raise Refused(413, said, param=param, code="too_large")
+        said = f"`{param}` has {size} characters; the limit is {limits.characters} per request"
+        raise Rejected(413, said, param=param, code="too_large")
     return given
 
 
 def one_of(payload: dict[str, Any], key: str, values: Sequence[str]) -> str:
-    """The value of a key; the first of `values` where it is left out."""
+    """Return the value of a key; the first of `values` if it is absent."""
     value = payload.get(key, values[0])
     if value not in values:
-        raise Refused(400, f"`{key}` is {_shown(value)}, and not {' or '.join(filter(None, values))}", param=key)
+        raise Rejected(400, f"`{key}` is {_shown(value)}; it takes {' or '.join(filter(None, values))}", param=key)
     return str(value)
 
 
 def flag(payload: dict[str, Any], key: str, *, default: bool = False) -> bool:
-    """The value of a key that is true or false."""
+    """Return the value of a key that is true or false."""
     value = payload.get(key, default)
     if not isinstance(value, bool):
-        raise Refused(400, f"`{key}` is neither true nor false", param=key)
+        raise Rejected(400, f"`{key}` must be true or false", param=key)
     return value
 
 

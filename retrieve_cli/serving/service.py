@@ -1,4 +1,4 @@
-"""The application as a server runs it: every request under way can be given up at once, with an answer and no noise."""
+"""The application as a server runs it: all running requests can be ended at once, each with an answer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from retrieve_cli.serving.answers import refusal
-from retrieve_cli.serving.requests import Refused
+from retrieve_cli.serving.answers import error_response
+from retrieve_cli.serving.requests import Rejected
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,7 +20,7 @@ class Service:
     def __init__(
         self, app: ASGIApp, busy: Callable[[], bool], count: Callable[[str, int], None] = lambda *_: None
     ) -> None:
-        """`busy` says whether something is being computed; `count` is told the path and status of each answer."""
+        """`busy` returns True during a computation; `count` receives the path and status of each answer."""
         self._app = app
         self._busy = busy
         self._count = count
@@ -29,11 +29,11 @@ class Service:
 
     @property
     def busy(self) -> bool:
-        """True if a computation has begun and not ended, whether or not somebody still waits for it."""
+        """True if a computation has begun and not ended, even if no client waits for it."""
         return self._busy()
 
     def give_up(self) -> None:
-        """Answer every request under way, and every later one, with 503. To be called in the thread of the server."""
+        """Answer running and later requests with 503. To be called in the thread of the server."""
         self._stopped = True
         for task in self._tasks:
             task.cancel()
@@ -53,11 +53,11 @@ class Service:
 
         answered = not self._stopped and await self._completed(self._app(scope, receive, noting))
         if not (answered or begun):
-            stopping = Refused(503, "the server is stopping", code="stopping")
-            await refusal(stopping)(scope, receive, noting)
+            stopping = Rejected(503, "the server is stopping", code="stopping")
+            await error_response(stopping)(scope, receive, noting)
 
     async def _completed(self, answering: Awaitable[None]) -> bool:
-        """Return True once a request is answered, False if it was given up.
+        """Return True once a request is answered, False if it was cancelled.
 
         In a task of its own: a server that is cancelled in the middle of a request writes a traceback about it.
         """

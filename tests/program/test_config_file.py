@@ -85,7 +85,7 @@ def test_what_cannot_be_changed_in_place_is_said_with_what_to_set_by_hand(text: 
     with pytest.raises(UsageError) as caught:
         changed(text, {"fusion": {"dense_weight": 0.7}}, where="my.yaml")
     assert "my.yaml" in caught.value.message
-    assert caught.value.hint == "set there by hand: fusion.dense_weight: 0.7"
+    assert caught.value.hint == "set by hand: fusion.dense_weight: 0.7"
 
 
 @given(

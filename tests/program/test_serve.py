@@ -242,7 +242,7 @@ def test_a_rerank_answer_is_in_the_form_that_was_asked(url: str, scorer: CrossSc
 
 
 def test_a_scorer_of_another_name_is_refused_and_not_asked_in_the_other_form(client: Client) -> None:
-    with pytest.raises(ServerFailed, match="“other” is not here"):
+    with pytest.raises(ServerFailed, match="“other” is not served"):
         RemoteScorer(client, model="other").score("q", ["p"])
 
 
@@ -259,23 +259,23 @@ def test_without_a_reranker_the_answer_says_how_to_get_one() -> None:
 @pytest.mark.parametrize(
     ("payload", "status", "said"),
     [
-        (b"{", 400, "no JSON"),
-        (b'{"input": "\\ud800"}', 400, "no JSON"),
-        (b"[1]", 400, "no JSON object"),
+        (b"{", 400, "not JSON"),
+        (b'{"input": "\\ud800"}', 400, "not JSON"),
+        (b"[1]", 400, "not a JSON object"),
         ({}, 400, "`input`"),
         ({"input": []}, 400, "empty"),
         ({"input": ""}, 400, "empty"),
         ({"input": ["a", 7]}, 400, "place 1"),
         ({"input": [1, 2]}, 400, "place 0"),
-        ({"input": ["x"] * 6}, 413, "5 is the most"),
-        ({"input": "x" * 1001}, 413, "1000 is the most"),
+        ({"input": ["x"] * 6}, 413, "the limit is 5"),
+        ({"input": "x" * 1001}, 413, "the limit is 1000"),
         ({"input": "x" * 30_000}, 413, "20000 bytes"),
-        ({"input": "x", "model": "other"}, 404, "“other” is not here; this server has hashed-64"),
-        ({"input": "x", "model": ["hashed-64"]}, 404, "is not here"),
+        ({"input": "x", "model": "other"}, 404, "“other” is not served; this server has hashed-64"),
+        ({"input": "x", "model": ["hashed-64"]}, 404, "is not served"),
         ({"input": "x", "dimensions": 32}, 400, "64 dimensions"),
         ({"input": "x", "encoding_format": "int8"}, 400, "float or base64"),
         ({"input": "x", "input_type": "question"}, 400, "query or passage"),
-        ({"input": "x", "imput_type": "query"}, 400, "known are"),
+        ({"input": "x", "imput_type": "query"}, 400, "known keys:"),
     ],
 )
 def test_an_embeddings_request_that_cannot_be_answered_is_told_why(
@@ -298,7 +298,7 @@ def test_an_embeddings_request_that_cannot_be_answered_is_told_why(
         ({"query": "q", "documents": [{"title": "d"}]}, "place 0"),
         ({"query": "q", "documents": ["d"], "top_n": 0}, "`top_n`"),
         ({"query": "q", "documents": ["d"], "return_documents": 1}, "`return_documents`"),
-        ({"query": "q", "texts": ["d"], "top_n": 1}, "“top_n” is not known"),
+        ({"query": "q", "texts": ["d"], "top_n": 1}, "“top_n” is unknown"),
         ({"query": "q", "texts": ["d"], "raw_scores": False}, "own scale"),
     ],
 )
@@ -485,7 +485,7 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((), 2, "hint: retrieve serve --encoders"),
+        ((), 2, "retrieve serve --encoders"),
         (("--encoders", "--api-key-env", "NOT_SET"), 6, "NOT_SET"),
         (("--encoders", "--port", "70000"), 2, "65535"),
         *(
@@ -517,7 +517,7 @@ def test_a_missing_package_is_one_sentence(start: Start, tmp_path: Path) -> None
     _, err = process.communicate(timeout=60)
     assert process.returncode == 6
     assert err.splitlines() == [
-        "error: a server needs fastapi and uvicorn, and uvicorn is not installed",
+        "error: the server needs fastapi and uvicorn; uvicorn is not installed",
         "hint: pip install 'retrieve-cli[serve]'",
     ]
 
