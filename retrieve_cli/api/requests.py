@@ -156,6 +156,11 @@ def _paths(value: Any) -> tuple[str, ...]:
     return tuple(os.fspath(path) for path in several)
 
 
+def names(text: str | None) -> list[str] | None:
+    """Return the names of a list with commas; None if there is none."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
 def sound(text: str) -> str:
     """Return the text as UTF-8 can hold it: bytes of another encoding and halves of characters become U+FFFD."""
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)

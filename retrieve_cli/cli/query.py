@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -148,12 +149,12 @@ def query(
     # piece of its stack 700 times.
     import numpy  # noqa: F401, ICN001
 
-    from retrieve_cli.api.requests import KEYS
-    from retrieve_cli.cli import answering, requests
+    from retrieve_cli.api.requests import KEYS, exact, names, sound
+    from retrieve_cli.cli import answering
     from retrieve_cli.contracts import Request
 
     choices: dict[str, Any] = {
-        "k": k, "mode": mode, "retrievers": requests.names(retrievers), "engine": engine, "deadline_ms": deadline_ms,
+        "k": k, "mode": mode, "retrievers": names(retrievers), "engine": engine, "deadline_ms": deadline_ms,
         "min_score": min_score, "route": route, "expand": expand, "dependencies": dependencies, "context": context,
         "max_chunks": max_chunks, "max_tokens": max_tokens,
     }  # fmt: skip
@@ -162,11 +163,11 @@ def query(
     )
     asked = Request(
         text="",
-        also=tuple(map(requests.sound, also or ())),
+        also=tuple(map(sound, also or ())),
         files=tuple(files or ()),
-        filters=requests.exact(filters, "--filter"),
-        doc_ids=requests.exact(doc_ids, "--doc-id"),
-        tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
+        filters=exact(filters, "--filter"),
+        doc_ids=exact(doc_ids, "--doc-id"),
+        tenant=None if tenant is None else exact([tenant], "--tenant")[0],
         retrievers=() if retrievers is None else tuple(settings.search.retrievers),
     )
     if stream and text not in (None, [], ["-"]):
@@ -183,7 +184,7 @@ def query(
             "chunks": shared.format == "prompt" if chunks is None else chunks,
             "rerank": rerank,
             "min_confidence": min_confidence,
-            "boosts": requests.exact(boosts, "--boost"),
+            "boosts": exact(boosts, "--boost"),
         },
         docs_dir=docs_dir,
         explain_empty=explain_empty,
@@ -194,7 +195,7 @@ def query(
     )
     run.check()
     if not batch:
-        answering.answer_one(run, requests.from_words(text or (), asked))
+        answering.answer_one(run, replace(asked, text=sound(" ".join(text or ())), id="1"))
         return
     from retrieve_cli.cli import batches
 

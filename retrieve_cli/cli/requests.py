@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from retrieve_cli.api.requests import exact, sound
+from retrieve_cli.api.requests import exact, names, sound
 from retrieve_cli.config.plugins import answering_names, installed
 from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
@@ -25,7 +25,7 @@ _ALIKE = 0.8
 """From how alike on a key counts as misspelt: filter and tenantid do, fields and title do not."""
 
 
-__all__ = ["BadLine", "exact", "from_run", "from_stdin", "from_words", "names", "read_lines", "read_requests", "sound"]
+__all__ = ["BadLine", "exact", "from_run", "from_stdin", "names", "read_lines", "read_requests", "sound"]
 
 
 class BadLine(NamedTuple):
@@ -34,11 +34,6 @@ class BadLine(NamedTuple):
     id: str
     """The id that it gives itself, or the number of the line."""
     error: RetrieveError
-
-
-def from_words(words: Iterable[str], asked: Request) -> Request:
-    """Return the request of a command line; `asked` has the values of its flags."""
-    return replace(asked, text=sound(" ".join(words)), id="1")
 
 
 def from_stdin(asked: Request) -> Iterator[Request | BadLine]:
@@ -230,8 +225,3 @@ def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
             raise UsageError(message, hint="leave one of them out")
         found, said = exact([tenant], f"`{key}` of {where}")[0], f"its `{key}`"
     return found
-
-
-def names(text: str | None) -> list[str] | None:
-    """The names that a flag lists, parted by commas; None where it is not given."""
-    return None if text is None else [name.strip() for name in text.split(",")]

@@ -177,10 +177,11 @@ def test_lines_are_appended_in_order_a_batch_too(
 ) -> None:
     retrieve("query", "first brain")
     stdin("second\n\nthird\nbroken \ud800".encode("utf-8", "surrogatepass"))
-    retrieve("query", "-")
-    stdin("second\n\nthird\n")
-    retrieve("query", "-")
-    assert [line["query"] for line in lines(logging)] == ["first brain", "second", "third"]
+    assert retrieve("query", "-").code == 8
+    stdin("fourth\n\nfifth\n")
+    assert retrieve("query", "-", "--stream").code == 0
+    queries = [line["query"] for line in lines(logging)]
+    assert queries == ["first brain", "second", "third", "fourth", "fifth"]
 
 
 def test_an_answer_is_there_before_it_is_logged(logging: Path, tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ def test_a_retriever_that_the_index_lacks_is_unavailable_and_the_hint_says_which
     done = retrieve("query", "-", "--json")
     first, second = map(json.loads, done.out.splitlines())
     assert (done.code, first["error"]["code"], len(second["results"]) > 0) == (8, 6, True)
+    stdin("brain")
     assert retrieve("query", "-", "--retrievers", "splade").code == 6
 
 
