@@ -115,23 +115,23 @@ def _configuration(text: str) -> Iterator[str]:
 
 def sections(text: str) -> list[Section]:
     """Return the sections of the commented configuration file, in order."""
-    found: list[tuple[str, list[str], list[tuple[str, str, list[str]]]]] = []
+    parsed: list[tuple[str, list[str], list[tuple[str, str, list[str]]]]] = []
     for line in text.split("\n\n", 1)[1].splitlines():
         if (match := _SECTION.match(line)) is not None:
             name, value, comment = match.groups()
-            found.append((name, [comment] if comment and not value else [], []))
+            parsed.append((name, [comment] if comment and not value else [], []))
             if value:  # `plugins: {}` has no keys of its own
-                found[-1][2].append(("", value, [comment or ""]))
+                parsed[-1][2].append(("", value, [comment or ""]))
         elif (match := _KEY.match(line)) is not None:
             name, value, comment = match.groups()
-            found[-1][2].append((name, value or "", [comment] if comment else []))
+            parsed[-1][2].append((name, value or "", [comment] if comment else []))
         elif (match := _MORE.match(line)) is not None:
-            keys = found[-1][2]
-            (keys[-1][2] if keys else found[-1][1]).append(match[1])
+            keys = parsed[-1][2]
+            (keys[-1][2] if keys else parsed[-1][1]).append(match[1])
         elif line.strip():  # a value on several lines, below its key
-            name, value, comments = found[-1][2][-1]
-            found[-1][2][-1] = (name, f"{value}, {line.strip()}" if value else line.strip(), comments)
-    return [Section(name, comment, [Key(*key) for key in keys]) for name, comment, keys in found]
+            name, value, comments = parsed[-1][2][-1]
+            parsed[-1][2][-1] = (name, f"{value}, {line.strip()}" if value else line.strip(), comments)
+    return [Section(name, comment, [Key(*key) for key in keys]) for name, comment, keys in parsed]
 
 
 def _entry(section: str, key: Key) -> str:

@@ -1,8 +1,8 @@
 """Candidates for the word that a shell is about to complete: the hidden command `retrieve __complete`.
 
 Each press of TAB is a process of its own. Names of commands are known without the parser of the command line; flags
-and their values are asked of the command itself, and ids and filters of the current index, of which no candidate shows
-more than the command would find. Whatever fails has no candidates: nothing is ever said.
+and their values are asked of the command itself, and ids and filters of the current index; no candidate shows
+more than the command itself would find. On any failure there are no candidates and no messages.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def run(arguments: Sequence[str]) -> None:
         shell, *given = arguments
         if shell == "bash":
             words, quote = split(given[0])
-            found = for_bash(candidates(words), words[-1], quote, breaks=given[1] if len(given) > 1 else _BREAKS)
+            shown = for_bash(candidates(words), words[-1], quote, breaks=given[1] if len(given) > 1 else _BREAKS)
         else:
-            found = candidates(given)
+            shown = candidates(given)
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-        sys.stdout.write("".join(f"{word}\n" for word in found))
+        sys.stdout.write("".join(f"{word}\n" for word in shown))
         sys.stdout.flush()
 
 
@@ -63,13 +63,13 @@ def split(line: str) -> tuple[list[str], str]:
     return [*words, word][1:] or [""], quote
 
 
-def for_bash(found: Sequence[str], word: str, quote: str, *, breaks: str) -> list[str]:
+def for_bash(given: Sequence[str], word: str, quote: str, *, breaks: str) -> list[str]:
     """Return candidates as bash takes them: without what stands before the last character that breaks words, which it
     keeps, and with a backslash before what it would take for something else."""
     if quote:
-        return list(found)
-    start = max((at + 1 for at, char in enumerate(word) if char in breaks), default=0)
-    return [_PLAIN.sub(lambda match: f"\\{match[0]}", candidate[start:]) for candidate in found]
+        return list(given)
+    start = max((place + 1 for place, char in enumerate(word) if char in breaks), default=0)
+    return [_PLAIN.sub(lambda match: f"\\{match[0]}", candidate[start:]) for candidate in given]
 
 
 def candidates(words: Sequence[str]) -> list[str]:
@@ -82,8 +82,8 @@ def candidates(words: Sequence[str]) -> list[str]:
     if name == "help":
         return _starting(COMMANDS, word) if len(words) == 2 else []
     typed = Typed.of(ALIASES.get(name, name), others)
-    found = [text for text in islice(_for(typed), _MOST) if text.isprintable()]
-    return list(dict.fromkeys(found))
+    texts = [text for text in islice(_for(typed), _MOST) if text.isprintable()]
+    return list(dict.fromkeys(texts))
 
 
 class Typed(NamedTuple):
@@ -173,8 +173,8 @@ def _nothing(_: Typed) -> Sequence[str]:
 
 def _choices_of(typed: Typed) -> Sequence[str]:
     """The values of an option that lists them: `a|b|c`."""
-    found = _CHOICES.fullmatch(str(typed.option.metavar)) if typed.option is not None else None
-    return _starting(found[1].split("|"), typed.word) if found else ()
+    listed = _CHOICES.fullmatch(str(typed.option.metavar)) if typed.option is not None else None
+    return _starting(listed[1].split("|"), typed.word) if listed else ()
 
 
 def _retrievers(typed: Typed) -> Sequence[str]:
@@ -225,9 +225,9 @@ def _runs(typed: Typed) -> Sequence[str]:
     return _starting(sorted(path.name for path in paths if path.is_dir()), typed.word)
 
 
-def _first(source: Source, at: int = 0) -> Source:
+def _first(source: Source, place: int = 0) -> Source:
     """Candidates for one positional argument, and none for the others."""
-    return lambda typed: source(typed) if len(typed.positional) == at else ()
+    return lambda typed: source(typed) if len(typed.positional) == place else ()
 
 
 def _ids(typed: Typed) -> Iterator[str]:

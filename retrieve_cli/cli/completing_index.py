@@ -77,8 +77,8 @@ def _scanned_ids(artifacts: Path, word: str) -> Iterator[str]:
 
 def _next(rows: mmap.mmap, wanted: bytes, start: int) -> int:
     """The place of the next line that begins so; -1 if there is none."""
-    found = rows.find(b"\n" + wanted, start, _SCANNED)
-    return found + 1 if found >= 0 else -1
+    place = rows.find(b"\n" + wanted, start, _SCANNED)
+    return place + 1 if place >= 0 else -1
 
 
 def conditions(artifacts: Path, word: str, scope: Scope) -> Iterator[str]:
@@ -95,8 +95,8 @@ def conditions(artifacts: Path, word: str, scope: Scope) -> Iterator[str]:
         yield from (f"{negation}{name}=" for name in columns.fields if name.startswith(field))
         return
     column = columns.column(field.removesuffix("!"))
-    for found in () if column is None else column.starting(value.lstrip('"'), most=_VALUES):
-        yield str(Condition(field, "=", (found,), bool(negation)))
+    for text in () if column is None else column.starting(value.lstrip('"'), most=_VALUES):
+        yield str(Condition(field, "=", (text,), bool(negation)))
 
 
 def _opened(artifacts: Path, scope: Scope) -> tuple[Generation, Mask | None]:

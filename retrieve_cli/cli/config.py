@@ -77,12 +77,12 @@ def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
         for name in shown:
             section, _, inner = name.partition(".")
             sections.setdefault(section, {})[inner] = values[name]
-        told = {
+        shown_origins = {
             name: {"kind": layer.kind, "where": layer.where, "default": defaults.get(name)}
             for name, layer in origins.items()
             if name in shown
         }
-        print(dump({"file": None if file is None else str(file), "settings": sections, "origins": told}))
+        print(dump({"file": None if file is None else str(file), "settings": sections, "origins": shown_origins}))
         return
     print(*_lines(shown, values, defaults, origins), sep="\n")
     if changed_only and not shown:
@@ -154,11 +154,11 @@ def _keys(settings: Settings, wanted: str | None) -> list[str]:
     keys = list(_values(settings))
     if wanted is None:
         return keys
-    found = [key for key in keys if key == wanted or key.startswith(f"{wanted}.")]
+    chosen = [key for key in keys if key == wanted or key.startswith(f"{wanted}.")]
     sections = [section.name for section in fields(settings)]
-    if not found and wanted not in sections:
+    if not chosen and wanted not in sections:
         raise _unknown(wanted, [*sections, *keys])
-    return found
+    return chosen
 
 
 def _unknown(key: str, known: Sequence[str]) -> UsageError:

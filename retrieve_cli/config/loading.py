@@ -87,16 +87,16 @@ def load_with_origins(
 
 def changed_keys(before: Settings, after: Settings) -> list[str]:
     """Return the keys (`search.k`) whose values differ, in the order of the settings."""
-    found = []
+    names: list[str] = []
     for section in fields(Settings):
         old, new = getattr(before, section.name), getattr(after, section.name)
         if section.name == "plugins":
-            found += [f"plugins.{name}" for name in new if old.get(name) != new[name]]
+            names += [f"plugins.{name}" for name in new if old.get(name) != new[name]]
         else:
-            found += [
+            names += [
                 f"{section.name}.{key.name}" for key in fields(new) if getattr(old, key.name) != getattr(new, key.name)
             ]
-    return found
+    return names
 
 
 def override(settings: Settings, value: Mapping[str, Json], *, where: str) -> Settings:

@@ -94,12 +94,12 @@ class Column:
         folded = prefix.casefold()
         held = np.zeros(len(self), np.bool_)
         held[self.values] = True
-        found: list[str] = []
+        texts: list[str] = []
         for place in range(bisect_left(self.span, folded, key=self.vocabulary.folded), len(self)):
-            if len(found) == most or not self.vocabulary.folded(self.span[place]).startswith(folded):
+            if len(texts) == most or not self.vocabulary.folded(self.span[place]).startswith(folded):
                 break
-            found += [self.text(place)] if held[place] else []
-        return found
+            texts += [self.text(place)] if held[place] else []
+        return texts
 
     def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
         """Which values are equal to any of `values`, or match it where it is in `globs`; (v,) bool."""

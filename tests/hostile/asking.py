@@ -19,7 +19,8 @@ def queries(dice: Random) -> Try:
     """Return a query with odd text, tags, filters and flags; or a batch of odd lines."""
     if dice.random() < 0.4:
         lines = b"\n".join(_request(dice) for _ in range(dice.choice((1, 3, 8))))
-        command = ("query", "-", "--format", dice.choice(FORMATS), *(("--explain",) if dice.random() < 0.2 else ()))
+        switches = [switch for switch in ("--explain", "--stream") if dice.random() < 0.2]
+        command = ("query", "-", "--format", dice.choice(FORMATS), *switches)
         return Try("queries", (command,), stdin=lines, index="tools", control=True)
     words = [
         argument(dice) if dice.random() < 0.7 else dice.choice(odd.TAGS + odd.WORDS)
