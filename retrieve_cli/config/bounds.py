@@ -1,0 +1,18 @@
+"""Bounds of configuration keys, kept as metadata beside their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+LARGEST = 1_000_000.0
+"""The largest number that a key takes; anything larger is a typing error."""
+
+
+def bounded(default: float | None, low: float, high: float = LARGEST) -> Any:
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+def named(default: str, *choices: str) -> Any:
+    """A key that takes one of these, or the name of a plug-in."""
+    return field(default=default, metadata={"choices": lambda: choices})

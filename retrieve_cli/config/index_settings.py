@@ -1,0 +1,219 @@
+"""Sections of the configuration that concern the index: sources, chunking, models, retrievers, edges, generations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Literal
+
+from retrieve_cli.config.bounds import bounded, named
+from retrieve_cli.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class FieldSetting:
+    """Target field of a catalog key, and its weight; a bare number keeps the key's own name."""
+
+    to: str
+    weight: float = bounded(1.0, 0)
+
+
+@dataclass(frozen=True)
+class SourceSetting:
+    """One entry of `sources.list`: an origin of records. Its kind decides its keys."""
+
+    kind: str
+    """catalog, docs, http, sparql, or a plug-in."""
+    name: str = ""
+    path: Path | None = None
+    url: str | None = None
+    endpoint: str | None = None
+    query: Path | None = None
+    graph: str | None = None
+    page_size: int | None = bounded(None, 1)
+    id_prefix: str = ""
+    sha1: str = "auto"
+    token_env: str | None = None
+    user_env: str | None = None
+    password_env: str | None = None
+    timeout_s: float = bounded(30.0, 0.1)
+    deadline_s: float = bounded(600.0, 0.1)
+    retries: int = bounded(4, 0, 100)
+    max_mb: float = bounded(2048.0, 0.001)
+
+
+@dataclass(frozen=True)
+class SourcesSettings:
+    """Origins of the records, and whether a query syncs first."""
+
+    auto_sync: bool = False
+    list: Sequence[SourceSetting] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FreshnessSettings:
+    """Consequence for a query if its sources have changed since the build."""
+
+    policy: Literal["warn", "fail", "sync"] = "warn"
+
+
+@dataclass(frozen=True)
+class SyncSettings:
+    """Limits of a sync: the share that a source may lose, the wait for another writer; when a query runs one; and when
+    rejected records are reported."""
+
+    max_shrink: float = bounded(0.5, 0, 1)
+    wait: float = bounded(30.0, 0)
+    every_hours: float | None = bounded(None, 0)
+    report_rejected: Literal["new", "always"] = "new"
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """Number of generations that are kept."""
+
+    keep: int = bounded(3, 1, 10_000)
+
+
+@dataclass(frozen=True)
+class CatalogSettings:
+    """Keys of a catalog that become text, and their weights."""
+
+    fields: Mapping[str, FieldSetting] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DocsSettings:
+    """Reading of a folder of documents."""
+
+    name_weight: float = bounded(2.0, 0)
+    max_mb: float = bounded(64.0, 0.001, 4096)
+    follow_links: bool = False
+    mode: Literal["index", "standard_chunking"] = "index"
+    unindexed_max_mb: float = bounded(10.0, 0.001, 4096)
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """Limit of rejected records, as a share or a number."""
+
+    max_fail: float = bounded(0.05, 0)
+
+
+STRATEGIES = ("auto", "section", "imrad", "window")
+MARKERS = ("imrad", "drug_label")
+
+
+@dataclass(frozen=True)
+class ChunkingRule:
+    """One entry of `chunking.rules`: how the records of some files are cut; null: as the section says."""
+
+    match: str
+    """A glob of paths, as sources name their files, or the name of a source."""
+    strategy: str | None = field(default=None, metadata={"choices": lambda: STRATEGIES})
+    size: int | None = bounded(None, 8)
+    overlap: int | None = bounded(None, 0)
+    markers: str | Sequence[str] = ()
+    """The name of a set of labels, or titles of sections."""
+
+
+@dataclass(frozen=True)
+class ChunkingSettings:
+    """Division of records into chunks."""
+
+    strategy: str = named("auto", *STRATEGIES)
+    size: int | None = bounded(None, 8)
+    overlap: int = bounded(0, 0)
+    coherence: bool = False
+    language: str = "en"
+    rules: Sequence[ChunkingRule] = field(default_factory=list)
+    entities: bool = False
+    entities_model: str | None = field(default=None, metadata={"folder": True})
+
+
+@dataclass(frozen=True)
+class ModelsSettings:
+    """Folders of models, and whether missing ones are downloaded."""
+
+    auto_download: bool = False
+    dir: Path | None = None
+    cache_dir: Path | None = None
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """Model that turns texts into vectors, and its execution."""
+
+    kind: str = named("auto", "auto", "onnx", "openvino", "torch", "hashed", "remote")
+    model: str = "all-MiniLM-L6-v2"
+    policy: Literal["optional", "required"] = "optional"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
+    precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    batch_size: int = bounded(32, 1)
+    dim: int = bounded(512, 8)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    dimensions: int | None = bounded(None, 1)
+    max_tokens: int = bounded(512, 16)
+    tokenizer: Path | None = None
+    timeout_s: float = bounded(20.0, 0.1)
+    build_timeout_s: float | None = bounded(None, 0.1)
+    retries: int = bounded(4, 0, 100)
+    concurrency: int = bounded(4, 1, 1000)
+
+
+@dataclass(frozen=True)
+class Bm25Settings:
+    """Weighting and analysis of terms."""
+
+    backend: Literal["impacts", "rank_bm25"] = "impacts"
+    variant: Literal["lucene", "robertson", "atire", "okapi"] = "lucene"
+    unit: Literal["auto", "record", "chunk"] = "auto"
+    k1: float = bounded(1.2, 0)
+    b: float = bounded(0.75, 0, 1)
+    stemming: Literal["english", "none"] = "english"
+    stop_words: Literal["english", "none"] = "english"
+
+
+@dataclass(frozen=True)
+class DenseSettings:
+    """Index of the vectors."""
+
+    enabled: bool = True
+    index: Literal["flat", "hnsw"] = "flat"
+    hnsw_m: int = bounded(32, 2, 512)
+    hnsw_ef_construction: int = bounded(200, 1, 10_000)
+    hnsw_ef_search: int = bounded(128, 1, 10_000)
+    quantized_from: int | None = bounded(250_000, 0)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """Origins of the edges between records."""
+
+    relations: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "requires_tool": "requires",
+            "compatible_with": "compatible_with",
+            "part_of": "part_of",
+        }
+    )
+    entities: Sequence[str] = field(default_factory=lambda: ["domain"])
+    files: Sequence[Path] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SpladeSettings:
+    """Model that turns texts into term weights, and its execution."""
+
+    model: str | None = None
+    policy: Literal["optional", "required"] = "optional"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    batch_size: int | None = bounded(None, 1)
+    min_weight: float = bounded(0.0, 0)
+    top_terms: int | None = bounded(None, 1)
+    query_top_terms: int | None = bounded(None, 1)

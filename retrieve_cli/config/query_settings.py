@@ -1,0 +1,163 @@
+"""Sections of the configuration that concern queries: search, fusion, reranking, expansion, limits, logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Literal
+
+from retrieve_cli.config import plugins
+from retrieve_cli.config.bounds import LARGEST, bounded, named
+from retrieve_cli.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Defaults of a query."""
+
+    engine: Literal["advanced", "naive"] = "advanced"
+    mode: str = field(default=plugins.HYBRID, metadata={"choices": plugins.modes})
+    retrievers: Sequence[str] = field(default_factory=list, metadata={"choices": plugins.answering_names})
+    k: int = bounded(10, 1, float("inf"))
+    depth: int = bounded(200, 1, float("inf"))
+    similarity_top_k: int | None = bounded(None, 1, float("inf"))
+    grade: float | None = bounded(None, -1, 1)
+    max_distance: float | None = bounded(None, 0, 2)
+    min_score: float | None = bounded(None, -LARGEST)
+    min_results: int = bounded(0, 0)
+    deadline_ms: float | None = bounded(None, 1)
+    file_tokens: bool = True
+    require_tenant: bool = False
+    max_also: int = bounded(8, 0, 1000)
+    per_text: int | None = bounded(None, 1)
+
+
+@dataclass(frozen=True)
+class RelaxationSettings:
+    """Retries with fewer terms when a query has few results."""
+
+    min_results: int = bounded(5, 0)
+    max_retries: int = bounded(2, 0, 2)
+
+
+@dataclass(frozen=True)
+class ExpansionSettings:
+    """Addition of linked records to the results."""
+
+    enabled: bool | None = None
+    method: Literal["paths", "pagerank"] = "paths"
+    depth: int = bounded(2, 1, 10)
+    max_nodes: int = bounded(200, 1)
+    decay: float = bounded(0.7, 0, 1)
+    seeds: int = bounded(5, 1, 1000)
+    kinds: Sequence[str] = field(default_factory=list)
+    weights: Mapping[str, float] = field(default_factory=dict, metadata={"low": 0, "high": 1})
+    domain_share: float = bounded(0.2, 0, 1)
+    before_rerank: bool = False
+    bundle: bool = False
+
+
+@dataclass(frozen=True)
+class GatingSettings:
+    """Restriction of a query to the groups that a first pass picks."""
+
+    enabled: bool = False
+    field: str = "group"
+    global_candidates: int = bounded(300, 1)
+    top_groups: int = bounded(10, 1)
+    per_group: int | None = bounded(None, 1)
+    min_results: int = bounded(5, 0)
+
+
+@dataclass(frozen=True)
+class DiversitySettings:
+    """Limits on results that resemble one another."""
+
+    per_source: int | None = bounded(None, 1)
+    per_group: int | None = bounded(None, 1)
+    mmr: float | None = bounded(None, 0.01, 1)
+
+
+@dataclass(frozen=True)
+class BoostSettings:
+    """By field and value, in the filter language, the factor of what has it."""
+
+    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ContextSettings:
+    """Number of neighbouring chunks that a hit brings along."""
+
+    window: int = bounded(0, 0, 1000)
+    table_window: int | None = bounded(None, 0, 1000)
+
+
+@dataclass(frozen=True)
+class BudgetSettings:
+    """Limits on the size of an answer."""
+
+    max_chunks: int | None = bounded(None, 1)
+    max_tokens: int | None = bounded(None, 1)
+    tokenizer: Path | None = field(default=None, metadata={"names": ("encoder", "words", "pieces")})
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """Log of queries."""
+
+    queries: bool = False
+    min_candidates: int = bounded(8, 0)
+
+
+@dataclass(frozen=True)
+class FusionSettings:
+    """Combination of the rankings of the retrievers."""
+
+    method: Literal["weighted", "rrf"] = "weighted"
+    normalization: Literal["zscore", "zscore_candidates", "minmax"] = "zscore"
+    rrf_k: float = bounded(60, 0)
+    weights: Mapping[str, float] = field(
+        default_factory=dict, metadata={"low": 0, "high": LARGEST, "choices": plugins.answering_names}
+    )
+
+
+@dataclass(frozen=True)
+class RerankSettings:
+    """Second scoring of the first results."""
+
+    backend: str = named("auto", "auto", "none", "maxsim", "cross_encoder", "remote", "llm")
+    policy: Literal["optional", "required"] = "optional"
+    depth: int = bounded(50, 1, 10_000)
+    keep: int | None = bounded(None, 1)
+    interpolate: float = bounded(0.6, 0, 1)
+    min_score: float | None = bounded(None, -LARGEST)
+    model: str | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    max_tokens: int | None = bounded(512, 16)
+    batch_size: int = bounded(32, 1)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout_s: float = bounded(30.0, 0.1)
+    retries: int = bounded(2, 0, 100)
+    concurrency: int = bounded(4, 1, 1000)
+    form: Literal["auto", "jina", "tei"] = "auto"
+    prompt: Literal["score", "pick"] = "score"
+
+
+@dataclass(frozen=True)
+class LlmSettings:
+    """Language model that chooses records by their names and descriptions."""
+
+    base_url: str | None = None
+    model: str | None = None
+    api_key_env: str | None = None
+    fallback: bool = True
+    timeout_s: float = bounded(60.0, 0.1)
+    retries: int = bounded(2, 0, 100)
+    concurrency: int = bounded(4, 1, 1000)
+    context_tokens: int = bounded(16_384, 4096, 10_000_000)
+    max_records: int = bounded(1000, 1, 100_000)
+    description_chars: int = bounded(400, 20, 10_000)
+    depth: int = bounded(50, 1, 1000)
