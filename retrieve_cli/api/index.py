@@ -111,10 +111,10 @@ class Index:
     @property
     def status(self) -> dict[str, Json]:
         """The contents of the index, as `retrieve inspect status --json` prints them."""
-        from retrieve_cli.inspect import views
+        from retrieve_cli.inspect.status import status
 
         with self._reading() as generation:
-            return views.status(generation, artifacts=self._store.path)
+            return status(generation, self._store.path, self._settings)
 
     def records(self, *, filters: str | Sequence[str] = (), limit: int | None = None) -> list[dict[str, Json]]:
         """Return the records that pass every filter, at most `limit`: those of all tenants.
