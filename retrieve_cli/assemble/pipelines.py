@@ -213,8 +213,12 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
     return dense.stored_vectors(generation, rows)
 
 
-def expansion(generation: Generation, graph: Graph | None, settings: Settings) -> list[Stage]:
-    """Return the stage that adds records linked to the top hits; none if there are no edges.
+def expansion(
+    generation: Generation, graph: Graph | None, settings: Settings, *, retrievers: Sequence[str], lists: bool = True
+) -> list[Stage]:
+    """Return the stage that follows edges from the first hits; none if there are no edges.
+
+    `retrievers` are those that may support a hit; `lists` says if linked records may be listed beside the results.
 
     Raises:
         UsageError: a configured kind of edges is not in the graph.
@@ -222,12 +226,23 @@ def expansion(generation: Generation, graph: Graph | None, settings: Settings) -
     if graph is None:
         return []
     from retrieve_cli.assemble.graph import walk, walks_of
-    from retrieve_cli.stages.expand import Expand
+    from retrieve_cli.stages.expand import Expand, Support
 
     chosen = settings.expansion
     walking = partial(walk, graph, generation, chosen, walks_of(graph, chosen))
     layout = layout_of(generation)
-    return [Expand(walking, layout, seeds=chosen.seeds, floor=SEEN_BY_EXPANSION, depth=chosen.depth, how=chosen)]
+    appends = chosen.placement == "append"
+    stage = Expand(
+        walking,
+        layout,
+        seeds=chosen.seeds,
+        floor=SEEN_BY_EXPANSION,
+        depth=chosen.depth,
+        how=chosen,
+        support=Support(tuple(retrievers), chosen.support_rank) if appends and not chosen.before_rerank else None,
+        related=chosen.max_related if appends and lists else 0,
+    )
+    return [stage]
 
 
 def _limit(generation: Generation, settings: Settings, *, keep: int, visible: Mask | None) -> Stage:

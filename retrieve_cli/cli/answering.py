@@ -121,7 +121,7 @@ def answer_one(run: Run, request: Request) -> None:
 
 def is_stale(answer: Answer) -> bool:
     """Return True if the source of a result has changed since the build."""
-    return any(result.freshness != "fresh" for result in answer.results)
+    return any(result.freshness != "fresh" for result in (*answer.results, *answer.related))
 
 
 def tell_generation(run: Run, place: Opened, *, all_records: bool) -> None:

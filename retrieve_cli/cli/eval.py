@@ -121,7 +121,8 @@ def evaluate(
     given = judged.Input(gold, beir, split, queries, qrels)
     topics, notes = given.topics()
     chosen = measures.parse(measures.names(metrics or measures.DEFAULT))
-    figures = trials.figures(topics, chosen, retrieving=not run, gated=settings.gating.enabled)
+    active = {"gated": settings.gating.enabled, "related": settings.expansion.lists_related}
+    figures = trials.figures(topics, chosen, retrieving=not run, **active)
     wanted = gates.resolved([gates.Gate.of(text) for text in gate or ()], figures)
     before = judged.baseline(baseline, tolerance)
     _check_company(

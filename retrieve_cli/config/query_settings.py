@@ -55,7 +55,15 @@ class ExpansionSettings:
     weights: Mapping[str, float] = field(default_factory=dict, metadata={"low": 0, "high": 1})
     domain_share: float = bounded(0.2, 0, 1)
     before_rerank: bool = False
+    placement: Literal["append", "blend"] = "append"
+    support_rank: int = bounded(20, 1)
+    max_related: int = bounded(5, 0, 1000)
     bundle: bool = False
+
+    @property
+    def lists_related(self) -> bool:
+        """True if linked records are listed apart from the results."""
+        return self.enabled is not False and self.placement == "append" and self.max_related > 0
 
 
 @dataclass(frozen=True)

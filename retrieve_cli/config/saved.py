@@ -27,6 +27,10 @@ _TODAY = frozenset(
 """Keys of servers, of this machine, and of the limits of a request, in any section."""
 
 
+_BEFORE: Mapping[str, Mapping[str, Json]] = {"expansion": {"placement": "blend"}}
+"""By section, values of keys whose default is not what runs did that were kept before there were these keys."""
+
+
 def decisive() -> tuple[str, ...]:
     """Return the sections that affect answers, in order of their names."""
     return tuple(sorted((sections("answers") | sections("index")) - _APART))
@@ -41,7 +45,8 @@ def restored(saved: Json, today: Settings, *, where: str) -> Settings:
     """Return the settings of a run as far as they decide answers, and the current ones otherwise.
 
     Servers, credentials, folders and limits are current, and nothing is downloaded. A key that the run does not have
-    is at its default. `saved` comes from an untrusted file.
+    is at its default, or at the value that stands for the time before the key existed. `saved` comes from an untrusted
+    file.
 
     Raises:
         UsageError: a section, key or value is unknown; names it.
@@ -53,7 +58,7 @@ def restored(saved: Json, today: Settings, *, where: str) -> Settings:
     defaults: dict[str, Any] = {}
     for name in decisive():
         now = getattr(today, name)
-        keys = saved.get(name, {})
+        keys = {**_BEFORE.get(name, {}), **saved[name]} if name in saved else {}
         own = {key.name: key for key in fields(now)}
         defaults[name] = replace(
             getattr(Settings(), name), **{key: getattr(now, key) for key in own if not _is_of_run(name, own[key])}

@@ -22,6 +22,7 @@ from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.experiments.groups import chosen_groups, group_measures
 from retrieve_cli.experiments.passages import Passages
 from retrieve_cli.experiments.ranking import rank_all
+from retrieve_cli.experiments.related import related_measures
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.search.searcher import Ranked, Searcher
 from retrieve_cli.stages.pipeline import Edit
@@ -136,6 +137,7 @@ def evaluate(
     if groups is None:
         notes.append("no result has a group: group measures are skipped")
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
+    further |= related_measures(searcher.generation, answered, topics, measures)
     if picking := [topic for topic in topics if topic.names_chunks]:
         further |= _of_chunks(searcher, picking, passages, measures, edit)
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)

@@ -14,6 +14,7 @@ from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.experiments.evaluate import LATENCY, Evaluation, per_query_lines
 from retrieve_cli.experiments.groups import AT_GATE, GROUPS
+from retrieve_cli.experiments.related import related_names
 from retrieve_cli.experiments.run_file import run_lines, trec_ids
 from retrieve_cli.experiments.runs import Answers, NamedRun
 from retrieve_cli.progress.tasks import noting_interruption, part
@@ -27,13 +28,20 @@ if TYPE_CHECKING:
 
 
 def figures(
-    topics: Sequence[Topic], measures: Sequence[Measure], *, retrieving: bool, gated: bool = False
+    topics: Sequence[Topic],
+    measures: Sequence[Measure],
+    *,
+    retrieving: bool,
+    gated: bool = False,
+    related: bool = False,
 ) -> list[str]:
-    """Return the names of the measures and latencies that the first run will have; `gated` with group routing."""
+    """Return the names of the measures and latencies that the first run will have: `gated` with group routing,
+    `related` if related records are listed beside the results."""
     names = [str(measure) for measure in measures]
     chunks = [f"chunk {name}" for name in names] if any(topic.names_chunks for topic in topics) else []
     groups = [*GROUPS, *([AT_GATE] if gated else [])] if any(topic.group for topic in topics) else []
-    return [*names, *chunks, *groups, *LATENCY] if retrieving else names
+    linked = related_names(measures) if related else []
+    return [*names, *chunks, *groups, *linked, *LATENCY] if retrieving else names
 
 
 @dataclass(slots=True)

@@ -174,11 +174,14 @@ def _notes(store: Store, under: Settings, run: SavedRun) -> Iterator[str]:
 def _compared(entry: Mapping[str, Json]) -> dict[str, Json]:
     """Return an answer without the keys that are not compared."""
     kept = {key: value for key, value in entry.items() if key not in LEFT_OUT}
-    if isinstance(results := kept.get("results"), list):
-        kept["results"] = [
-            {key: value for key, value in each.items() if key not in LEFT_OUT} if isinstance(each, dict) else each
-            for each in results
-        ]
+    for name in ("results", "related"):
+        if isinstance(listed := kept.get(name), list):
+            kept[name] = [
+                {key: value for key, value in each.items() if key not in LEFT_OUT} if isinstance(each, dict) else each
+                for each in listed
+            ]
+    if kept.get("related") == []:  # runs that were kept before there were any do not have the key
+        del kept["related"]
     return kept
 
 

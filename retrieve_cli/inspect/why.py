@@ -16,10 +16,10 @@ from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import BoostSettings, Settings
 from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.errors import UsageError
-from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
-from retrieve_cli.search.ranker import Ranked
+from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.search.relaxation import answered
 from retrieve_cli.search.searcher import Searcher, replace_retrievers
 from retrieve_cli.terms import figures
@@ -64,7 +64,8 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
         **_unhindered(searcher, query if may_be_found else free, place, options, ranked),
         "stages": [_stage(step, place) for step in ranked.steps],
         "trace": dict(ranked.rankings[0].trace),
-        "rank": next((rank for rank, result in enumerate(answer.results, 1) if place.is_at(result.hit)), None),
+        "rank": _rank(answer.results, place),
+        **({} if (related := _rank(answer.related, place)) is None else {"related_rank": related}),
     }
     return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, searcher))}, answer.notices
 
@@ -99,6 +100,11 @@ def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
         except UsageError:
             raise error from None
         return _Place(int((generation.starts <= row).sum()) - 1, row, "chunk")
+
+
+def _rank(results: Sequence[Result], place: _Place) -> int | None:
+    """Return the rank of the record among results, or among related records; None if it is not there."""
+    return next((rank for rank, result in enumerate(results, 1) if place.is_at(result.hit)), None)
 
 
 def _stage(step: Step, place: _Place) -> dict[str, Json]:
@@ -156,9 +162,11 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
 
 
 def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, searcher: Searcher) -> Iterator[str]:
-    """Yield the rank in the answer, or the first stage without the record."""
+    """Yield the place in the answer, or the first stage without the record."""
     if view["rank"] is not None:
         yield f"it is result {view['rank']}"
+    elif "related_rank" in view:
+        yield from _related(view, ranked, answer, place, searcher.generation)
     elif view["excluded"]:
         yield "the query excludes it"
     elif failed := [written for written, passes in view["filters"].items() if not passes]:
@@ -175,6 +183,16 @@ def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Plac
         name = searcher.generation.chunk_id(place.row)
         if place.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
             yield f"its text is shown in the context of result {rank}, {result.hit.id}"
+
+
+def _related(
+    view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, generation: Generation
+) -> Iterator[str]:
+    """Yield the path to a record that is listed beside the results, and its place among the hits, if it has one."""
+    rank = view["related_rank"]
+    yield f"it is listed under Also needed, at {rank}: {answer.related[rank - 1].hit.path}"
+    if view["stages"][-1]["rank"] is not None:
+        yield _unshown(view["stages"][-1], ranked, answer, place, generation)
 
 
 def _lost(stages: Sequence[dict[str, Json]]) -> int | None:

@@ -39,6 +39,9 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     `final_score` is the reranker's own score, on its scale, of a hit that was reranked, else the retrieval score.
     `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else null.
     `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
+
+    `related` are records that the results link to and that are not among them, best first, ranked from 1: objects like
+    those of `results`, each with the `path` that leads to it, and a `score` on the scale of the results.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -49,6 +52,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "excluded": list(answer.question.excluded),
         "filters": _filters_json(answer.question.filters),
         "results": [_result_json(rank, result, answer) for rank, result in enumerate(answer.results, 1)],
+        "related": [_result_json(rank, result, answer) for rank, result in enumerate(answer.related, 1)],
         "total_results": len(answer.results),
         "total_matches": answer.total_matches,
         "strategies_used": list(answer.strategies_used),

@@ -145,6 +145,7 @@ def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
 
 def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
     """One answer as the log keeps it."""
+    related = answer.related
     return {
         "query": answer.query.text,
         "clean_query": answer.question.clean,
@@ -152,6 +153,7 @@ def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
         "pipeline": answer.pipeline,
         **numbers(answer, min_candidates=min_candidates),
         "results": [{"id": result.record["id"], "score": result.hit.score} for result in answer.results],
+        **({"related": [{"id": each.record["id"], "path": each.hit.path} for each in related]} if related else {}),
         "total_ms": answer.timings_ms["total"],
     }
 
@@ -168,5 +170,6 @@ def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
         ]
         more = len(answer.results) - _SHOWN
         lines += [f"   and {more} more"] if more > 0 else []
+        lines += [f"   also needed: {result.hit.id} {result.hit.path}" for result in answer.related]
         lines += ["   " + ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())]
     return "\n".join(map(printable, lines)) + "\n"

@@ -116,7 +116,7 @@ def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
     result has its places and its scores, and no field of its record but the name."""
     answered = formats.answer_json(answer)
     if texts == "brief":
-        answered["results"] = [_without_texts(result) for result in answered["results"]]
+        answered |= {key: [_without_texts(result) for result in answered[key]] for key in ("results", "related")}
     ranks = [
         {"id": result["id"], "before": result["rerank"]["rank_before"], "after": result["rank"]}
         for result in answered["results"]

@@ -110,6 +110,12 @@ class Spent:
     count: Callable[[str], int] | None = field(default=None, compare=False)
     """Counts the tokens of a text; None where tokens are not limited."""
 
+    @property
+    def exceeded(self) -> bool:
+        """True if more is spent than there was."""
+        limits = ((self.chunks, self.max_chunks), (self.tokens, self.max_tokens))
+        return any(limit is not None and (spent or 0) > limit for spent, limit in limits)
+
     def as_json(self) -> dict[str, Json]:
         """The budget as the output tells it."""
         kept = {name: getattr(self, name) for name in ("max_chunks", "chunks", "max_tokens", "tokens", "tokenizer")}
@@ -263,7 +269,7 @@ class Answer:
     spent: Spent | None = None
     """Where there was a budget."""
     related: tuple[Result, ...] = ()
-    """Expanded records that no retriever supports, best first; each hit has its `path`."""
+    """Records that the results link to and that are not among them, best first; each hit has its `path`."""
     course: Course = Course()
     """Course of its candidates, for the wording that found the most."""
     k: int = 0

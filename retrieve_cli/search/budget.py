@@ -64,6 +64,21 @@ def _skipped(
     return tuple(Skipped(name, ranks[name], sizes[name], ranks[name] < last) for name in names)
 
 
+def fitting(results: Sequence[Result], spent: Spent) -> tuple[tuple[Result, ...], Spent]:
+    """Return the results for whose texts a budget still has room, and what it is spent on with them.
+
+    They are not among those that the budget was made for, so that none of them counts as cut.
+    """
+    kept = []
+    for result in results:
+        tokens = 0 if spent.count is None else spent.count(result.text)
+        after = replace(spent, chunks=spent.chunks + 1, tokens=None if spent.tokens is None else spent.tokens + tokens)
+        if not after.exceeded:
+            kept.append(result)
+            spent = after
+    return tuple(kept), spent
+
+
 class _Shown:
     """The results that are shown, and the rows of their chunks."""
 

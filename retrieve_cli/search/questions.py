@@ -16,10 +16,31 @@ from retrieve_cli.storage.generation import Generation
 from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
+    from retrieve_cli.config.settings import SearchSettings
     from retrieve_cli.contracts import Mask
 
 _NAMED = 3
 """How many unknown names a notice lists."""
+_LONGEST = 100_000
+"""Characters of a query."""
+
+
+def check_requests(requests: Sequence[Request], search: SearchSettings) -> None:
+    """Hold requests to what the configuration demands of them.
+
+    Raises:
+        UsageError: a tenant is required and none is named, or a request is too long or has too many variants.
+    """
+    for request in requests:
+        if search.require_tenant and request.tenant is None:
+            message = "this index is searched for one tenant at a time (search.require_tenant)"
+            raise UsageError(message, hint="name it: --tenant X")
+        if max(map(len, (request.text, *request.also))) > _LONGEST:
+            message = f"query {quoted(request.id)} has more than {_LONGEST:,} characters"
+            raise UsageError(message, hint="ask with the part that matters: models read a few hundred words")
+        if len(request.also) > search.max_also:
+            message = f"query {quoted(request.id)} has {len(request.also)} other texts, more than search.max_also"
+            raise UsageError(message, hint=f"give at most {search.max_also}, or raise it")
 
 
 class RequestReader:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -15,14 +14,14 @@ from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage, Unit
+from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage
 from retrieve_cli.errors import STEP_FAILURES, Unavailable
-from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.deadline import Costs, Deadline
 from retrieve_cli.search.encoding import QueryForms, QueryModels
 from retrieve_cli.search.omissions import sacrifice
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.plan import RankPlan, check, plan, steps_of
+from retrieve_cli.search.ranked import Ranked, shown
 from retrieve_cli.stages.pipeline import Edit, Pipeline, Step
 from retrieve_cli.stages.retrieve import NotAsked
 from retrieve_cli.storage.generation import Generation
@@ -31,48 +30,6 @@ from retrieve_cli.storage.manifest import sha1
 if TYPE_CHECKING:
     from retrieve_cli.stages.rerank import Reader
     from retrieve_cli.stages.retrieve import Retrieval
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """The rankings of a batch, and how they came about."""
-
-    rankings: Sequence[Ranking]
-    most: int
-    """Hits that a ranking has at most."""
-    steps: Sequence[Step]
-    pipeline: Pipeline
-    """The stages that ran."""
-    unit: Unit
-    retrievers: tuple[str, ...]
-    """Those that ran."""
-    skipped: Mapping[str, str]
-    """Why a step that was asked for did not."""
-    encode: float
-    search: float
-    rerank: float
-    """Seconds for the whole batch."""
-    asked: tuple[str, ...]
-    done: tuple[str, ...]
-    """Retrievers and reranker: those that were to run, and those that did."""
-    deadline: Deadline
-    notices: tuple[str, ...]
-    """Notices for the user."""
-
-    @property
-    def reranker(self) -> str | None:
-        """The reranker, and how many hits it read: `maxsim@50`."""
-        return next((step.name for step in self.steps if step.stage.kind == "rerank"), None)
-
-    @property
-    def rerank_strategy(self) -> str | None:
-        """The backend of the reranker, if it ran: `maxsim`, `cross_encoder`, the name of a plug-in."""
-        return next((step for step in self.done if step not in self.retrievers), None)
-
-    @property
-    def fusion_method(self) -> str:
-        """The fusion formula."""
-        return str(getattr(self.pipeline.retrieves, "fusion", "none"))
 
 
 class Ranker:
@@ -134,7 +91,7 @@ class Ranker:
         reranker = planned.reranker if any(step.stage.kind == "rerank" for step in steps) else None
         most = planned.most(reranked=reranker is not None)
         return Ranked(
-            rankings=_shown(steps, most),
+            rankings=shown(steps, most),
             most=most,
             steps=steps,
             pipeline=Pipeline(tuple(step.stage for step in steps)),
@@ -177,7 +134,9 @@ class Ranker:
         cuts = pipelines.tail(self.generation, settings, k=options.k, min_score=options.min_score, visible=plan.visible)
         tail = [*pipelines.boosting(plan.boosts), *cuts]
         graph = graph_of(self.generation) if plan.expands else None
-        expansion = pipelines.expansion(self.generation, graph, settings)
+        expansion = pipelines.expansion(
+            self.generation, graph, settings, retrievers=plan.running, lists=plan.keep is None
+        )
         variants = plan.texts > plan.queries
         reach = max(options.k, settings.search.depth if tail or variants else 1, settings.rerank.depth if reader else 1)
         reach = max(reach, pipelines.SEEN_BY_EXPANSION) if expansion else reach
@@ -304,9 +263,3 @@ class Ranker:
             **({"rescored": moved} if moved else {}),
             **({"llm": pipelines.chooser_card(self.settings)} if LLM in ranked.retrievers else {}),
         }
-
-
-def _shown(steps: Sequence[Step], k: int) -> list[Ranking]:
-    """The first hits of the last step, with what the first one says that retrievers found."""
-    ends = zip(steps[0].rankings, steps[-1].rankings, strict=True)
-    return [replace(last.first(k), matches=first.matches) for first, last in ends]

@@ -36,6 +36,8 @@ class Shown:
     """The same in its context, as far as the budget goes."""
     spent: Spent | None
     """Where there is a budget."""
+    related: tuple[Result, ...]
+    """Linked records that are listed apart, as far as the budget goes."""
     confidence: Mapping[str, Json] | None
     """What the confidence of the results was measured on, where there is one."""
 
@@ -64,43 +66,61 @@ class ResultReader:
         self._encoder = encoder
 
     def read(
-        self, rankings: Sequence[Ranking], *, retrievers: Sequence[str], confidence: Confidence | None
+        self,
+        rankings: Sequence[Ranking],
+        *,
+        retrievers: Sequence[str],
+        related: Callable[[Ranking], Sequence[Hit]],
+        confidence: Confidence | None,
     ) -> list[Shown]:
         """What is shown of each ranking; where the scores are calibrated, only what is sure enough.
+
+        `related` gives the records that are listed beside the hits of a ranking.
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
             Unavailable: what is to count tokens is not on this machine.
         """
-        return [self._shown(ranking, retrievers, confidence) for ranking in rankings]
+        return [self._shown(ranking, retrievers, related, confidence) for ranking in rankings]
 
     def _shown(
         self,
         ranking: Ranking,
         retrievers: Sequence[str],
+        related: Callable[[Ranking], Sequence[Hit]],
         confidence: Confidence | None,
     ) -> Shown:
-        found = self._bundled(self._results(ranking, retrievers, confidence), ranking.query)
+        passed, confidences = confidence.filter(ranking) if confidence else (ranking, [None] * len(ranking.hits))
+        found = self._bundled(self._results(passed, retrievers, confidences), ranking.query)
         results, spent = self._within_budget(self._in_context(found), found)
+        beside, spent = self._beside(related(passed), results, spent)
         left_out = len(ranking.hits) - len(found)
-        return Shown(found, results, spent, confidence.source(left_out) if confidence else None)
+        return Shown(found, results, spent, beside, confidence.source(left_out) if confidence else None)
+
+    def _beside(
+        self, hits: Sequence[Hit], results: Sequence[Result], spent: Spent | None
+    ) -> tuple[tuple[Result, ...], Spent | None]:
+        """The related records that no result lists among its dependencies, as far as the rest of the budget goes."""
+        listed = {need.id for result in results if result.bundle for need in result.bundle.needs}
+        beside = tuple(result for result in map(self._read, hits) if result.record["id"] not in listed)
+        if spent is None or not beside:
+            return beside, spent
+        from retrieve_cli.search.budget import fitting
+
+        return fitting(beside, spent)
 
     def _results(
-        self,
-        ranking: Ranking,
-        retrievers: Sequence[str],
-        confidence: Confidence | None,
+        self, ranking: Ranking, retrievers: Sequence[str], confidences: Sequence[float | None]
     ) -> tuple[Result, ...]:
-        ranking, confidences = confidence.filter(ranking) if confidence else (ranking, [None] * len(ranking.hits))
         hits = ranking.hits
         if len(retrievers) == 1 and (analyzer := self._of_records(retrievers[0])) is not None:
             hits = tuple(self._with_best_chunk(hit, ranking.query, analyzer) for hit in hits)
-        records, chunks = self._generation.records, self._generation.chunks
-        found = (
-            Result(hit, records[hit.record], chunks[hit.row], confidence=own)
-            for hit, own in zip(hits, confidences, strict=True)
-        )
-        return tuple(self._looked_at(result) for result in found)
+        return tuple(self._read(hit, own) for hit, own in zip(hits, confidences, strict=True))
+
+    def _read(self, hit: Hit, confidence: float | None = None) -> Result:
+        """A hit with its record and its chunk, and what a look at its source says."""
+        record, chunk = self._generation.records[hit.record], self._generation.chunks[hit.row]
+        return self._looked_at(Result(hit, record, chunk, confidence=confidence))
 
     def _bundled(self, results: tuple[Result, ...], query: Query) -> tuple[Result, ...]:
         """The results with what they require, where that is asked for and there are edges."""

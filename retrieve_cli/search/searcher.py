@@ -12,14 +12,14 @@ from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.config.settings import RelaxationSettings, Settings
 from retrieve_cli.contracts import Analyzer, Index, Json, Query, Question, Ranking, Request
-from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
 from retrieve_cli.search.freshness import Freshness
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.search.questions import RequestReader
-from retrieve_cli.search.ranker import Ranked, Ranker
+from retrieve_cli.search.questions import RequestReader, check_requests
+from retrieve_cli.search.ranked import Ranked
+from retrieve_cli.search.ranker import Ranker
 from retrieve_cli.search.relaxation import relaxed
 from retrieve_cli.search.results import ResultReader, Shown
 from retrieve_cli.stages.pipeline import Edit, Pipeline
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
 
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
-
-
-_LONGEST = 100_000
-"""Characters of a query."""
 
 
 class _Batch(NamedTuple):
@@ -139,7 +135,7 @@ class Searcher:
             most=self._most(ranked, options),
         )
         shown = self._shown(rankings, ranked, options, notices.append)
-        if changed := self._freshness.notice([each.found for each in shown], requests):
+        if changed := self._freshness.notice([(*each.found, *each.related) for each in shown], requests):
             notices.append(changed)
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
@@ -164,7 +160,9 @@ class Searcher:
             say("without the dense leg nothing passes search.grade and search.max_distance")
         confidence = self._confidence(ranked, options, say)
         with self.store.reading(self.generation.id), ranked.deadline.timed("results"):
-            return self._results(options).read(rankings, retrievers=ranked.retrievers, confidence=confidence)
+            return self._results(options).read(
+                rankings, retrievers=ranked.retrievers, related=ranked.related, confidence=confidence
+            )
 
     def _results(self, options: SearchOptions) -> ResultReader:
         return ResultReader(
@@ -208,6 +206,7 @@ class Searcher:
             attempts=attempts,
             trace=ranking.trace,
             spent=shown.spent,
+            related=shown.related,
             course=batch.courses[id(ranking)],
             k=batch.k,
             before_budget=len(shown.found),
@@ -239,17 +238,7 @@ class Searcher:
         Raises:
             UsageError: a tenant is required and none is named, or a request has too many variants.
         """
-        search = self.settings.search
-        for request in requests:
-            if search.require_tenant and request.tenant is None:
-                message = "this index is searched for one tenant at a time (search.require_tenant)"
-                raise UsageError(message, hint="name it: --tenant X")
-            if max(map(len, (request.text, *request.also))) > _LONGEST:
-                message = f"query {quoted(request.id)} has more than {_LONGEST:,} characters"
-                raise UsageError(message, hint="ask with the part that matters: models read a few hundred words")
-            if len(request.also) > search.max_also:
-                message = f"query {quoted(request.id)} has {len(request.also)} other texts, more than search.max_also"
-                raise UsageError(message, hint=f"give at most {search.max_also}, or raise it")
+        check_requests(requests, self.settings.search)
 
     def rank(self, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:
         """Return a ranking of each query, in order, all retrievers run over the whole batch.

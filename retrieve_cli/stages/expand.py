@@ -1,20 +1,26 @@
-"""The stage that brings in what the first hits lead to: records that a query implies and does not name."""
+"""The stage that follows edges from the first hits: to matches that stand too low, and to records that a query implies
+and does not name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.stages.boost import floor_of
 from retrieve_cli.stages.masks import first_chunks
 from retrieve_cli.stages.retrieve import Layout
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
+
+_PART = 8
+"""A retriever's first hits support a record only within this part of the records that may be found: a retriever of
+vectors lists every record of a small catalog, and being on that list says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,24 @@ class Found:
     """How it was reached, for people."""
 
 
+class Support(NamedTuple):
+    """Support of a hit by retrievers: one of them ranks it among its first ones."""
+
+    retrievers: tuple[str, ...]
+    rank: int
+    """The last rank on a retriever's list that counts, in a catalog that is large enough."""
+
+    def among(self, records: int) -> Support:
+        """Return the support of hits that were found among so many records."""
+        return self._replace(rank=min(self.rank, records // _PART))
+
+    def holds_for(self, hit: Hit) -> bool:
+        """Return True if a retriever supports the hit."""
+        return any(
+            why.rank is not None and why.rank <= self.rank and why.source in self.retrievers for why in hit.evidence
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Expand:
     """Lays scores of paths on the scale of the ranking: `floor + (top - floor) * score`, where the floor is the score
@@ -36,6 +60,10 @@ class Expand:
 
     So what a hit leads to never stands above it, and what is far from the top leads nowhere. The stage follows the
     reranker, which would bury what the text of a record does not say.
+
+    With `support`, nothing is added and only hits that a retriever supports are raised: a match that the first hits
+    link to is likelier right, but a link alone never displaces a match. Records that the results link to and that are
+    not among them are related records, listed apart (`linked`).
     """
 
     walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[Found]] = field(compare=False, repr=False)
@@ -48,11 +76,32 @@ class Expand:
     depth: int
     how: object = None
     """What else decides where the walk leads; compared, and not looked at."""
+    support: Support | None = None
+    """Support that a hit needs to be raised; None: any hit is, and new ones are added."""
+    related: int = 0
+    """The most related records that are listed apart."""
     kind: ClassVar[Kind] = "expand"
     rescores: ClassVar[bool] = True
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         return [self._expand(ranking) for ranking in rankings]
+
+    def linked(self, ranking: Ranking) -> tuple[Hit, ...]:
+        """Return the records that the results of a query link to and that are not among them, best first.
+
+        The walk starts from the first results, and scores lie on their scale. Filters hold.
+        """
+        hits = ranking.hits
+        if not hits or not self.related:
+            return ()
+        floor = floor_of([hit.score for hit in hits])
+        span = max(hit.score for hit in hits) - floor
+        shown = {hit.record for hit in hits}
+        found = self._walked(ranking, self._seeds(hits, floor, span))
+        new = (
+            self._new(each, floor, span, ranking.query.chunks) for each in found.values() if each.record not in shown
+        )
+        return Ranking.again(ranking.query, new).hits[: self.related]
 
     def _expand(self, ranking: Ranking) -> Ranking:
         hits = ranking.hits
@@ -61,19 +110,38 @@ class Expand:
         top = hits[0].score
         span = top - hits[min(self.floor, len(hits)) - 1].score or abs(top) or 1.0
         floor = top - span
+        seeds = self._seeds(hits, floor, span)
+        found = self._walked(ranking, seeds)
+        known = {hit.record for hit in hits}
+        raising = self._raising(ranking)
+        raised = [self._raised(hit, found.get(hit.record), floor, span) if raising(hit) else hit for hit in hits]
+        chunks = ranking.query.chunks
+        added = [] if self.support else [each for record, each in found.items() if record not in known]
+        new = [self._new(each, floor, span, chunks) for each in added]
+        count = len(new) + sum(after is not before for after, before in zip(raised, hits, strict=True))
+        trace = {**ranking.trace, "expansion": {"seeds": len(seeds), "found": len(found), "raised": count}}
+        return Ranking.again(ranking.query, [*raised, *new], trace=trace)
+
+    def _seeds(self, hits: Sequence[Hit], floor: float, span: float) -> dict[int, float]:
+        """The records of the first hits, each with its share of the range of scores."""
         best: dict[int, float] = {}
         for hit in hits[: self.seeds]:
             best.setdefault(hit.record, (hit.score - floor) / span)
-        allowed, chunks = ranking.query.records, ranking.query.chunks
-        found = {each.record: each for each in self.walk(list(best.items()), ranking.query.visible)}
-        if allowed is not None:
-            found = {record: each for record, each in found.items() if allowed[record]}
-        known = {hit.record for hit in hits}
-        raised = [self._raised(hit, found.get(hit.record), floor, span) for hit in hits]
-        new = [self._new(each, floor, span, chunks) for record, each in found.items() if record not in known]
-        count = len(new) + sum(after is not before for after, before in zip(raised, hits, strict=True))
-        trace = {**ranking.trace, "expansion": {"seeds": len(best), "found": len(found), "raised": count}}
-        return Ranking.again(ranking.query, [*raised, *new], trace=trace)
+        return best
+
+    def _walked(self, ranking: Ranking, seeds: Mapping[int, float]) -> dict[int, Found]:
+        """By record, what the seeds lead to of all that may be found."""
+        allowed = ranking.query.records
+        found = self.walk(list(seeds.items()), ranking.query.visible)
+        return {each.record: each for each in found if allowed is None or allowed[each.record]}
+
+    def _raising(self, ranking: Ranking) -> Callable[[Hit], bool]:
+        """The test of a hit that edges may raise."""
+        if self.support is None:
+            return lambda _: True
+        allowed = ranking.query.records
+        records = len(self.layout.starts) - 1 if allowed is None else int(allowed.sum())
+        return self.support.among(records).holds_for
 
     def _raised(self, hit: Hit, found: Found | None, floor: float, span: float) -> Hit:
         """A hit with the score of the path to it, where that is better than its own."""
@@ -89,4 +157,4 @@ class Expand:
         return Hit(self.layout.chunk_id(row), row, found.record, score, (why,), path=found.path)
 
     def __str__(self) -> str:
-        return f"expand({self.seeds} seeds, {self.depth} steps)"
+        return f"expand({self.seeds} seeds, {self.depth} steps{', append' if self.support else ''})"

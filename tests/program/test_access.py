@@ -455,6 +455,12 @@ def chain(tmp_path: Path, retrieve: Program) -> Path:
 
 
 def found(retrieve: Program, *words: str) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
+        return _found(retrieve, *words)
+
+
+def _found(retrieve: Program, *words: str) -> dict[str, Any]:
     done = retrieve("query", *words, "--mode", "bm25", "--expand", "--bundle", "--json", "-k", "9")
     assert done.code == 0, done
     return {each["doc_id"]: each for each in done.json["results"]}

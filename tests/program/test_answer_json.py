@@ -138,6 +138,7 @@ def test_a_record_that_edges_lead_to_names_no_retriever_but_those_that_list_it(
     tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "1")
+    monkeypatch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "steps.jsonl", STEPS)).code == 0
     found = retrieve("query", "cluster single-cell data", "--mode", "bm25", "--expand", "--json").json
     strategies = {result["doc_id"]: result["strategies_used"] for result in found["results"]}

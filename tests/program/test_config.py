@@ -206,6 +206,7 @@ ELSEWHERE = {
         )
     },
     "expansion.before_rerank": "tests/program/test_expanded_reranking.py",
+    **{f"expansion.{key}": "tests/program/test_related.py" for key in ("placement", "support_rank", "max_related")},
     **{
         f"gating.{key}": "tests/program/test_gating_command.py"
         for key in ("enabled", "field", "global_candidates", "top_groups", "per_group", "min_results")

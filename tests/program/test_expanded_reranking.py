@@ -49,8 +49,9 @@ def given() -> Iterator[list[list[str]]]:
 
 
 @pytest.fixture(autouse=True)
-def cells(tmp_path: Path, retrieve: Program, given: list[list[str]]) -> None:
+def cells(tmp_path: Path, retrieve: Program, given: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """An index of tools for single cells; few candidates, so that most come in by edges alone."""
+    monkeypatch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
     config = "search: {depth: 2}\nfusion: {weights: {dense: 0}}\nencoder: {kind: hashed}\n"
     Path("config.yaml").write_text(config)
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", SINGLE_CELL)).code == 0
@@ -112,8 +113,21 @@ def test_without_keep_linked_records_come_in_behind_the_judged_ones(retrieve: Pr
 def test_behind_a_reranker_that_keeps_some_nothing_is_added_and_that_is_said(retrieve: Program) -> None:
     found = answer(retrieve, RERANK__KEEP="2")
     assert "expand" not in found["pipeline"]
+    assert found["related"] == []
     assert "nothing linked is added" in found["said"]
     assert "nothing linked is added" not in answer(retrieve, RERANK__KEEP="2", EXPANSION__BEFORE_RERANK="true")["said"]
+
+
+def test_before_the_reranker_linked_records_are_candidates_wherever_others_are_placed(retrieve: Program) -> None:
+    blended, appended = (
+        answer(retrieve, EXPANSION__BEFORE_RERANK="true", EXPANSION__PLACEMENT=placement)
+        for placement in ("blend", "append")
+    )
+    assert appended["names"] == blended["names"]
+    kept = answer(
+        retrieve, EXPANSION__BEFORE_RERANK="true", EXPANSION__PLACEMENT="append", RERANK__KEEP="2", RERANK__DEPTH="3"
+    )
+    assert kept["related"] == []
 
 
 @pytest.mark.parametrize("order", ["true", "false"])

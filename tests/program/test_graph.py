@@ -1,4 +1,7 @@
-"""Edges between records: built with the index, walked from the first hits, shown, and kept by a sync."""
+"""Edges between records: built with the index, walked from the first hits, shown, and kept by a sync.
+
+Here linked records are placed among the results (`expansion.placement: blend`); test_related.py has them listed apart.
+"""
 
 import json
 from pathlib import Path
@@ -9,6 +12,11 @@ from graph_samples import SINGLE_CELL
 from samples import ROOT, Program, collection, write_catalog
 
 from retrieve_cli.graph.walks import WALKS
+
+
+@pytest.fixture(autouse=True)
+def _blended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
 
 
 def tool(name: str, title: str, text: str, **more: Any) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """What hits lead to comes in behind them, on their scale, within the filter."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import given, strategies as st
 
-from retrieve_cli.contracts import Hit, Query, Ranking
-from retrieve_cli.stages.expand import Expand, Found
+from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.stages.expand import Expand, Found, Support
 from retrieve_cli.stages.retrieve import Layout
 
 RECORDS = 12
@@ -79,3 +80,83 @@ def test_where_all_hits_are_worth_the_same_what_they_are_worth_is_the_range() ->
     after = expanded(ranking({0: 0.0}), [Found(5, 0.5, "")])
     assert [(hit.record, hit.score) for hit in after.hits] == [(0, 0.0), (5, -0.5)]
     assert expanded(ranking({}), [Found(5, 0.5, "")]).hits == ()
+
+
+# ---------------------------------------------------------------------------------------- placed by their support
+
+MANY = 80
+WIDE = Layout(np.arange(MANY + 1), lambda row: f"r{row:02}#0")
+
+
+def supported(record: int, score: float, **ranks: int | None) -> Hit:
+    """A hit with its rank on the lists of retrievers, or in the evidence of other stages."""
+    why = tuple(Evidence(name, rank, score, score, 1.0) for name, rank in ranks.items())
+    return Hit(f"r{record:02}#0", record, record, score, why)
+
+
+def apart(found: Sequence[Found], *, rank: int = 5, related: int = 3) -> Expand:
+    """A stage that lists linked records apart, unless a retriever has them among its first ones."""
+    support = Support(("bm25", "dense"), rank)
+    return Expand(lambda *_: list(found), WIDE, seeds=3, floor=50, depth=2, support=support, related=related)
+
+
+def test_an_edge_raises_only_a_hit_that_a_retriever_has_among_its_first_ones() -> None:
+    hits = [
+        supported(0, 3.0, bm25=1),
+        supported(1, 2.0, bm25=2),
+        supported(2, 1.0, bm25=None, dense=5),
+        supported(3, 0.9, bm25=6, dense=None),
+        supported(4, 0.8, boost=1, graph=1),
+    ]
+    paths = [Found(record, 0.9, f"r0 —requires→ r{record}") for record in (2, 3, 4, 5)]
+    (after,) = apart(paths)([Ranking.of(Query("q"), hits)])
+    assert [hit.record for hit in after.hits] == [0, 2, 1, 3, 4]
+    assert [hit.record for hit in after.hits if hit.path] == [2]
+    assert after.trace["expansion"] == {"seeds": 3, "found": 4, "raised": 1}
+
+
+@given(scores, paths, st.integers(1, 8))
+def test_without_support_the_order_of_hits_is_that_without_edges(
+    own: dict[int, float], found: list[Found], related: int
+) -> None:
+    before = ranking(own)
+    stage = apart(found, related=related)
+    (after,) = stage([before])
+    assert after.hits == before.hits
+    linked = stage.linked(after)
+    best = sorted((each.score for each in found if each.record not in own), reverse=True)[:related]
+    assert [hit.evidence[-1].score for hit in linked] == best
+    assert not {hit.record for hit in linked} & set(own)
+    assert all(hit.score <= before.hits[0].score for hit in linked)
+
+
+def test_in_a_small_catalog_only_the_first_eighth_of_a_list_supports_a_hit() -> None:
+    hits = [supported(0, 3.0, dense=1), supported(1, 2.0, dense=2), supported(2, 1.0, dense=3)]
+    stage = apart([Found(2, 0.9, "r0 —requires→ r2")], rank=20)
+
+    def order(records: int) -> list[int]:
+        allowed = np.arange(MANY) < records
+        (after,) = stage([Ranking.of(Query("q", records=allowed), hits)])
+        return [hit.record for hit in after.hits]
+
+    assert order(23) == [0, 1, 2]
+    assert order(24) == [0, 2, 1]
+
+
+def test_linked_records_are_those_of_the_results_that_are_left_and_pass_the_filter() -> None:
+    asked: list[Sequence[tuple[int, float]]] = []
+
+    def walk(seeds: Sequence[tuple[int, float]], visible: Any) -> list[Found]:
+        asked.append(seeds)
+        return [Found(record, 0.5, "") for record in (1, 7, 8, 9)]
+
+    support = Support(("bm25",), 5)
+    stage = Expand(walk, WIDE, seeds=2, floor=50, depth=2, support=support, related=5)
+    allowed = np.arange(MANY) != 8
+    results = Ranking.of(Query("q", records=allowed), [supported(0, 3.0), supported(1, 2.0), supported(2, 1.0)])
+    assert [hit.record for hit in stage.linked(results)] == [7, 9]
+    assert [hit.record for hit in stage.linked(results.first(1))] == [1, 7, 9]
+    assert [[row for row, _ in seeds] for seeds in asked] == [[0, 1], [0]]
+    assert all(0 < share <= 1 for seeds in asked for _, share in seeds)
+    assert stage.linked(results.first(0)) == ()
+    assert replace(stage, related=0).linked(results) == ()

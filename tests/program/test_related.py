@@ -1,0 +1,225 @@
+"""Related records: what the results link to and no retriever supports, listed apart from them with the path to it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program, collection, write_catalog
+
+QUERY = "cluster single-cell data"
+
+
+def tool(name: str, title: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "name": title, "description": text, **more}
+
+
+TOOLS = [
+    tool("cluster", "CellCluster", "Clusters single-cell data.", requires_tool=["doublets", "tables"], license="MIT"),
+    tool("doublets", "Twins", "Scores pairs that were captured as one.", requires_tool=["loader"], license="GPL-3.0"),
+    tool("loader", "Reader", "Opens matrices.", license="MIT"),
+    tool("counts", "CellCounter", "Counts every cell of single-cell data in a cluster of data.", license="MIT"),
+    tool("tables", "Tabler", "Keeps data in tables that are wide, long, sparse, dense, flat or deep.", license="MIT"),
+    tool("weather", "Forecast", "Says whether it rains, from data of stations."),
+    *(tool(f"other{at}", f"Other {at}", f"Paints wall number {at} green.", license="MIT") for at in range(42)),
+]
+"""By BM25 alone three match better than `tables`; `doublets` and `loader` do not match at all."""
+PATH = "cluster —requires→ doublets (0.70)"
+
+
+@pytest.fixture
+def tools(tmp_path: Path, retrieve: Program) -> Path:
+    """The artifacts of that catalog; the encoder is one that knows no language."""
+    Path("config.yaml").write_text("encoder: {kind: hashed}\nfusion: {weights: {dense: 0}}\nsearch: {depth: 10}\n")
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
+    return Path("artifacts")
+
+
+def asked(retrieve: Program, *flags: object, query: str = QUERY, **keys: object) -> dict[str, Any]:
+    """The answer to the query by BM25, with keys of `expansion` in the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in keys.items():
+            patch.setenv(f"RETRIEVE_EXPANSION__{key}", str(value))
+        done = retrieve("query", query, "--mode", "bm25", "--expand", "--json", "-k", "4", *flags)
+    assert done.code == 0, done.err
+    return dict(done.json)
+
+
+def ids(answer: dict[str, Any], key: str = "results") -> list[str]:
+    return [each["doc_id"] for each in answer[key]]
+
+
+def test_a_link_alone_makes_no_match_and_is_listed_apart_with_its_path(tools: Path, retrieve: Program) -> None:
+    answer, plain = asked(retrieve), asked(retrieve, "--no-expand")
+    assert set(ids(answer)) == set(ids(plain))
+    assert ids(answer)[0] == "cluster"
+    assert ids(answer, "related") == ["doublets", "loader"]
+    first = answer["related"][0]
+    assert (first["rank"], first["path"], first["strategies_used"]) == (1, PATH, [])
+    assert first.keys() >= answer["results"][0].keys() - {"rerank"}
+    assert 0 < first["score"] < answer["results"][0]["score"]
+    assert "append" in answer["pipeline"]
+
+
+def test_a_match_that_a_retriever_supports_is_raised_by_a_link(tools: Path, retrieve: Program) -> None:
+    assert ids(asked(retrieve, "--no-expand")) == ["cluster", "counts", "weather", "tables"]
+    raised = asked(retrieve)
+    assert ids(raised) == ["cluster", "counts", "tables", "weather"]
+    assert raised["results"][2]["path"] == "cluster —requires→ tables (0.70)"
+
+
+def test_a_rank_beyond_the_configured_one_supports_nothing(tools: Path, retrieve: Program) -> None:
+    assert ids(asked(retrieve, SUPPORT_RANK=2)) == ids(asked(retrieve, "--no-expand"))
+
+
+def test_blended_records_stand_among_the_results_and_none_is_listed_apart(tools: Path, retrieve: Program) -> None:
+    answer = asked(retrieve, PLACEMENT="blend")
+    assert "doublets" in ids(answer)
+    assert answer["related"] == []
+    assert answer["pipeline"].endswith("expand(5 seeds, 2 steps)")
+
+
+def test_the_number_of_related_records_is_bounded(tools: Path, retrieve: Program) -> None:
+    assert ids(asked(retrieve, MAX_RELATED=1), "related") == ["doublets"]
+    assert asked(retrieve, MAX_RELATED=0)["related"] == []
+
+
+def test_without_expansion_or_edges_nothing_is_related(tools: Path, tmp_path: Path, retrieve: Program) -> None:
+    assert asked(retrieve, "--no-expand")["related"] == []
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "plain.jsonl", TOOLS[5:])).code == 0
+    assert asked(retrieve, query="rains")["related"] == []
+
+
+def test_a_record_is_listed_once_whatever_the_number_of_results(tools: Path, retrieve: Program) -> None:
+    whole = ids(asked(retrieve, "-k", "10"))
+    for k in (1, 2, 3):
+        answer = asked(retrieve, "-k", k)
+        assert ids(answer) == whole[:k]
+        assert not set(ids(answer)) & set(ids(answer, "related"))
+    assert "tables" in ids(asked(retrieve, "-k", 1), "related")
+
+
+def test_a_filter_holds_for_related_records(tools: Path, retrieve: Program) -> None:
+    assert ids(asked(retrieve, "--filter", "license=MIT"), "related") == ["loader"]
+
+
+def test_what_a_query_excludes_is_not_related_nor_on_a_path(tools: Path, retrieve: Program) -> None:
+    assert asked(retrieve, query=f"{QUERY} [EXCLUDE:doublets]")["related"] == []
+
+
+def test_records_of_another_tenant_are_not_related_nor_on_a_path(tmp_path: Path, retrieve: Program) -> None:
+    owned = [{**each, "tenant": "globex" if each["id"] == "doublets" else "acme"} for each in TOOLS]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "owned.jsonl", owned)).code == 0
+    assert "doublets" in ids(asked(retrieve), "related")
+    answer = asked(retrieve, "--tenant", "acme")
+    assert "doublets" not in json.dumps(answer["related"])
+    assert ids(answer, "related") == []
+
+
+def test_a_least_score_is_about_results_which_related_records_need(tools: Path, retrieve: Program) -> None:
+    best = asked(retrieve)["results"][0]["score"]
+    one = asked(retrieve, "--min-score", best)
+    assert ids(one) == ["cluster"]
+    assert "doublets" in ids(one, "related")
+    assert (none := asked(retrieve, "--min-score", best + 1))["results"] == none["related"] == []
+
+
+def test_related_records_take_what_the_results_leave_of_a_budget(tools: Path, retrieve: Program) -> None:
+    full = asked(retrieve, "--max-chunks", "4")
+    assert (full["budget"]["chunks"], full["related"]) == (4, [])
+    some = asked(retrieve, "--max-chunks", "5")
+    assert (some["budget"]["chunks"], ids(some, "related"), some["budget"]["cut"]) == (5, ["doublets"], [])
+    words = asked(retrieve, "--max-tokens", "500")["budget"]["tokens"]
+    assert words > asked(retrieve, "--max-tokens", "500", MAX_RELATED=0)["budget"]["tokens"]
+
+
+def test_what_a_result_lists_among_its_dependencies_is_not_listed_again(tools: Path, retrieve: Program) -> None:
+    answer = asked(retrieve, "--bundle")
+    needed = {need["id"] for each in answer["results"] for need in each["bundle"]["needs"]}
+    assert needed >= {"doublets", "loader"}
+    assert answer["related"] == []
+
+
+def test_why_says_that_a_record_is_related_and_by_what_path(tools: Path, retrieve: Program) -> None:
+    Path("config.yaml").write_text("expansion: {enabled: true}\nsearch: {depth: 10}\n")
+    why = retrieve("inspect", "why", QUERY, "doublets", "--mode", "bm25", "--json").json
+    assert (why["rank"], why["related_rank"]) == (None, 1)
+    assert why["verdict"] == f"it is listed under Also needed, at 1: {PATH}"
+    assert "related_rank" not in retrieve("inspect", "why", QUERY, "other1", "--mode", "bm25", "--json").json
+
+
+def test_a_log_a_run_and_markdown_know_related_records(tools: Path, retrieve: Program) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETRIEVE_LOG__QUERIES", "true")
+        run = asked(retrieve, "--save-run")["run_id"]
+        asked(retrieve, "--no-expand")
+    first, second = map(json.loads, (tools / "runs" / "queries.jsonl").read_text().splitlines())
+    assert first["related"][0] == {"id": "doublets", "path": PATH}
+    assert "related" not in second
+    kept = json.loads((tools / "runs" / run / "retrieval.json").read_text())["answers"][0]["related"]
+    assert (kept[0]["doc_id"], "content" in kept[0]) == ("doublets", False)
+    assert f"also needed: doublets#0 {PATH}" in (tools / "runs" / run / "run_summary.txt").read_text()
+    shown = retrieve("query", QUERY, "--mode", "bm25", "--expand", "--format", "md").out
+    assert f"Also needed:\n\n- **Twins** `doublets#0`: {PATH}\n" in shown
+
+
+def test_a_run_is_replayed_with_its_related_records(tools: Path, retrieve: Program) -> None:
+    run = asked(retrieve, "--save-run")["run_id"]
+    assert retrieve("replay", run).out == "identical\n"
+    path = tools / "runs" / run / "retrieval.json"
+    kept = json.loads(path.read_text())
+    kept["answers"][0]["related"].pop()
+    path.write_text(json.dumps(kept))
+    assert "related[1]" in retrieve("replay", run).out
+
+
+def test_a_run_from_before_there_were_related_records_is_replayed_as_it_was(tools: Path, retrieve: Program) -> None:
+    run = asked(retrieve, "--save-run", PLACEMENT="blend")["run_id"]
+    folder = tools / "runs" / run
+    retrieval, made = (json.loads((folder / name).read_text()) for name in ("retrieval.json", "run.json"))
+    del retrieval["answers"][0]["related"]
+    for key in ("placement", "support_rank", "max_related"):
+        del made["configuration"]["expansion"][key]
+    (folder / "retrieval.json").write_text(json.dumps(retrieval))
+    (folder / "run.json").write_text(json.dumps(made))
+    assert retrieve("replay", run).out == "identical\n"
+
+
+def test_an_evaluation_measures_the_results_and_the_recall_with_related_records(
+    tools: Path, tmp_path: Path, retrieve: Program
+) -> None:
+    (tmp_path / "gold.jsonl").write_text(json.dumps({"query": QUERY, "relevant": ["cluster", "doublets", "loader"]}))
+    Path("config.yaml").write_text("expansion: {enabled: true}\nsearch: {depth: 10}\n")
+    command = ("eval", "--gold", tmp_path / "gold.jsonl", "--mode", "bm25", "--metrics", "nDCG@10 R@2 RR")
+    third = pytest.approx(1 / 3)
+
+    done = retrieve(*command, "--json", "--gate", "R@2 with related>=0.9", "--run-out", tmp_path / "run.txt")
+    assert (done.code, done.err.count("is not")) == (0, 0), done.err
+    assert done.json["metrics"] | {"nDCG@10": 0} == {"nDCG@10": 0, "R@2": third, "RR": 1, "R@2 with related": 1}
+    assert "doublets" not in (tmp_path / "run.txt").read_text()
+
+    one = retrieve(*command, "--json", "--with", "expansion.max_related=1", "--ablate").json
+    arms = {arm["arm"]: arm["metrics"] for arm in one["arms"]}
+    assert arms["expansion.max_related=1"]["R@2 with related"] == pytest.approx(2 / 3)
+    assert "R@2 with related" not in arms["without expansion"]
+    blended = retrieve(*command, "--json", "--with", "expansion.placement=blend").json["arms"][0]["metrics"]
+    assert blended.keys() == {"nDCG@10", "R@2", "RR"}
+
+
+@pytest.mark.slow
+def test_tools_that_a_query_implies_are_in_answers_of_ten_records(tmp_path: Path, retrieve: Program) -> None:
+    folder = collection("toollinkos")
+    assert retrieve("build", "--catalog", folder / "tools.jsonl").code == 0
+    measured: dict[str, dict[str, float]] = {}
+    for judgments in ("test", "test_with_dependencies"):
+        files = ("--queries", folder / "queries.jsonl", "--qrels", folder / "qrels" / f"{judgments}.tsv")
+        arms = ("--with", "expansion.enabled=true", "--with", "expansion.enabled=true,expansion.placement=blend")
+        done = retrieve("eval", *files, "--mode", "bm25", "--metrics", "nDCG@10 R@10 R@5", *arms, "--json")
+        assert done.code == 0, done.err
+        measured[judgments] = done.json["metrics"]
+        for name, arm in zip(("append", "blend"), done.json["arms"], strict=True):
+            measured[f"{judgments} {name}"] = arm["metrics"]
+    implied = measured["test_with_dependencies append"]["R@5 with related"]
+    assert implied >= 2 * measured["test_with_dependencies"]["R@10"]
+    assert implied >= measured["test_with_dependencies blend"]["R@10"]
+    assert measured["test append"]["nDCG@10"] >= measured["test"]["nDCG@10"] - 0.001
