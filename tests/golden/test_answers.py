@@ -59,6 +59,7 @@ BATCH = """{"id": "a", "query": "count cells", "also": ["how many cells are ther
 stitch tiles
 """
 FEW = ("-k", "5")
+BLENDED = {"EXPANSION__PLACEMENT": "blend"}
 REQUESTS: Mapping[str, Asked] = {
     # Legs, and how they are fused.
     "hybrid": query("tools", "segment lungs in a CT scan", *FEW),
@@ -108,11 +109,14 @@ REQUESTS: Mapping[str, Asked] = {
         GATING__PER_GROUP="2",
         GATING__MIN_RESULTS="4",
     ),
-    "expanded": query("steps", "cluster single-cell data", *FEW, EXPANSION__SEEDS="2"),
+    "expanded": query("steps", "cluster single-cell data", *FEW, **BLENDED, EXPANSION__SEEDS="2"),
     "expanded by page rank": query(
-        "steps", "cluster single-cell data", *FEW, EXPANSION__SEEDS="2", EXPANSION__METHOD="pagerank"
+        "steps", "cluster single-cell data", *FEW, **BLENDED, EXPANSION__SEEDS="2", EXPANSION__METHOD="pagerank"
     ),
-    "expanded leg": query("steps", "stores tables", "--mode", "bm25", "--expand", *FEW),
+    "expanded leg": query("steps", "stores tables", "--mode", "bm25", "--expand", *FEW, **BLENDED),
+    "related": query("steps", "cluster single-cell data", "-k", "2"),
+    "related by page rank": query("steps", "cluster single-cell data", "-k", "2", EXPANSION__METHOD="pagerank"),
+    "related to the hits of one leg": query("steps", "stores tables", "--mode", "bm25", "--expand", *FEW),
     "bundle": query("steps", "cluster single-cell data", "--bundle", "-k", "2", EXPANSION__SEEDS="1"),
     "bundle with a circle": query("steps", "stores tables", "--bundle", "--max-chunks", "3", "-k", "2"),
     "three legs, expanded": query("sparse", "cluster single-cell data", "--bundle", "-k", "4", EXPANSION__SEEDS="1"),
