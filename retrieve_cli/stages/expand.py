@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -67,7 +68,7 @@ class Expand:
     """
 
     walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[Found]] = field(compare=False, repr=False)
-    """Records with scores from 0 to 1 to what they lead to by way of visible records, if only some are."""
+    """Records with scores from 0 to 1 to what they lead to by way of visible records, if only some are; best first."""
     layout: Layout = field(compare=False, repr=False)
     seeds: int
     """Hits that start the walk."""
@@ -98,10 +99,9 @@ class Expand:
         span = max(hit.score for hit in hits) - floor
         shown = {hit.record for hit in hits}
         found = self._walked(ranking, self._seeds(hits, floor, span))
-        new = (
-            self._new(each, floor, span, ranking.query.chunks) for each in found.values() if each.record not in shown
-        )
-        return Ranking.again(ranking.query, new).hits[: self.related]
+        others = (each for record, each in found.items() if record not in shown)
+        best = islice(others, self.related)  # a walk finds the best first
+        return tuple(self._new(each, floor, span, ranking.query.chunks) for each in best)
 
     def _expand(self, ranking: Ranking) -> Ranking:
         hits = ranking.hits

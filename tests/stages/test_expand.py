@@ -117,8 +117,9 @@ def test_an_edge_raises_only_a_hit_that_a_retriever_has_among_its_first_ones() -
 
 @given(scores, paths, st.integers(1, 8))
 def test_without_support_the_order_of_hits_is_that_without_edges(
-    own: dict[int, float], found: list[Found], related: int
+    own: dict[int, float], drawn: list[Found], related: int
 ) -> None:
+    found = sorted(drawn, key=lambda each: -each.score)
     before = ranking(own)
     stage = apart(found, related=related)
     (after,) = stage([before])
