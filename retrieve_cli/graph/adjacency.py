@@ -42,7 +42,7 @@ class EdgeList:
 
     @classmethod
     def joined(cls, parts: list[EdgeList]) -> EdgeList:
-        """All edges of several lists."""
+        """Return the edges of several lists."""
         none = [np.empty(0, np.int64)]
         columns = [[getattr(part, name) for part in parts] for name in ("sources", "targets", "kinds", "weights")]
         sources, targets, kinds, weights = (np.concatenate(none + column) for column in columns)
@@ -80,7 +80,7 @@ def pack(edges: EdgeList, nodes: int) -> dict[str, Json]:
 
 
 def _changes(*columns: Rows) -> NDArray[np.bool_]:
-    """Where rows of ordered columns differ from the row before; the first one does."""
+    """Rows of ordered columns that differ from the row before; the first one does."""
     fresh = np.ones(len(columns[0]), np.bool_)
     fresh[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return fresh
@@ -107,7 +107,7 @@ class Adjacency:
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise IndexCorrupt(f"graph.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
         if not fit:
-            raise IndexCorrupt("the arrays of graph.pkl do not fit each other", hint=_HINT)
+            raise IndexCorrupt("the arrays of graph.pkl do not match", hint=_HINT)
         self._nodes = nodes
 
     def __len__(self) -> int:
@@ -139,7 +139,7 @@ class Adjacency:
 
     @cached_property
     def edge_list(self) -> EdgeList:
-        """All edges, in order. Raises: IndexCorrupt where they are damaged."""
+        """Return the edges, in order. Raises: IndexCorrupt if they are damaged."""
         groups, edges = np.diff(self._node_starts), np.diff(self._edge_starts)
         sound = (not len(groups) or groups.min() >= 0) and (not len(edges) or edges.min() > 0)
         ends = self._ends.astype(np.int64)

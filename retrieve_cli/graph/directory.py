@@ -1,4 +1,4 @@
-"""Which nodes a name means: records first, by id and then by name; then what records share, and declared nodes."""
+"""Nodes by their names: records first, by id and then by name; then what records share, and declared nodes."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
         Unavailable: matplotlib is not installed.
     """
     if path.suffix.casefold() not in (".svg", ".png"):
-        raise UsageError(f"{path} is to be no picture that can be drawn", hint="name it .svg or .png")
+        raise UsageError(f"{path} is not a name of a picture that can be drawn", hint="name it .svg or .png")
     try:
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
@@ -92,7 +92,7 @@ def _rings(graph: Graph, node: int, radius: int) -> list[list[int]]:
 
 
 def _places(rings: list[list[int]]) -> dict[int, tuple[float, float]]:
-    """Where each node is drawn: the rings around the first, evenly, each turned a little against the one within."""
+    """Places of the nodes: the rings around the first, evenly, each turned a little against the one within."""
     places = {rings[0][0]: (0.0, 0.0)}
     for distance, ring in enumerate(rings[1:], 1):
         for at, node in enumerate(ring):

@@ -20,7 +20,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "_id"),
     "label": ("label", "name"),
 }
-"""How each part may be called, best first; `subject`, `predicate` and `object` are those of KGX."""
+"""Names of each part, best first; `subject`, `predicate` and `object` are those of KGX."""
 _EXPECTED = "a line is an edge {source, target, kind, weight} or a node {id, label}"
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _LARGEST = 1e30
@@ -34,12 +34,12 @@ class Node:
 
     id: str
     names: tuple[str, ...] = ()
-    """What else it is called: a value of this name, or of the id itself, is this node."""
+    """Its other names: a value of one of them, or of the id itself, is this node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What a file says of two nodes, by their names."""
+    """An edge in a file, between two nodes by their names."""
 
     source: str
     target: str
@@ -55,7 +55,7 @@ def read_edges(path: Path) -> Iterator[Node | Edge]:
     """
     suffix = path.suffix.casefold()
     if suffix not in _LINES and suffix not in _DELIMITERS:
-        raise UsageError(f"{path} is no file of nodes and edges", hint="give .jsonl, .csv or .tsv")
+        raise UsageError(f"{path} is not a file of nodes and edges", hint="give .jsonl, .csv or .tsv")
     try:
         for line, item in _json_lines(path) if suffix in _LINES else _table(path, _DELIMITERS[suffix]):
             yield _read(item, f"{path}:{line}")
@@ -83,7 +83,7 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Json]]:
             try:
                 yield line, orjson.loads(text)
             except orjson.JSONDecodeError as error:
-                raise UsageError(f"{path}:{line}: no JSON ({error})", hint=_EXPECTED) from error
+                raise UsageError(f"{path}:{line}: not JSON ({error})", hint=_EXPECTED) from error
 
 
 def _table(path: Path, delimiter: str) -> Iterator[tuple[int, Json]]:
@@ -121,4 +121,4 @@ def _number(text: str, place: str) -> float:
     try:
         return float(text) if text else 1.0
     except ValueError as error:
-        raise UsageError(f"{place}: the weight {quoted(text)} is no number", hint="0 or more") from error
+        raise UsageError(f"{place}: the weight {quoted(text)} is not a number", hint="0 or more") from error

@@ -1,4 +1,4 @@
-"""What can be reached from a few records: a bounded best-first search in which the best path to each node counts.
+"""Records that can be reached from a few others: a bounded best-first search; the best path to each node counts.
 
 Every step multiplies a score by 1 at most, so that nodes are reached in the order of their scores, and a hub's edges,
 heaviest first, are looked at only as far as the search goes: a million of them cost no more than `max_nodes`.
@@ -27,7 +27,7 @@ _Ways = tuple[Walk | None, Walk | None]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a search goes."""
+    """Limits of a search."""
 
     depth: int = 2
     """Steps from a seed at most: an edge between two records is one, an edge to or from any other node half of one."""
@@ -106,17 +106,17 @@ _Waiting = tuple[_Order, _Label, _Cursor | None]
 
 
 def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach, visible: Mask | None = None) -> list[Path]:
-    """The best path to each record that is found by walking, best first, then in order of rows.
+    """Return the best path to each record that is found by walking, best first, then in order of rows.
 
     A seed is among them where a path from another one gives it more than its own score. Seeds without a score above 0
     start nothing. With `visible`, (records,) bool, only these records are there: none of the others is found, stepped
     on or counted.
 
     Raises:
-        ValueError: a seed's score is no number.
+        ValueError: the score of a seed is not a number.
     """
     if any(isnan(score) for _, score in seeds):
-        raise ValueError("the score of a seed is no number")
+        raise ValueError("the score of a seed is not a number")
     view = None if visible is None else View(graph, visible)
     walks = [(walk_of(direction(kind, forward=False), reach.walks), walk_of(kind, reach.walks)) for kind in graph.kinds]
     best: dict[int, _Label] = {}

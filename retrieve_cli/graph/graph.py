@@ -33,7 +33,7 @@ class Neighbour:
     node: int
     weight: float
     forward: bool
-    """Whether the edge leads to the neighbour."""
+    """True if the edge leads to the neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Dangling:
     kind: str
     name: str
     ambiguous: bool
-    """Whether several records are called so; else nothing is."""
+    """True if several records have that name; False if nothing has."""
 
 
 class Group(NamedTuple):
@@ -79,7 +79,7 @@ class Graph:
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"graph.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
         if not sound or self.records < 0 or len(self.kinds) != len(self.largest):
-            raise IndexCorrupt("the parts of graph.pkl do not fit each other", hint=_HINT)
+            raise IndexCorrupt("the parts of graph.pkl do not match", hint=_HINT)
 
     def __len__(self) -> int:
         """Number of nodes."""
@@ -91,7 +91,7 @@ class Graph:
         return len(self.outward)
 
     def label(self, node: int, record: Callable[[int], str] = str) -> str:
-        """What a node is called: a value with its field (`topics:Imaging`), or what `record` says of a row."""
+        """Return the name of a node: a value with its field (`topics:Imaging`), or what `record` says of a row."""
         return record(node) if node < self.records else self._labels[node - self.records]
 
     def is_value(self, node: int, field: str) -> bool:
@@ -131,7 +131,7 @@ class Graph:
 
     def _kind(self, number: int) -> str:
         if number >= len(self.kinds):
-            raise IndexCorrupt("graph.pkl has an edge of no kind", hint=_HINT)
+            raise IndexCorrupt("graph.pkl has an edge without a kind", hint=_HINT)
         return self.kinds[number]
 
     def groups(self, node: int) -> Iterator[Group]:
@@ -160,7 +160,7 @@ class Graph:
         return counts
 
     def edges_of(self, kinds: Sequence[str] | None = None) -> EdgeList:
-        """All edges of some kinds, or of all."""
+        """Return the edges of some kinds, or of all."""
         edges = self.outward.edge_list
         if kinds is None:
             return edges

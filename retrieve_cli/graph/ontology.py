@@ -23,7 +23,7 @@ _CLASS = "http://www.w3.org/2002/07/owl#Class"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _FORMATS = {".owl": "RDF_XML", ".rdf": "RDF_XML", ".xml": "RDF_XML", ".ttl": "TURTLE", ".nt": "N_TRIPLES"}
 SUFFIXES = frozenset({".obo", *_FORMATS})
-"""How files of ontologies end; any of them may be compressed (.gz)."""
+"""Suffixes of ontology files; any of them may be compressed (.gz)."""
 _LARGEST = files.JUDGMENTS
 """Bytes of an ontology, packed or not."""
 _MOST_ENTITIES = 100
@@ -32,7 +32,7 @@ _ENTITY = re.compile(rb"""\s+([^\s"'%&;<>]+)\s+["']([^"'<>]*)["']\s*>""")
 
 
 def is_ontology(path: Path) -> bool:
-    """Whether a file's name says that it holds an ontology."""
+    """Return True if a file's name says that it holds an ontology."""
     return _suffix(path) in SUFFIXES
 
 
@@ -47,7 +47,7 @@ def read_ontology(path: Path) -> Iterator[Node | Edge]:
     """
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
-        raise UsageError(f"{path} is no ontology", hint=f"give one of {', '.join(sorted(SUFFIXES))}")
+        raise UsageError(f"{path} is not an ontology", hint=f"give one of {', '.join(sorted(SUFFIXES))}")
     try:
         file = _opened(path)
         found = list(_obo(file) if suffix == ".obo" else _rdf(file, _FORMATS[suffix]))
@@ -143,7 +143,7 @@ def _rdf(file: BinaryIO, form: str) -> Iterator[Node | Edge]:
 
 
 def _english(literal: Any) -> bool:
-    """Whether a label is in English, or in no language that it names."""
+    """Return True if a label is in English, or names no language."""
     return (getattr(literal, "language", None) or "en").split("-")[0].casefold() == "en"
 
 

@@ -14,7 +14,7 @@ MOST_NODES = 60
 def to_dot(
     graph: Graph, node: int, *, radius: int = 1, record: Callable[[int], str] = str, max_nodes: int = MOST_NODES
 ) -> str:
-    """All within `radius` edges of a node, whatever their direction: records as boxes, all else as ellipses.
+    """Nodes within `radius` edges of a node, in either direction: records as boxes, all else as ellipses.
 
     At most `max_nodes` nodes, the nearest, and of those equally near the ones with the heaviest edges.
     """

@@ -1,4 +1,4 @@
-"""What a record needs, and what that needs in turn, in an order that can be run."""
+"""Dependencies of a record, and theirs in turn, in an order that can be run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Prerequisites:
 def prerequisites(
     graph: Graph, rows: Sequence[int], *, kinds: Sequence[str] = REQUIRES, visible: Mask | None = None
 ) -> Prerequisites:
-    """All that `rows` need by edges of some kinds, directly or not (Kahn 1962, over the components of Tarjan 1972).
+    """Return the dependencies of `rows` by edges of some kinds, direct or not.
+
+    The order is that of Kahn 1962, over the components of Tarjan 1972.
 
     With `visible`, (records,) bool, what is not visible is not needed either, nor what only that needs.
     """

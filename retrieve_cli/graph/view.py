@@ -1,4 +1,4 @@
-"""What a request sees of a graph when only some records exist for it.
+"""The part of a graph that a request sees if only some records exist for it.
 
 Edges to other records are not there, and neither is a value that only other records have: nothing steps on them, counts
 them or names them. What is left is the graph of the visible records, so that a walk finds what it would find in that.

@@ -134,26 +134,26 @@ class Step:
     """One edge of a path, as it was walked."""
 
     node: int
-    """Where it led."""
+    """The node that it leads to."""
     kind: str
     weight: float
     """By how much it multiplied the score."""
     forward: bool = True
-    """Whether it was walked from its source to its target."""
+    """True if it was walked from its source to its target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """How a node was found: what its best path started from, and each step of it."""
+    """Best path to a node: the node that it starts from, and each step."""
 
     start: int
     steps: tuple[Step, ...]
     score: float
-    """That of the start times the weights of the steps."""
+    """Score of the start times the weights of the steps."""
 
     @property
     def node(self) -> int:
-        """Where it leads."""
+        """The node that it leads to."""
         return self.steps[-1].node
 
     def rendered(self, label: Callable[[int], str]) -> str:

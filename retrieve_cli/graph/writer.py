@@ -1,7 +1,7 @@
 """Makes the graph of a generation from the columns of its records and from what files say besides.
 
 Records are not read again: whichever of them a sync kept, their columns are those of a fresh build, and so is what is
-made of these. Names are resolved anew each time, since rows move.
+made of these. Names are resolved again each time, since rows move.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class GraphWriter:
                 self._external.append(each)
 
     def finish(self) -> dict[str, Json]:
-        """What the file holds. Raises: UsageError where there are too many kinds of edges."""
+        """Return the content of the file. Raises: UsageError if there are too many kinds of edges."""
         kinds = sorted({*self._references, *self._shared, *(edge.kind for edge in self._external)})
         if len(kinds) > MOST_KINDS:
             raise UsageError(f"the graph has {len(kinds)} kinds of edges", hint=f"at most {MOST_KINDS} are possible")
@@ -155,7 +155,7 @@ class GraphWriter:
         return [row] if row >= 0 else entities.meant(name) or [row]
 
     def _unresolved(self) -> dict[str, Json]:
-        """The edges that lead nowhere: of which record, of which kind, to which name, and why; each once, in order."""
+        """Dangling references: record, kind, name and reason; each once, in order."""
         found = sorted(set(self._dangling))
         return {
             "records": np.array([record for record, _, _, _ in found], np.int32),

@@ -390,8 +390,8 @@ def test_seeds_without_a_score_start_nothing(start: Seeds) -> None:
     assert expand(graph(add=[Edge("0", "1", "requires")]), start, Reach()) == []
 
 
-def test_a_seed_whose_score_is_no_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="no number"):
+def test_a_seed_whose_score_is_not_a_number_is_rejected() -> None:
+    with pytest.raises(ValueError, match="not a number"):
         expand(graph(), [(0, float("nan"))], Reach())
 
 
