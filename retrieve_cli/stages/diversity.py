@@ -107,7 +107,7 @@ class Mmr:
     trade_off: float
     """The paper's lambda, above 0 and up to 1, all relevance."""
     keep: int
-    """How many hits are chosen from those that come in."""
+    """Number of hits that are chosen from those that come in."""
     kind: ClassVar[Kind] = "cut"
     rescores: ClassVar[bool] = True
 

@@ -32,7 +32,7 @@ class Found:
     score: float
     """From 0 to 1, that of the best hit."""
     path: str
-    """How it was reached, for people."""
+    """Steps that lead to it, for people."""
 
 
 class Support(NamedTuple):
@@ -60,7 +60,7 @@ class Expand:
     are worth is the range.
 
     So what a hit leads to never stands above it, and what is far from the top leads nowhere. The stage follows the
-    reranker, which would bury what the text of a record does not say.
+    reranker, which would demote records whose text does not match.
 
     With `support`, nothing is added and only hits that a retriever supports are raised: a match that the first hits
     link to is likelier right, but a link alone never displaces a match. Records that the results link to and that are
@@ -76,7 +76,7 @@ class Expand:
     """The rank whose score is where scores of paths begin."""
     depth: int
     how: object = None
-    """What else decides where the walk leads; compared, and not looked at."""
+    """Other settings that decide where the walk leads; only compared."""
     support: Support | None = None
     """Support that a hit needs to be raised; None: any hit is, and new ones are added."""
     related: int = 0

@@ -60,14 +60,14 @@ class Fuse:
         kept = highest(fused, self.keep)
         names = [each.name for each in self.retrievals]
         columns = zip(names, pool.ranks[:, kept], pool.scores[:, kept], parts[:, kept], weights.tolist(), strict=True)
-        told = [
+        by_retriever = [
             [
                 Evidence(name, rank or None, score, part, weight)
                 for rank, score, part in zip(ranks.tolist(), scores.tolist(), own.tolist(), strict=True)
             ]
             for name, ranks, scores, own, weight in columns
         ]
-        evidence = list(zip(*told, strict=True))
+        evidence = list(zip(*by_retriever, strict=True))
         chunks = self._best_chunks(accounts, pool.rows[kept])
         found = hits(self.retrievals[0].layout, chunks, fused[kept].tolist(), evidence)
         lists = {each.name: account.candidates for each, account in zip(self.retrievals, accounts, strict=True)}

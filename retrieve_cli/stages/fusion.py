@@ -23,7 +23,7 @@ Normalization = Literal["zscore", "zscore_candidates", "minmax"]
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How several retrievers are made one: all that decides the fused score of a candidate."""
+    """Fusion of several retrievers: the settings that decide the fused score of a candidate."""
 
     method: Method = "weighted"
     normalization: Normalization = "zscore"
@@ -38,7 +38,7 @@ class Fusion:
 
     @property
     def over_all_rows(self) -> bool:
-        """Whether a candidate's score depends on the query and itself alone, and not on the other candidates."""
+        """True if a candidate's score depends on the query and itself alone, and not on the other candidates."""
         return self.method == "weighted" and self.normalization == "zscore"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The stage for a corpus of many groups: a look at everything chooses groups, a second search stays in those."""
+"""Group routing: a first pass over everything chooses groups, and a second search stays in those."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
 
 WITNESSES = 5
-"""How many records of a group speak for it: more only favour large groups."""
+"""Number of records of a group that count for it: more only favour large groups."""
 
 
-OUTSIDE = "it is not of the groups that were chosen"
-"""Why a hit that fills up would not be there otherwise."""
+OUTSIDE = "it is not in the chosen groups"
+"""Reason why a hit that fills up would not be there otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class _Group:
 class Gate:
     """Searches everything, chooses by query the groups whose records stood out there, and searches again in those.
 
-    Whatever the number of groups and queries, each pass is one call for the batch: nothing is asked by group. Where
-    the first pass met no more groups than may be chosen there is nothing to choose, and its hits are the answer.
-    Records without a group are one group together, though no quota counts them. Where quotas leave fewer hits than
-    the minimum, others of the first pass follow them, their scores lowered to the last one's where they are higher.
+    Whatever the number of groups and queries, each pass is one call for the batch: nothing is searched by group. If
+    the first pass has no more groups than may be chosen there is nothing to choose, and its hits are the answer.
+    Records without a group are one group together, though no quota counts them. If quotas leave fewer hits than
+    the minimum, others of the first pass follow them, with scores no higher than the last one's.
     The texts of one query have their groups in common: all of them together choose no more than a single one may.
     """
 
@@ -162,16 +162,16 @@ class Gate:
     def _account(
         self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None, filled: int
     ) -> dict[str, Json]:
-        """What the gate has to say: what it saw, what it chose, what it cost."""
+        """The trace of group routing: the groups of the first pass, the chosen ones, and the number of passes."""
         chosen = groups[: self.top_groups]
         searched = None if again is None else again.query.records
-        told = [
+        rows = [
             {"group": self._named(each.place), "score": each.worth, "candidates": each.candidates} for each in chosen
         ]
         return {
             "candidates": len(looked.hits),
             "groups_seen": len(groups),
-            "chosen": told,
+            "chosen": rows,
             "left_out": len(groups) - len(chosen),
             "passes": 1 if again is None else 2,
             "searched": 0 if searched is None else int(np.count_nonzero(searched)),
@@ -218,7 +218,7 @@ def noise_of(scores: Sequence[float]) -> float:
 
 
 def worth(scores: Sequence[float], *, noise: float) -> float:
-    """What a group is worth by the scores of its records, best first: the root of the sum of the squares of how far
+    """Value of a group by the scores of its records, best first: the root of the sum of the squares of how far
     they rise above the noise.
 
     So several good ones count for more than a single one, and a single excellent one for more than many fair ones.

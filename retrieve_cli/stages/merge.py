@@ -1,4 +1,4 @@
-"""Several texts for one query, ranked each by itself, made one ranking."""
+"""Rankings of the variants of one query, merged into one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def texts_of(query: Query) -> list[Query]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Where one text found what is merged."""
+    """Place of a hit in the ranking of one text."""
 
     text: int
     rank: int

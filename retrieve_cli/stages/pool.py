@@ -1,4 +1,4 @@
-"""What several retrievers know of a query's candidates, gathered once: fusing them another way asks nobody again."""
+"""Scores and ranks of a query's candidates by each retriever, gathered once: another fusion runs no retriever again."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _SAME = 1e-9
 
 
 class Reader(Protocol):
-    """What reads hits again."""
+    """Scores hits for reranking."""
 
     @property
     def name(self) -> str: ...
@@ -37,13 +37,13 @@ class Reader(Protocol):
 
 @runtime_checkable
 class Separable(Reader, Protocol):
-    """A reader whose costly part looks at each hit by itself: what it saw there serves any list that has the hit."""
+    """A reader whose costly part looks at one hit at a time: the result serves any list that has the hit."""
 
     def look(self, query: Query, hits: Sequence[Hit]) -> Sequence[Any]:
-        """What there is to see of each hit, whichever others are looked at."""
+        """Return what it computes for each hit, independent of the others."""
 
     def scores(self, seen: Sequence[Any]) -> Any:
-        """(n,) what `read` says of a list of hits, from what was seen of each."""
+        """Return (n,) scores like those of `read`, from what `look` returned for each hit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Rerank:
     """Hits that are passed on."""
     interpolate: float
     min_score: float | None = None
-    """What the reader has to give a hit for it to stay; hits that were not read have not shown that they do."""
+    """Score that a hit needs from the reader to stay; hits that were not read do not reach it."""
     judged_only: bool = False
     """Hits that were not read go."""
     kind: ClassVar[Kind] = "rerank"

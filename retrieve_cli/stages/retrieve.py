@@ -168,7 +168,7 @@ class IndexRetrieval(Generic[Q]):
         """The account of a query that only some chunks may be found for."""
         starts = self.layout.starts
         if records is not None:
-            chunks = chunks & np.repeat(records, np.diff(starts))  # a gate lets fewer records through
+            chunks = chunks & np.repeat(records, np.diff(starts))  # group routing lets fewer records through
         among = np.logical_or.reduceat(chunks, starts[:-1])
         if self.groups is not None:
             found = best_records(

@@ -15,10 +15,10 @@ class Threshold:
     """Keeps hits of at least `min_score`, of at least the similarity `grade`, within `max_distance` of the query.
 
     Similarity is the score of a retriever of `similar`, a cosine where the encoder normalises; distance is 1 less that.
-    A hit that none of these says anything of cannot pass a test of it.
+    A hit without such a score fails.
 
-    Where fewer than `min_results` are left, the best of those follow that are not similar enough; none comes back that
-    is below `min_score`. They keep their scores and places, and know why they would have been cut.
+    If fewer than `min_results` are left, the best of those follow that are not similar enough; none comes back that
+    is below `min_score`. They keep their scores and places, with the reason why they would have been cut.
     """
 
     min_score: float | None = None
@@ -46,8 +46,8 @@ class Threshold:
         )
         cut = Counter(self._test(why) for at, why in enumerate(failed) if why is not None and at not in back)
         listed = self._listed(ranking.hits, [None if at in back else why for at, why in enumerate(failed)])
-        told = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {}), "hits": listed}
-        return Ranking(ranking.query, kept, {**ranking.trace, "threshold": told})
+        account = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {}), "hits": listed}
+        return Ranking(ranking.query, kept, {**ranking.trace, "threshold": account})
 
     def _listed(self, hits: Sequence[Hit], failed: Sequence[str | None]) -> list[dict[str, Json]]:
         """The hits that are cut above the last one that is shown, or among the first `k`."""
