@@ -1,4 +1,4 @@
-"""Which records exist for a request: those of its tenant, less those that it excludes.
+"""Records that exist for a request: those of its tenant, less those that it excludes.
 
 This is access, and not a filter: what is not visible to a request takes no part in its answer, in whichever stage or
 format. docs/access.md has the rule.

@@ -1,4 +1,4 @@
-"""What comes out of a search: answers, their results, and what stands around a result."""
+"""Answers, their results, and the text around a result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from retrieve_cli.stages.pipeline import Step
 
 Engine = Literal["advanced", "naive"]
-"""All stages, or the dense retriever alone."""
+"""`advanced`: every stage; `naive`: the dense retriever alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Consecutive chunks of one record, read as one text: a hit and what stands around it."""
+    """Consecutive chunks of one record, read as one text: a hit and its neighbours."""
 
     doc_id: str
     first: int
@@ -48,7 +48,7 @@ class Span:
         return self.header + self.text
 
     def __len__(self) -> int:
-        """How many chunks it has."""
+        """Number of its chunks."""
         return self.last - self.first + 1
 
     @property
@@ -65,12 +65,12 @@ class Need:
     text: str
     """Its first chunk."""
     outside_filter: bool = False
-    """Whether it is something that the request's filters do not let through: it is needed all the same."""
+    """True if it does not pass the filters of the request: it is needed all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What a result requires, directly or not."""
+    """Dependencies of a result, direct or not."""
 
     needs: tuple[Need, ...]
     """Each after all that it needs itself."""
@@ -93,22 +93,22 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a budget was spent on, and what it had no room for."""
+    """Use of a budget, and the hits that did not fit."""
 
     chunks: int
-    """Chunks that are handed on, those around a hit included."""
+    """Chunks that are passed on, neighbours of hits included."""
     tokens: int | None = None
-    """Sum over the texts that are handed on, each counted by itself; None where tokens are not limited."""
+    """Sum over the texts that are passed on, each counted by itself; None if tokens are not limited."""
     max_chunks: int | None = None
     max_tokens: int | None = None
     tokenizer: str | None = None
-    """What counted the tokens."""
+    """Name of the tokenizer that counted."""
     cut: tuple[tuple[str, str], ...] = ()
-    """Chunk ids of hits that are left out, or shown without what stands around them, and why; in rank order."""
+    """Chunk ids of hits that are skipped, or shown without neighbours, and why; in rank order."""
     skipped: tuple[Skipped, ...] = field(default=(), compare=False)
     """Those of `cut` that are not shown at all."""
     count: Callable[[str], int] | None = field(default=None, compare=False)
-    """Counts the tokens of a text; None where tokens are not limited."""
+    """Counts the tokens of a text; None if tokens are not limited."""
 
     @property
     def exceeded(self) -> bool:
@@ -117,7 +117,7 @@ class Spent:
         return any(limit is not None and (spent or 0) > limit for spent, limit in limits)
 
     def as_json(self) -> dict[str, Json]:
-        """The budget as the output tells it."""
+        """Return the budget as the output shows it."""
         kept = {name: getattr(self, name) for name in ("max_chunks", "chunks", "max_tokens", "tokens", "tokenizer")}
         skipped = {each.id: {"rank": each.rank, "size": each.size} for each in self.skipped}
         return {**kept, "cut": [{"id": name, "why": why, **skipped.get(name, {})} for name, why in self.cut]}
@@ -125,18 +125,18 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A hit with what the store has of it: its rows of `records.jsonl` and `chunks.jsonl`."""
+    """A hit with its rows of `records.jsonl` and `chunks.jsonl`."""
 
     hit: Hit
     record: Mapping[str, Json]
     chunk: Mapping[str, Json]
     freshness: Freshness = "fresh"
     confidence: float | None = None
-    """Probability that it is relevant, where the scores were calibrated."""
+    """Probability that it is relevant, if the scores are calibrated."""
     bundle: Bundle | None = None
-    """Where it was asked for and the index has edges."""
+    """Its dependencies, if they were requested and the index has edges."""
     context: Span | None = None
-    """The hit with its neighbours, where they were asked for; its score and place are the hit's own."""
+    """The hit with its neighbours, if they were requested; its score and place are the hit's own."""
     file: str = ""
     """Absolute path of the document on this machine; empty for a record of a catalog."""
 
@@ -209,12 +209,12 @@ class Course(NamedTuple):
 
     @classmethod
     def by_ranking(cls, steps: Sequence[Step], rankings: Sequence[Ranking]) -> dict[int, Course]:
-        """Those of the rankings that the steps came to, each by the identity of its ranking."""
+        """Return those of the last rankings of the steps, by the identity of the ranking."""
         return {id(ranking): cls.of(steps, at) for at, ranking in enumerate(rankings)}
 
     @classmethod
     def of(cls, steps: Sequence[Step], at: int) -> Course:
-        """That of the question at this place of a batch."""
+        """Return that of the question at this place of a batch."""
         hits = [step.rankings[at].hits for step in steps]
         tops = [found[0].score if found else None for found in hits]
         stages = tuple((step.name, len(found)) for step, found in zip(steps, hits, strict=True))
@@ -228,7 +228,7 @@ class Course(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A text that a question was asked in, and how many results were good enough."""
+    """A text of a question that was searched for, and the number of results that were good enough."""
 
     text: str
     results: int
@@ -236,15 +236,15 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All there is to say about one question."""
+    """The answer to one question."""
 
     question: Question
     results: tuple[Result, ...]
     unit: Unit
-    """Whether a result stands for a record (by its best chunk) or for a chunk."""
+    """Unit of a result: a record, shown by its best chunk, or a chunk."""
     strategies_used: tuple[str, ...]
     strategies_skipped: Mapping[str, str]
-    """Why a retriever or reranker that was asked for took no part."""
+    """Reason for each requested retriever or reranker that did not run."""
     fusion_method: str
     pipeline: str
     generation: str
@@ -259,29 +259,29 @@ class Answer:
     found: Matches | None = None
     """Matches of the retrievers for the text that is answered."""
     confidence: Mapping[str, Json] | None = None
-    """What the results' confidence was measured on, and what was left out for having too little."""
+    """Origin of the results' confidence, and the number of hits that were dropped for too little of it."""
     deadline: Mapping[str, Json] | None = None
-    """Where there was one: its `ms`, whether it was `met`, the steps `asked` for and those that were `done`."""
+    """Its `ms`, whether it was `met`, and the steps `asked` for and `done`; None without one."""
     attempts: tuple[Attempt, ...] = ()
-    """Where the first one found too little: all of them. The results are those of the one that found the most."""
+    """Every text, if the first one found too little. The results are those of the one that found the most."""
     trace: Mapping[str, Json] = field(default_factory=dict)
-    """What the stages have to say besides the hits: filters, gate, texts, thresholds, diversity."""
+    """Notes of stages besides the hits: filters, group routing, texts, thresholds, diversity, expansion."""
     spent: Spent | None = None
-    """Where there was a budget."""
+    """Set if there was a budget."""
     related: tuple[Result, ...] = ()
     """Records that the results link to and that are not among them, best first; each hit has its `path`."""
     course: Course = Course()
     """Course of its candidates, for the wording that found the most."""
     k: int = 0
-    """Results that were asked for."""
+    """Number of results that were requested."""
     before_budget: int = 0
-    """Results before a budget left some out, and before neighbours were joined."""
+    """Number of results before a budget cut some, and before neighbours were joined."""
     run_id: str | None = None
-    """Where it was kept."""
+    """Id of the run that was saved, if one was."""
     similar: tuple[str, ...] = ()
     """The retrievers whose score is a similarity."""
     notices: tuple[str, ...] = ()
-    """What the user should know of the batch that it was answered in."""
+    """Notices for the user about the batch of this answer."""
 
     @property
     def total_matches(self) -> int:

@@ -1,4 +1,4 @@
-"""A budget of chunks and tokens for what is handed on: results in their order as far as they fit, and what was cut."""
+"""A budget of chunks and tokens for what is passed on: results in their order as far as they fit, and what was cut."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _fitted(result: Result, room: _Room, seed: str | None, shown: _Shown) -> tup
 
 
 class _Room:
-    """What is left of a budget."""
+    """The rest of a budget."""
 
     def __init__(self, max_chunks: int | None, max_tokens: int | None, counter: Counter | None) -> None:
         """Tokens are counted where there is a counter."""
@@ -182,7 +182,7 @@ class _Room:
         self._tokens = 0
 
     def take(self, span: Span) -> str | None:
-        """Takes the room of a text; where there is not as much, takes none and says how much that would be."""
+        """Take the room of a text; if there is not enough, take none and return how much that would be."""
         return self._take(len(span), [span.shown])
 
     def take_texts(self, texts: Sequence[str]) -> str | None:
@@ -211,7 +211,7 @@ class _Room:
         return None
 
     def spent(self, cut: tuple[tuple[str, str], ...], skipped: tuple[Skipped, ...]) -> Spent:
-        """What is gone of the budget."""
+        """Return what is spent of the budget."""
         counter = self._counter
         return Spent(
             chunks=self._chunks,

@@ -1,4 +1,4 @@
-"""How confident an answer is: the calibration that holds for its scores, and which hits are dropped."""
+"""Confidence of an answer: the calibration that holds for its scores, and the hits that are dropped."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Confidence:
     def of(
         cls, path: Path, card: Mapping[str, Json], least: float | None, say: Callable[[str], None]
     ) -> Confidence | None:
-        """The calibration in a file that was made on scores of this card; None where there is none.
+        """Return the calibration in a file that was made on scores of this card; None if there is none.
 
-        A file that cannot be read is said, and is no trouble to who asks for no confidence.
+        A file that cannot be read is an error only if a confidence is requested, and a notice otherwise.
 
         Raises:
             UsageError: there is none and a confidence is asked for, or it is none; the file is damaged.
@@ -56,13 +56,15 @@ class Confidence:
     def filter(self, ranking: Ranking) -> tuple[Ranking, list[float]]:
         """Return the hits that are confident enough, and the confidence of each."""
         found = self.calibration.confidence([hit.score for hit in ranking.hits]).tolist()
-        kept = [(hit, sure) for hit, sure in zip(ranking.hits, found, strict=True) if sure >= (self.least or 0.0)]
-        return Ranking(ranking.query, tuple(hit for hit, _ in kept), ranking.trace), [sure for _, sure in kept]
+        kept = [pair for pair in zip(ranking.hits, found, strict=True) if pair[1] >= (self.least or 0.0)]
+        return Ranking(ranking.query, tuple(hit for hit, _ in kept), ranking.trace), [
+            confidence for _, confidence in kept
+        ]
 
     def source(self, left_out: int) -> dict[str, Json]:
-        """Where the confidence comes from, how good it is, and what asking for it costs."""
+        """Return the origin of the confidence, its quality, and the error rates of a least confidence."""
         calibration = self.calibration
-        told: dict[str, Json] = {
+        source: dict[str, Json] = {
             "method": calibration.method,
             "queries": calibration.queries,
             "generation": calibration.generation,
@@ -70,6 +72,6 @@ class Confidence:
         }
         if self.least is not None:
             accepted, rejected = calibration.at(self.least)
-            told |= {"min_confidence": self.least, "left_out": left_out}
-            told |= {"false_accept_rate": accepted, "false_reject_rate": rejected}
-        return told
+            source |= {"min_confidence": self.least, "left_out": left_out}
+            source |= {"false_accept_rate": accepted, "false_reject_rate": rejected}
+        return source

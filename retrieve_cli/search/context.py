@@ -1,4 +1,4 @@
-"""What stands around a hit: chunks before and after it, read as one text under the hit's own score and place."""
+"""Context of a hit: chunks before and after it, read as one text under the hit's own score and place."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class _Stretch:
     ranks: tuple[int, ...]
 
     def meets(self, before: _Stretch) -> bool:
-        """Whether it and one that does not begin behind it are to be one."""
+        """Return True if it is joined with one that does not begin behind it."""
         if self.record != before.record or self.first > before.end:
             return False
         alone = 1 in (self.end - self.first, before.end - before.first)

@@ -39,7 +39,7 @@ _LONGEST = 3600.0
 
 
 class Costs:
-    """What steps cost on this machine, in seconds; kept in a file, which may be lost or unwritable.
+    """Cost of steps on this machine, in seconds; kept in a file, which may be lost or unwritable.
 
     Threads may share one.
     """
@@ -91,7 +91,7 @@ def _learned(known: float, seen: float) -> float:
 
 
 def _read(path: Path) -> dict[str, list[float]]:
-    """What a file of costs says; nothing where it is not one."""
+    """Costs in a file; none if it is not a file of costs."""
     try:
         value = json.loads(read_text(path, limit=CONFIG))
         steps = list(value.items())[:_MOST_STEPS]
@@ -157,7 +157,7 @@ class Deadline:
         self._costs.record(step, max(seconds, 0.0), self._queries)
 
     def report(self, asked: Sequence[str], done: Sequence[str], *, took_ms: float) -> Mapping[str, Json] | None:
-        """What was asked and what was done, and whether the time was kept, for the answer; None without a deadline.
+        """Return the steps that were requested and those that ran, and if the time was kept; None without a deadline.
 
         What the steps cost is kept for the next process."""
         if self._ms is None:
@@ -167,5 +167,5 @@ class Deadline:
 
     def _why(self, step: str) -> Unavailable:
         took = 1000.0 * self._expected(step) / self._queries
-        message = f"a deadline of {self._ms:g} ms has no room for it, which takes about {took:.0f} ms"
+        message = f"it takes about {took:.0f} ms, more than the deadline of {self._ms:g} ms leaves"
         return Unavailable(message, hint="raise --deadline-ms")

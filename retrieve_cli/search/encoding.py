@@ -120,7 +120,7 @@ class QueryForms:
         # Others may encode meanwhile: that the encoder cut something says nothing yet of these texts.
         if encoder.truncated > before and any(_too_long(text, encoder) for text in texts):
             limit = encoder.card.max_tokens
-            self._say(f"the dense leg reads the first {limit} tokens of a query; this one is longer")
+            self._say(f"the dense retriever reads only the first {limit} tokens of a query; this one is longer")
         return vectors
 
     def _terms(self, texts: Sequence[str]) -> list[TermWeights]:
@@ -128,7 +128,7 @@ class QueryForms:
 
 
 def _too_long(text: str, encoder: Encoder) -> bool:
-    """Whether a query has more tokens than the encoder reads."""
+    """Return True if a query has more tokens than the encoder reads."""
     tokenizer, card = encoder.tokenizer, encoder.card
     return tokenizer.count(card.query_prefix + text) + tokenizer.special_tokens > card.max_tokens
 
@@ -136,7 +136,7 @@ def _too_long(text: str, encoder: Encoder) -> bool:
 def _prose(text: str) -> str:
     """A text without tokens of formats, which are words of the records and no language; of tokens alone, all of it.
 
-    Measured over queries with files: asked of words and rerankers alone they bring 0.31 nDCG@10, asked of the dense leg
-    too 0.29, and there they harm queries that say what they want.
+    Measured over queries with files: given to words and rerankers alone they bring 0.31 nDCG@10, given to the
+    dense retriever too 0.29, and there they harm queries that say what they want.
     """
     return " ".join(_TOKEN.sub(" ", text).split()) or text

@@ -33,13 +33,13 @@ class Freshness(NamedTuple):
         """Compare the marks of all sources, before anything is searched.
 
         Raises:
-            Stale: one has changed and the policy is `fail`. A tenant is not told which: it may have none of it.
+            Stale: one has changed and the policy is `fail`. The message names it for no tenant: it may have none of it.
         """
         if not self._fails:
             return
         if changed := [f"{name}: {said}" for name, source in self.sources if (said := source.stale())]:
-            told = f" ({', '.join(changed)})" if _all_see(requests) else ""
-            raise Stale(f"the sources have changed since the build{told}", hint=_HINT)
+            named = f" ({', '.join(changed)})" if _all_see(requests) else ""
+            raise Stale(f"the sources have changed since the build{named}", hint=_HINT)
 
     def notice(self, results: Sequence[Sequence[Result]], requests: Sequence[Request]) -> str | None:
         """Return a sentence on the hits whose sources have changed; if there is none, on what no hit can tell of.

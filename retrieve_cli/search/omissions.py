@@ -51,7 +51,7 @@ class Omissions:
     def give_up(self, step: str, error: RetrieveError) -> None:
         """Skip a step, as a deadline does, needed or not."""
         self._errors[step] = error
-        what = f"the {step} leg" if step in self._retrievers else step
+        what = f"the {step} retriever" if step in self._retrievers else step
         self._say(f"{what} is skipped: {error.message}" + (f" ({error.hint})" if error.hint else ""))
 
     def __contains__(self, step: str) -> bool:

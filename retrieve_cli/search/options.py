@@ -17,7 +17,7 @@ class SearchOptions:
     k: int
     """Number of results."""
     mode: str = HYBRID
-    """All retrievers of the index, or the name of one."""
+    """`hybrid`, every retriever of the index, or the name of one."""
     retrievers: tuple[str, ...] = ()
     """The only ones that answer, if any are named; before `mode`."""
     unit: Unit = "record"

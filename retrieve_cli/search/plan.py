@@ -133,7 +133,7 @@ def plan(
     expands = not options.dense_only and (options.hybrid if options.expand is None else options.expand)
     if keep is not None and not settings.expansion.before_rerank:
         if options.expand:
-            say("nothing linked is added behind the reranker if rerank.keep is set (expansion.before_rerank)")
+            say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
         expands = False
     return RankPlan(
         options,
@@ -165,7 +165,7 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
     if not options.dense_only:
         return registry.chosen(options.mode, options.retrievers, present)
     if not (found := pipelines.similar_names(generation)):
-        hint = "set dense.enabled: true and build again: retrieve build; or leave --engine out"
+        hint = "set dense.enabled: true and build again: retrieve build; or omit --engine"
         raise Unavailable("the naive engine needs vectors, and the index has none", hint=hint)
     return found[:1]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
 
 _NAMED = 3
-"""How many unknown names a notice lists."""
+"""Number of unknown names that a notice lists."""
 _LONGEST = 100_000
 """Characters of a query."""
 
@@ -39,7 +39,7 @@ def check_requests(requests: Sequence[Request], search: SearchSettings) -> None:
             message = f"query {quoted(request.id)} has more than {_LONGEST:,} characters"
             raise UsageError(message, hint="ask with the part that matters: models read a few hundred words")
         if len(request.also) > search.max_also:
-            message = f"query {quoted(request.id)} has {len(request.also)} other texts, more than search.max_also"
+            message = f"query {quoted(request.id)} has {len(request.also)} variants, more than search.max_also"
             raise UsageError(message, hint=f"give at most {search.max_also}, or raise it")
 
 
@@ -88,7 +88,7 @@ class RequestReader:
         )
 
     def conditions(self, request: Request) -> Sequence[Passing]:
-        """All that a record must be like: the filters of flags and tags, the tenant, the ids.
+        """Conditions that a record must satisfy: the filters of flags and tags, the tenant, the ids.
 
         Raises:
             UsageError: as `read` does.
@@ -132,7 +132,7 @@ class RequestReader:
     def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
         """The rows of the records that a tag names by id or name, and a word on names that nobody has.
 
-        Where a tenant asks, the records of others are nobody's: not even their ids are told.
+        For a tenant the records of others do not exist: not even their ids are named.
         """
         rows: dict[int, None] = {}
         unknown = []
@@ -177,7 +177,7 @@ class RequestReader:
             if request.tenant is None:
                 raise
             message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
-            raise UsageError(message, hint="leave it out of --doc-id") from None
+            raise UsageError(message, hint="remove it from --doc-id") from None
 
 
 def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
@@ -200,13 +200,13 @@ def _together(texts: Sequence[Tagged]) -> Tagged:
 
 
 def _asked(request: Request, texts: Sequence[str], formats: Sequence[str]) -> list[Query]:
-    """What the legs are asked: each text once, for legs of words with the tokens behind it.
+    """Texts for the retrievers: each once, for retrievers of words with the tokens behind it.
 
     Raises:
         UsageError: one of the texts has no words.
     """
     if any(not text.strip() for text in texts[1:]):
-        raise UsageError(f"query {quoted(request.id)} has another text that is empty", hint="leave it out: --also TEXT")
+        raise UsageError(f"query {quoted(request.id)} has a variant that is empty", hint="remove it: --also TEXT")
     if request.text.strip() and not texts[0].strip() and not formats:
         hint = 'for example: retrieve query "segment lungs in CT [EXCLUDE:name]"'
         raise UsageError(f"query {quoted(request.id)} is empty besides its tags", hint=hint)

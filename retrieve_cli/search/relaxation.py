@@ -1,4 +1,4 @@
-"""Questions that found too little are asked again in fewer words; the text that found the most answers."""
+"""Query relaxation: a query with too few results is retried with fewer terms; the text with most results answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def relaxed(
     rank: Callable[[Sequence[Query]], Sequence[Ranking]],
     most: int,
 ) -> tuple[list[Ranking], list[tuple[Attempt, ...]]]:
-    """The ranking of each question by the text that found the most, the first of equals; and its attempts, if any.
+    """Return the ranking of each question by the text with the most results, the first of equals; and its
+    attempts, if any.
 
-    `rankings` are what their own texts found; those that are still too short are asked again as one batch by `rank`.
-    No more than `most` results are to be had.
+    `rankings` are those of their own texts; the ones that are still too short are retried as one batch by `rank`.
+    There are `most` results at most.
     """
     best = list(rankings)
     attempts = [[Attempt(ranking.query.text, _good(ranking))] for ranking in rankings]
@@ -50,18 +51,18 @@ def relaxed(
 
 
 def _good(ranking: Ranking) -> int:
-    """The number of hits that are good enough: those which only fill up a short answer are not."""
+    """Number of hits that are good enough: those that only fill up a short answer are not."""
     return max(len(ranking.hits) - int(ranking.trace.get("threshold", {}).get("topped_up", 0)), 0)
 
 
 def _enough(question: Question, least: int, most: int) -> int:
-    """How many results are enough: never more than were asked for, or may be found."""
+    """Number of results that are enough: never more than were requested, or may be found."""
     allowed = question.query.records
     return min(least, most if allowed is None else min(most, int(allowed.sum())))
 
 
 def _texts(question: Question, analyzer: Analyzer, *, most: int) -> list[str]:
-    """What is asked after the question's own text: fewer of its words."""
+    """Texts to retry with: fewer words of the question."""
     words = [question.clean[start:end] for start, end, _ in analyzer.spans(question.clean)]
     return broader(words, most=most)
 

@@ -1,5 +1,5 @@
-"""Rankings to results: what the store has of each hit, what a look at its source says, what stands around it, and how
-much of that a budget has room for."""
+"""Rankings to results: the record and chunk of each hit, the freshness of its source, its neighbours and dependencies,
+related records, and how much of all that a budget has room for."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of one ranking."""
+    """Results of one ranking, ready to be shown."""
 
     found: tuple[Result, ...]
-    """All that is sure enough."""
+    """Results of enough confidence."""
     results: tuple[Result, ...]
-    """The same in its context, as far as the budget goes."""
+    """The same in their context, as far as the budget goes."""
     spent: Spent | None
-    """Where there is a budget."""
+    """Set if there is a budget."""
     related: tuple[Result, ...]
     """Linked records that are listed apart, as far as the budget goes."""
     confidence: Mapping[str, Json] | None
-    """What the confidence of the results was measured on, where there is one."""
+    """Origin of the confidence of the results, if they have one."""
 
 
 class ResultReader:
@@ -73,13 +73,13 @@ class ResultReader:
         related: Callable[[Ranking], Sequence[Hit]],
         confidence: Confidence | None,
     ) -> list[Shown]:
-        """What is shown of each ranking; where the scores are calibrated, only what is sure enough.
+        """Return what is shown of each ranking; if the scores are calibrated, only results of enough confidence.
 
         `related` gives the records that are listed beside the hits of a ranking.
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
-            Unavailable: what is to count tokens is not on this machine.
+            Unavailable: the tokenizer of the budget is not on this machine.
         """
         return [self._shown(ranking, retrievers, related, confidence) for ranking in rankings]
 
@@ -118,12 +118,12 @@ class ResultReader:
         return tuple(self._read(hit, own) for hit, own in zip(hits, confidences, strict=True))
 
     def _read(self, hit: Hit, confidence: float | None = None) -> Result:
-        """A hit with its record and its chunk, and what a look at its source says."""
+        """A hit with its record, its chunk, and the freshness of its source."""
         record, chunk = self._generation.records[hit.record], self._generation.chunks[hit.row]
-        return self._looked_at(Result(hit, record, chunk, confidence=confidence))
+        return self._dated(Result(hit, record, chunk, confidence=confidence))
 
     def _bundled(self, results: tuple[Result, ...], query: Query) -> tuple[Result, ...]:
-        """The results with what they require, where that is asked for and there are edges."""
+        """The results with their dependencies, if these are requested and there are edges."""
         if not self._options.dependencies or (graph := graph_of(self._generation)) is None:
             return results
         from retrieve_cli.search.bundles import bundle
@@ -140,7 +140,7 @@ class ResultReader:
         return retriever(name).analyzer(index) if index.unit == "record" else None
 
     def _with_best_chunk(self, hit: Hit, query: Query, analyzer: Analyzer) -> Hit:
-        """A retriever of records knows no chunks: the one with the most words of the query stands for the record."""
+        """The hit with the chunk that has the most words of the query: a retriever of records knows no chunks."""
         first, end = (int(row) for row in self._generation.starts[hit.record : hit.record + 2])
         rows = [row for row in range(first, end) if query.chunks is None or query.chunks[row]]
         if len(rows) == 1:
@@ -152,7 +152,7 @@ class ResultReader:
         return replace(hit, row=row, id=self._generation.chunk_id(row))
 
     def _in_context(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
-        """The results with what stands around them, where that is asked for."""
+        """The results with their neighbours, if these are requested."""
         window, table_window = self._options.context, self._options.table_context
         if not (window or table_window):
             return results
@@ -174,7 +174,7 @@ class ResultReader:
     def _within_budget(
         self, results: tuple[Result, ...], found: tuple[Result, ...]
     ) -> tuple[tuple[Result, ...], Spent | None]:
-        """The results that the budget has room for, and what they take of it; `found` were they without context."""
+        """The results that fit into the budget, and what they take of it; `found` are the same without context."""
         budget = self._options
         if budget.max_chunks is None and budget.max_tokens is None:
             return results, None
@@ -185,7 +185,7 @@ class ResultReader:
 
     @cached_property
     def _counter(self) -> Counter:
-        """What counts the tokens of a budget."""
+        """Counter of the tokens of a budget."""
         from retrieve_cli.assemble.tokenizers import counter
 
         named = str(self._settings.budget.tokenizer or "encoder")
@@ -193,8 +193,8 @@ class ResultReader:
             named = "words"
         return counter(named, self._encoder)
 
-    def _looked_at(self, result: Result) -> Result:
-        """The result with what a look at its source says."""
+    def _dated(self, result: Result) -> Result:
+        """The result with the freshness of its source."""
         row = result.hit.record
         for end, source in self._watched:
             if row < end:

@@ -46,14 +46,14 @@ class _Batch(NamedTuple):
 
 
 class Searcher:
-    """A generation, opened for as many queries as one likes. Threads may share one: what a call finds out, its notices
-    and timings included, is on its answers."""
+    """An open generation for any number of queries. Threads may share one: the notices and timings of a call are on its
+    answers."""
 
     def __init__(self, store: Store, settings: Settings, generation: str | None = None) -> None:
         """Open the current generation, or the one named.
 
         Raises:
-            IndexMissing, IndexCorrupt: there is nothing sound to search.
+            IndexMissing, IndexCorrupt: there is no index, or it is damaged.
         """
         begun = time.perf_counter()
         self.store = store
@@ -157,7 +157,7 @@ class Searcher:
         if (search.grade, search.max_distance) != (None, None) and not any(
             retriever(name).similarity for name in ranked.retrievers
         ):
-            say("without the dense leg nothing passes search.grade and search.max_distance")
+            say("without the dense retriever no result passes search.grade and search.max_distance")
         confidence = self._confidence(ranked, options, say)
         with self.store.reading(self.generation.id), ranked.deadline.timed("results"):
             return self._results(options).read(

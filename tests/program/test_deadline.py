@@ -42,7 +42,7 @@ def test_a_leg_that_was_too_slow_before_is_left_out_and_the_answer_says_what_was
     tight = retrieve("query", "brain scans", "--json", "--deadline-ms", "40").json
     assert tight["deadline"]["asked"] == ["bm25", "dense"]
     assert tight["deadline"]["done"] == tight["strategies_used"] == ["bm25"]
-    assert "a deadline of 40 ms has no room for it" in tight["strategies_skipped"]["dense"]
+    assert "more than the deadline of 40 ms leaves" in tight["strategies_skipped"]["dense"]
     assert "--deadline-ms" in tight["strategies_skipped"]["dense"]
     assert [hit["doc_id"] for hit in tight["results"]] == [
         hit["doc_id"] for hit in retrieve("query", "brain scans", "--json", "--mode", "bm25").json["results"]
@@ -52,7 +52,7 @@ def test_a_leg_that_was_too_slow_before_is_left_out_and_the_answer_says_what_was
 def test_one_line_on_stderr_and_one_of_the_explanation_say_it_too(slow: Path, retrieve: Program) -> None:
     retrieve("query", "brain", "--deadline-ms", "60000")
     done = retrieve("query", "brain", "--deadline-ms", "40", "--explain")
-    assert done.err.count("the dense leg is skipped: a deadline of 40 ms") == 1
+    assert done.err.count("the dense retriever is skipped: it takes about ") == 1
     assert "deadline of 40 ms" in done.out
     assert ": bm25" in done.out
 

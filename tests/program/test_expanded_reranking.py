@@ -114,8 +114,8 @@ def test_behind_a_reranker_that_keeps_some_nothing_is_added_and_that_is_said(ret
     found = answer(retrieve, RERANK__KEEP="2")
     assert "expand" not in found["pipeline"]
     assert found["related"] == []
-    assert "nothing linked is added" in found["said"]
-    assert "nothing linked is added" not in answer(retrieve, RERANK__KEEP="2", EXPANSION__BEFORE_RERANK="true")["said"]
+    assert "no linked records" in found["said"]
+    assert "no linked records" not in answer(retrieve, RERANK__KEEP="2", EXPANSION__BEFORE_RERANK="true")["said"]
 
 
 def test_before_the_reranker_linked_records_are_candidates_wherever_others_are_placed(retrieve: Program) -> None:

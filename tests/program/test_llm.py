@@ -231,7 +231,7 @@ def test_without_vectors_the_model_answers_and_without_the_model_the_words(
     assert found["strategies_skipped"]["bm25"] == "llm answers in its place"
     assert ids(found)[0] == "lungs"
     said_first = retrieve(*query).err
-    assert "the dense leg is skipped" in said_first
+    assert "the dense retriever is skipped" in said_first
     assert "llm answers in place of the index" in said_first
 
     model.respond = lambda _: said("nonsense")

@@ -48,7 +48,7 @@ def test_a_model_that_is_gone_leaves_bm25_to_answer_and_says_so(tmp_path: Path, 
     answer = done.json
     assert answer["strategies_used"] == ["bm25"]
     assert "not on this machine" in answer["strategies_skipped"]["dense"]
-    assert "dense leg is skipped" in retrieve("query", "skull").err
+    assert "dense retriever is skipped" in retrieve("query", "skull").err
     assert retrieve("query", "skull", "--mode", "dense").code == 6
 
 

@@ -79,7 +79,7 @@ def test_hints_name_the_key_of_the_part_that_wants_a_gpu(
     assert retrieve("build", "--catalog", tmp_path / "tools.jsonl").code == 0
     monkeypatch.setenv("RETRIEVE_SPLADE__DEVICE", "cuda")
     said = retrieve("query", "lungs").err
-    assert "the splade leg is skipped" in said
+    assert "the splade retriever is skipped" in said
     assert "`splade.device: auto`" in said
     assert "encoder.device" not in said
 

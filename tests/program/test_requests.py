@@ -312,7 +312,7 @@ def test_an_id_that_is_not_the_tenants_is_refused_in_the_same_words_whoever_has_
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines() == [
         f"error: the tenant 'acme' has no record '{name}'",
-        "hint: leave it out of --doc-id",
+        "hint: remove it from --doc-id",
     ]
 
 

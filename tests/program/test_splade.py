@@ -67,7 +67,7 @@ def test_a_model_that_is_gone_is_left_out_with_a_reason_or_required(
     assert done.code == 0
     assert set(done.json["strategies_skipped"]) == {"splade"}
     assert done.json["strategies_used"] == ["bm25", "dense"]
-    assert "the splade leg is skipped" in retrieve("query", "lungs").err
+    assert "the splade retriever is skipped" in retrieve("query", "lungs").err
     assert retrieve("query", "lungs", "--mode", "splade").code == 6
     monkeypatch.setenv("RETRIEVE_SPLADE__POLICY", "required")
     assert retrieve("query", "lungs").code == 6

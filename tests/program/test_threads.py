@@ -163,7 +163,7 @@ def test_answers_of_many_threads_by_the_real_model_and_late_interaction_are_thos
     one_by_one = Searcher(Store(Path("artifacts")), settings)
     alone = [each.of(one_by_one) for each in asked]
     assert [notices for told in alone for _, notices in told if notices] == [
-        ("the dense leg reads the first 256 tokens of a query; this one is longer",)
+        ("the dense retriever reads only the first 256 tokens of a query; this one is longer",)
     ]
     assert {"maxsim"} == {hit["rerank"]["scorer"] for answer, _ in alone[0] for hit in answer["results"]}
     assert together(Searcher(Store(Path("artifacts")), settings), asked, alone, each=40) == []
