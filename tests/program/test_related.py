@@ -99,6 +99,15 @@ def test_a_record_is_listed_once_whatever_the_number_of_results(tools: Path, ret
     assert "tables" in ids(asked(retrieve, "-k", 1), "related")
 
 
+@pytest.mark.parametrize("flags", [("--chunks",), ("--also", "clusters of cells"), ("--context", "1")])
+def test_passages_variants_and_contexts_have_related_records_too(
+    tools: Path, retrieve: Program, flags: tuple[str, ...]
+) -> None:
+    answer = asked(retrieve, *flags)
+    assert ids(answer, "related") == ["doublets", "loader"]
+    assert not any("context" in each for each in answer["related"])
+
+
 def test_a_filter_holds_for_related_records(tools: Path, retrieve: Program) -> None:
     assert ids(asked(retrieve, "--filter", "license=MIT"), "related") == ["loader"]
 
