@@ -169,7 +169,7 @@ def test_a_log_a_run_and_markdown_know_related_records(tools: Path, retrieve: Pr
     assert (kept[0]["doc_id"], "content" in kept[0]) == ("doublets", False)
     assert f"also needed: doublets#0 {PATH}" in (tools / "runs" / run / "run_summary.txt").read_text()
     shown = retrieve("query", QUERY, "--mode", "bm25", "--expand", "--format", "md").out
-    assert f"Also needed:\n\n- **Twins** `doublets#0`: {PATH}\n" in shown
+    assert "Also needed\n\n- **Twins** `doublets`: required by cluster\n" in shown
 
 
 def test_a_run_is_replayed_with_its_related_records(tools: Path, retrieve: Program) -> None:
