@@ -8,7 +8,7 @@ from dataclasses import replace
 from retrieve_cli.contracts import Query
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.search.ranker import Ranked
+from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.pipeline import Edit
 
