@@ -271,7 +271,13 @@ def test_a_share_is_written_in_percent() -> None:
     assert percent(0.866) == "87 %"
 
 
-def test_records_that_edges_lead_to_say_by_what(retrieve: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("placement", "k"), [("blend", 10), ("append", 1)])
+def test_records_that_edges_lead_to_say_by_what(
+    placement: str, k: int, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     records = [{**TOOLS[0], "requires_tool": ["align"]}, *TOOLS[1:]]
     retrieve("build", "--catalog", write_catalog(tmp_path / "linked.jsonl", records))
-    assert "required by lungs" in retrieve("query", "segment lungs").out
+    monkeypatch.setenv("RETRIEVE_EXPANSION__PLACEMENT", placement)
+    text = retrieve("query", "segment lungs", "-k", k).out
+    assert "required by lungs" in text
+    assert ("Also needed" in text) is (placement == "append")

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from retrieve_cli.output.prose import inline, pieces
+from retrieve_cli.output.markdown import inline
+from retrieve_cli.output.prose import pieces
 from retrieve_cli.output.snippet import Snippet, best
 
 
