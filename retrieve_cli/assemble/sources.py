@@ -18,6 +18,7 @@ from retrieve_cli.web.addresses import shown
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Watched
+    from retrieve_cli.sources.fields import FieldMap
 
 
 CREDENTIALS = ("token_env", "user_env", "password_env")
@@ -127,20 +128,25 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
     if entry.kind not in _OF_LINES:
         added: Source = extensions.make("source", entry.kind, entry, settings)
         return added
-    from retrieve_cli.sources.fields import FieldMap
-
-    field_map = FieldMap.of({key: (field.to, field.weight) for key, field in settings.catalog.fields.items()})
+    mapping = field_map(settings)
     if entry.kind == "catalog":
         from retrieve_cli.sources.catalog import CatalogSource
 
-        return CatalogSource(_path(entry), field_map, **names)
+        return CatalogSource(_path(entry), mapping, **names)
     from retrieve_cli.sources.remote.source import RemoteSource
 
     try:
         fetcher = _fetcher(entry)
     except UsageError as error:
         raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
-    return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", field_map, origin=_origin(entry), **names)
+    return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
+
+
+def field_map(settings: Settings) -> FieldMap:
+    """Return which keys of a catalog become which fields."""
+    from retrieve_cli.sources.fields import FieldMap
+
+    return FieldMap.of({key: (field.to, field.weight) for key, field in settings.catalog.fields.items()})
 
 
 def _path(entry: SourceSetting) -> Path:

@@ -12,7 +12,7 @@ import typer
 
 from retrieve_cli.api.index import Index
 from retrieve_cli.api.requests import options_of
-from retrieve_cli.cli import printing
+from retrieve_cli.cli import notes, printing
 from retrieve_cli.cli.options import Shape, Shared
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
@@ -38,6 +38,8 @@ class Run(NamedTuple):
     shape: Shape
     choices: Mapping[str, Any]
     """Choices that no key of the configuration stands for."""
+    given: Mapping[str, str]
+    """Keys that the configuration sets, and where."""
     docs_dir: Path | None
     explain_empty: bool
     save_run: str | None
@@ -106,6 +108,7 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Opened]:
 
         sync_first(shared, settings, show_reason=show_reason)
     index = Index(shared.store, settings)
+    notes.note_unapplied(shared, settings, index.searcher.generation, given=run.given)
     options = index.options(**run.choices)
     yield Opened(lambda: index.searcher, lambda requests: index.answer(requests, options), options, index)
 
@@ -138,8 +141,7 @@ def show(run: Run, place: Opened, answers: Sequence[Answer], *, write: Writing |
 
         texts = saving.texts_of(run.save_run)
         answers = saving.saved(answers, run.shared, searcher=place.searcher, options=place.options, texts=texts)
-    for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
-        run.shared.talk.say(f"note: {notice}")
+    notes.say_notes(answers, run.shared, files=() if run.shape.batch else run.asked.files)
     (write or printing.print_answers)(answers, run.shared, run.shape)
     if run.explain_empty:
         from retrieve_cli.cli import saving

@@ -132,11 +132,14 @@ class Shared:
 
         return self.over(load(self.config, say=self.talk.say), section, **flags)
 
-    def with_keys(self, keys: Mapping[str, tuple[str, object]]) -> Settings:
-        """Return the configuration with values in place of its keys, each with the flag that sets it."""
+    def with_keys(self, keys: Mapping[str, tuple[str, object]], *, given: dict[str, str] | None = None) -> Settings:
+        """Return the configuration with values in place of its keys, each with the flag that sets it.
+
+        `given` receives the keys that the configuration itself sets, and where.
+        """
         from retrieve_cli.config.loading import load, override
 
-        settings = load(self.config, say=self.talk.say)
+        settings = load(self.config, say=self.talk.say, given=given)
         for key, (flag, value) in keys.items():
             section, _, name = key.partition(".")
             settings = override(settings, {section: {name: value}}, where=flag)

@@ -158,8 +158,9 @@ def query(
         "min_score": min_score, "route": route, "expand": expand, "dependencies": dependencies, "context": context,
         "max_chunks": max_chunks, "max_tokens": max_tokens,
     }  # fmt: skip
+    given: dict[str, str] = {}
     settings = shared.with_keys(
-        {KEYS[name]: (_flag(name), value) for name, value in choices.items() if value is not None}
+        {KEYS[name]: (_flag(name), value) for name, value in choices.items() if value is not None}, given=given
     )
     asked = Request(
         text="",
@@ -186,6 +187,7 @@ def query(
             "min_confidence": min_confidence,
             "boosts": exact(boosts, "--boost"),
         },
+        given=given,
         docs_dir=docs_dir,
         explain_empty=explain_empty,
         save_run=save_run,

@@ -27,18 +27,22 @@ _MOST_VALUES = 10_000
 
 
 def load(
-    path: Path | None, environment: Mapping[str, str] = os.environ, *, say: Callable[[str], None] = lambda _: None
+    path: Path | None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    given: dict[str, str] | None = None,
 ) -> Settings:
     """Return the settings of a file (`./config.yaml` by default, if there is one), the environment and the defaults.
 
-    `say` receives a note on every key that has a new name.
+    `say` receives a note on every key that has a new name; `given` every key that is set (`section.key`), and where.
 
     Raises:
         UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
     """
     settings = Settings()
     for layer in layers(path, environment):
-        settings = _overlay(settings, layer.value, where=layer.where, folder=layer.folder, say=say)
+        settings = _overlay(settings, layer.value, where=layer.where, folder=layer.folder, say=say, given=given)
     return settings
 
 
@@ -160,6 +164,7 @@ def _overlay(
     where: str,
     folder: Path,
     say: Callable[[str], None] = lambda _: None,
+    given: dict[str, str] | None = None,
 ) -> Settings:
     """Return the settings with the sections and keys of `value` in place of their own."""
     sections = {section.name: getattr(settings, section.name) for section in fields(settings)}
@@ -181,6 +186,8 @@ def _overlay(
         if name == "search" and "mode" in named and "retrievers" not in named:
             named = {**named, "retrievers": []}  # a later mode overrides earlier retrievers
         sections[name] = with_keys(sections[name], named, f"{name}.", where, folder)
+        if given is not None:
+            given.update((f"{name}.{key}", where) for key in named)
     return replace(settings, **sections)
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.doctor import index_folder, machine, origins
+from retrieve_cli.doctor import configuration, index_folder, machine, origins
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.errors import RetrieveError, UsageError
 
 _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "artifacts": index_folder.artifacts,
     "index": index_folder.index,
+    "settings": configuration.settings,
     "generations": index_folder.generations,
     "lock": index_folder.who_writes,
     "disk": index_folder.disk,
@@ -25,7 +26,7 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "sources": origins.sources,
     "cache": index_folder.cache,
 }
-_IN_THE_FOLDER = {"index", "generations", "lock", "disk", "cache"}
+_IN_THE_FOLDER = {"index", "settings", "generations", "lock", "disk", "cache"}
 """Checks that have nothing to look at where the artifacts folder cannot be one."""
 
 
@@ -38,14 +39,15 @@ def examine(artifacts: Path, file: Path | None) -> list[Check]:
 
 def configured(artifacts: Path, file: Path | None) -> tuple[Subject, Check]:
     """Return what is examined, and the finding about its configuration."""
-    settings, first = _configuration(file)
-    return Subject(artifacts, file, settings), first
+    given: dict[str, str] = {}
+    settings, first = _configuration(file, given)
+    return Subject(artifacts, file, settings, given=given if first.status == "ok" else None), first
 
 
-def _configuration(file: Path | None) -> tuple[Settings, Check]:
+def _configuration(file: Path | None, given: dict[str, str]) -> tuple[Settings, Check]:
     shown = file or (loading.DEFAULT_FILE if os.path.lexists(loading.DEFAULT_FILE) else None)
     try:
-        settings = loading.load(file)
+        settings = loading.load(file, given=given)
     except UsageError as error:
         return Settings(), Check("config", "fail", f"{error.message}; the rest is checked by the defaults", error.hint)
     except Exception as error:  # noqa: BLE001  whatever is wrong with it, the other checks go on

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,10 +40,14 @@ class Check:
 class Subject:
     """An artifacts folder under a configuration. Nothing is read before it is asked for."""
 
-    def __init__(self, artifacts: Path, config: Path | None, settings: Settings) -> None:
-        """`config` is the file that was named on the command line, so that the commands name it too."""
+    def __init__(
+        self, artifacts: Path, config: Path | None, settings: Settings, *, given: Mapping[str, str] | None = None
+    ) -> None:
+        """`config` is the file that was named on the command line, so that the commands name it too; `given` are the
+        keys that the configuration sets, and where; None if it is not understood."""
         self.artifacts = artifacts
         self.settings = settings
+        self.given = given
         self._config = config
 
     @cached_property

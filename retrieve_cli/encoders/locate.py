@@ -56,6 +56,11 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
     )
 
 
+def full_name(model: str) -> str:
+    """Return the name that a model has in full: that of the default model for its short names."""
+    return DEFAULT_MODEL if model.lower() in _ALIASES else model
+
+
 def offline() -> bool:
     """Return True if HF_HUB_OFFLINE forbids the network."""
     return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}

@@ -108,6 +108,11 @@ class Bm25(Retriever[str]):
             f"{self.file} is from an unknown backend {quoted(backend)}", hint="build again: retrieve build"
         )
 
+    def built_with(self, card: Card) -> Mapping[str, Json]:
+        keys = (*self._FORMULA, "backend", "unit")
+        own = {key: card[key] for key in keys if key in card}
+        return {**own, **{key: card["analyzer"][key] for key in ("stemming", "stop_words")}}
+
     def keeps(self, before: Card, after: Card) -> bool:
         return all(before.get(key) == after[key] for key in ("unit", "analyzer"))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import Card, Chunk, Package, Record
+from retrieve_cli.contracts import Card, Chunk, Json, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.retrievers import quantized
 from retrieve_cli.retrievers.hnsw_index import HnswIndex
@@ -77,6 +77,9 @@ class Dense(Retriever["Vectors"]):
             message = f"{self.file} has vectors of {index.dim} numbers; the recipe says {dim}"
             raise IndexCorrupt(message, hint="build again: retrieve build")
         return index
+
+    def built_with(self, card: Card) -> Mapping[str, Json]:
+        return {"index" if key == "kind" else key: value for key, value in card.items()}
 
     def required(self, settings: Settings) -> bool:
         """Return True if a search without it is an error: by policy, or because the configuration asks for a GPU."""

@@ -199,6 +199,9 @@ class Splade(Retriever[TermWeights]):
         file = generation.file(self.file)
         return SparseIndex(pickles.load(file, later=LATER), file.check_parts)
 
+    def built_with(self, card: Card) -> Mapping[str, Json]:
+        return {"min_weight": card["min_weight"]}
+
     def required(self, settings: Settings) -> bool:
         return settings.splade.policy == "required"
 

@@ -19,7 +19,7 @@ from samples import TOOLS, Done, Program, write_catalog
 from retrieve_cli.doctor.examine import examine
 from retrieve_cli.storage.store import Store
 
-NAMES = "config artifacts index generations lock disk model gpu packages sources cache".split()
+NAMES = "config artifacts index settings generations lock disk model gpu packages sources cache".split()
 ARTIFACTS = ["dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl"]
 Doctor = Callable[..., dict[str, dict[str, str]]]
 
@@ -477,7 +477,8 @@ def test_a_missing_model_that_may_be_fetched_is_a_warning_and_not_fetched(
 def test_a_model_that_only_a_sync_would_need_is_a_warning(index: Path, doctor: Doctor, real_model, monkeypatch):
     monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
     findings = doctor()
-    assert statuses(findings) == {"model": "warn"}
+    assert statuses(findings) == {"settings": "warn", "model": "warn"}
+    assert "encoder.kind is auto in environment variable" in findings["settings"]["message"]
     assert "hashed-512" in findings["model"]["message"]
 
 

@@ -1,0 +1,118 @@
+"""Keys of the configuration that the index does not have: a query says so, doctor warns, and a sync applies them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from samples import ROOT, Program
+
+KEYS = {
+    "chunking.size": "64",
+    "chunking.strategy": "section",
+    "chunking.overlap": "8",
+    "chunking.language": "de",
+    "chunking.coherence": "true",
+    "chunking.rules": "[{match: '*.jsonl', size: 64}]",
+    "encoder.dim": "256",
+    "encoder.batch_size": "7",
+    "encoder.precision": "float32",
+    "encoder.query_prefix": "'query: '",
+    "bm25.k1": "1.5",
+    "bm25.b": "0.5",
+    "bm25.variant": "atire",
+    "bm25.unit": "chunk",
+    "bm25.stemming": "none",
+    "bm25.stop_words": "none",
+    "dense.enabled": "false",
+    "dense.device": "cpu",
+    "dense.quantized_from": "5",
+    "dense.hnsw_ef_search": "64",
+    "docs.name_weight": "3.0",
+    "docs.max_mb": "3.0",
+    "catalog.fields": "{summary: {to: description}}",
+    "graph.relations": "{}",
+    "graph.entities": "[license]",
+    "splade.min_weight": "0.1",
+    "splade.model": "not-on-this-machine",
+}
+"""Another value of keys that shape an index, and of keys in the same sections that do not."""
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("kind", ["catalog", "docs"])
+def test_a_query_notes_a_key_exactly_if_a_sync_would_change_the_recipe(
+    kind: str, key: str, catalog: Path, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "lungs.md").write_text("# Lungs\n\nSegment the lungs in CT scans of the chest.\n")
+    source = ("--catalog", catalog) if kind == "catalog" else ("--docs-dir", tmp_path / "docs")
+    assert retrieve("build", *source).code == 0
+    section, _, name = key.partition(".")
+    monkeypatch.setenv(f"RETRIEVE_{section.upper()}__{name.upper()}", KEYS[key])
+    planned = retrieve("sync", "--dry-run", "--json").json["recipe"]
+    done = retrieve("query", "lungs")
+    assert (f"note: {key} " in done.err) is bool(planned), planned
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "retrieve_cli" / "config" / "presets").glob("*.yaml")), ids=str)
+def test_no_key_is_noted_that_the_index_was_built_with(config: Path, catalog: Path, retrieve: Program) -> None:
+    """Without its models, which are not on this machine."""
+    text = Path("own.yaml")
+    text.write_text(config.read_text())
+    if retrieve("build", "--catalog", catalog, "--config", text).code != 0:
+        pytest.skip("its models or servers are not here")
+    (check,) = [each for each in doctor(retrieve, text) if each["name"] == "settings"]
+    assert check["status"] == "ok", check
+
+
+def test_the_default_configuration_written_out_says_nothing(index: Path, retrieve: Program) -> None:
+    assert retrieve("query", "lungs", "--config", ROOT / "config.yaml").err == ""
+
+
+def test_several_keys_are_one_note_with_the_command_that_applies_them(index: Path, retrieve: Program) -> None:
+    Path("other.yaml").write_text("bm25: {k1: 1.5, b: 0.5, variant: atire, unit: chunk}\n")
+    (line,) = retrieve("query", "lungs", "--config", "other.yaml").err.splitlines()
+    assert line == (
+        "note: other.yaml differs from the index in bm25.variant (atire, lucene in the index), bm25.k1 (1.5, 1.2 in"
+        " the index), bm25.b (0.5, 0.75 in the index) and 1 more: retrieve sync --config other.yaml applies them"
+    )
+    assert retrieve("sync", "--config", "other.yaml").code == 0
+    assert retrieve("query", "lungs", "--config", "other.yaml").err == ""
+
+
+def test_the_note_is_not_said_quietly_nor_in_json_and_no_part_of_the_answer(index: Path, retrieve: Program) -> None:
+    Path("config.yaml").write_text("chunking: {size: 64}\n")
+    assert "note: chunking.size is 64 in config.yaml and 512 in the index: retrieve sync applies it" in (
+        retrieve("query", "lungs").err
+    )
+    assert retrieve("query", "lungs", "-q").err == ""
+    with_key = retrieve("query", "lungs", "--json")
+    Path("config.yaml").unlink()
+    without = retrieve("query", "lungs", "--json")
+    assert with_key.err == without.err == ""
+    assert {**with_key.json, "timings_ms": None} == {**without.json, "timings_ms": None}
+
+
+def test_doctor_warns_of_keys_that_are_not_set_any_more(
+    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BM25__K1", "1.5")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    monkeypatch.delenv("RETRIEVE_BM25__K1")
+    assert "k1" not in retrieve("query", "lungs").err  # no key of the configuration says so
+    (check,) = [each for each in doctor(retrieve) if each["name"] == "settings"]
+    assert check == {
+        "name": "settings",
+        "status": "warn",
+        "message": "bm25.k1 is 1.2 by default and 1.5 in the index, until a sync",
+        "fix": "retrieve sync",
+    }
+
+
+def doctor(retrieve: Program, config: Path | None = None) -> list[dict[str, str]]:
+    """The checks of `retrieve doctor`."""
+    named = () if config is None else ("--config", config)
+    checks: list[dict[str, str]] = json.loads(retrieve("doctor", "--json", *named).out)["checks"]
+    return checks
