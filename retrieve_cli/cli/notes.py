@@ -20,9 +20,15 @@ def say_notes(answers: Sequence[Answer], shared: Shared, *, files: Collection[st
     read = {file.path: file.tokens for answer in answers for file in answer.question.files if file.path in files}
     for path, tokens in read.items():
         if tokens:
-            shared.talk.say(f"{path}: {', '.join(token.partition(':')[2] for token in tokens)}")
+            shared.talk.say(f"{path}: {', '.join(map(_fact, tokens))}")
     for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
         shared.talk.say(f"note: {notice}")
+
+
+def _fact(token: str) -> str:
+    """What a token of a file says, as people write it: CT of `format:CT`, chest of `anatomy:CHEST`."""
+    kind, _, value = token.partition(":")
+    return value.lower() if kind == "anatomy" else value
 
 
 def note_unapplied(shared: Shared, settings: Settings, generation: Generation, *, given: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.records.lookup import find_chunk, find_record
 from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.store import Store
@@ -40,7 +41,7 @@ def record(generation: Generation, record_id: str) -> dict[str, Json]:
     Raises:
         UsageError: there is no such record.
     """
-    at = generation.find_record(record_id)
+    at = find_record(generation, record_id)
     chunks = [generation.chunks[row] for row in range(int(generation.starts[at]), int(generation.starts[at + 1]))]
     shown = [{key: chunk[key] for key in ("id", "section", "start", "end", "tokens")} for chunk in chunks]
     return {**generation.records[at], "text": "\n".join(str(chunk["text"]) for chunk in chunks), "chunks": shown}
@@ -52,7 +53,7 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
     Raises:
         UsageError: there is no such chunk.
     """
-    row = generation.chunks[generation.find_chunk(chunk_id)]
+    row = generation.chunks[find_chunk(generation, chunk_id)]
     recipe = generation.manifest.recipe
     prefix = recipe.encoder_card.passage_prefix if recipe.encoder is not None else ""
     analyzer = open_indexes(generation, settings).analyzer
@@ -139,7 +140,7 @@ def drawing(generation: Generation, *, name: str, radius: int, picture: Path | N
 def _node(edges: Graph, generation: Generation, name: str) -> int:
     """Return the node of a record id, of a value that records share, or of a name in a file."""
     try:
-        return generation.find_record(name)
+        return find_record(generation, name)
     except UsageError as error:
         try:
             return edges.find(name)

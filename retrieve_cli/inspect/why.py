@@ -16,6 +16,7 @@ from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import BoostSettings, Settings
 from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.errors import UsageError
+from retrieve_cli.records.lookup import find_chunk, find_record
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
@@ -92,11 +93,11 @@ class _Place:
 def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
     """Return the record or chunk of this name. Raises: UsageError: the tenant has neither."""
     try:
-        record = generation.find_record(name, visible=own)
+        record = find_record(generation, name, visible=own)
         return _Place(record, int(generation.starts[record]), "record")
     except UsageError as error:
         try:
-            row = generation.find_chunk(name, visible=own)
+            row = find_chunk(generation, name, visible=own)
         except UsageError:
             raise error from None
         return _Place(int((generation.starts <= row).sum()) - 1, row, "chunk")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 """Number of unknown names that a notice lists."""
+_ALIKE = 0.6
+"""Similarity from which on the name of another record is suggested in a notice."""
 _LONGEST = 100_000
 """Characters of a query."""
 
@@ -57,8 +59,8 @@ class RequestReader:
         """The question that a request is.
 
         Raises:
-            UsageError: it says nothing but tags; a filter is none, or names a field that no record has; an id is no
-                record's that its tenant has.
+            UsageError: it says nothing but tags; a file cannot be read; a filter is none, or names a field that no
+                record has; an id is no record's that its tenant has.
         """
         texts = [read_tags(text) for text in (request.text, *request.also)]
         tagged = _together(texts)
@@ -70,6 +72,11 @@ class RequestReader:
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
         records, chunks = self._allowed(conditions, access, visible, included if tagged.included else None)
+        empty: Iterable[str] = ()
+        if conditions and records is not None and not records.any():
+            from retrieve_cli.search.empty_filters import explain
+
+            empty = explain(self._generation, request, conditions, visible)
         return Question(
             request=request,
             query=replace(
@@ -83,7 +90,13 @@ class RequestReader:
             formats=formats,
             excluded=tuple(self._generation.record_id(row) for row in access.excluded),
             filters=tuple((each.field, each.written) for each in conditions),
-            notices=(*tagged.problems, *(said for file in files for said in file.warnings), *unknown, *unknown_too),
+            notices=(
+                *tagged.problems,
+                *(said for file in files for said in file.warnings),
+                *unknown,
+                *unknown_too,
+                *empty,
+            ),
             files=files,
         )
 
@@ -121,11 +134,13 @@ class RequestReader:
         for name in request.files if self._file_tokens else ():
             if name in known:
                 yield known[name]
-            elif not name:
-                yield KnownFile(name, warnings=("a file without a name is no file",))
             else:
+                from retrieve_cli.queries.formats.presence import expect_file
                 from retrieve_cli.queries.formats.read import read_file
 
+                if not name:
+                    raise UsageError(f"query {quoted(request.id)} names a file without a name", hint="leave it out")
+                expect_file(name)
                 found = read_file(Path(name))
                 yield KnownFile(name, found.tokens, (*found.warnings, *found.remarks))
 
@@ -142,7 +157,16 @@ class RequestReader:
             if not found.any():
                 unknown.append(name)
             rows |= dict.fromkeys(found.nonzero()[0].tolist())
-        return list(rows), [f"no record has the id or name {_listed(unknown)} of [{tag}:…]"] if unknown else []
+        return list(rows), self._unknown(unknown, tag, access) if unknown else []
+
+    def _unknown(self, names: Sequence[str], tag: str, access: Access) -> list[str]:
+        """A sentence on names that a tag has and no record, with those that are nearest."""
+        from retrieve_cli.records.lookup import suggested
+
+        near = [suggested(self._generation, name, visible=access.visible, cutoff=_ALIKE) for name in names[:_NAMED]]
+        meant = ", ".join(dict.fromkeys(filter(None, near)))
+        suggestion = f": did you mean {meant}?" if meant else ""
+        return [f"no record has the id or name {_listed(names)} of [{tag}:…]{suggestion}"]
 
     def _allowed(
         self, conditions: Sequence[Passing], access: Access, visible: Mask | None, included: Sequence[int] | None
@@ -171,8 +195,10 @@ class RequestReader:
 
     def _row(self, name: str, request: Request, visible: Mask | None) -> int:
         """The row of a record by its id; that of another tenant is none, and to a tenant no like one is suggested."""
+        from retrieve_cli.records.lookup import find_record
+
         try:
-            return self._generation.find_record(name, visible=visible)
+            return find_record(self._generation, name, visible=visible)
         except UsageError:
             if request.tenant is None:
                 raise

@@ -257,13 +257,18 @@ class Generation:
         Raises:
             UsageError: there is no such record; the hint names the nearest one.
         """
-        row = self._ids.row(record_id)
-        if row is None or not (visible is None or visible[row]):
+        row = self.row_of(record_id, visible=visible)
+        if row is None:
             names = (self.record_id(place) for place in range(len(self.records)) if visible is None or visible[place])
             near = nearest(record_id, names, cutoff=0.4)
             hint = f"did you mean `{near}`?" if near else "list them: retrieve inspect records"
             raise UsageError(f"there is no record {quoted(record_id)} in the index", hint=hint)
         return row
+
+    def row_of(self, record_id: str, *, visible: Mask | None = None) -> int | None:
+        """Return the row of a record; with `visible`, only among those; None if there is no such record."""
+        row = self._ids.row(record_id)
+        return row if row is None or visible is None or visible[row] else None
 
     def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
         """Return the row of a chunk; with `visible`, only of those records.

@@ -478,7 +478,7 @@ def test_a_model_that_only_a_sync_would_need_is_a_warning(index: Path, doctor: D
     monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
     findings = doctor()
     assert statuses(findings) == {"settings": "warn", "model": "warn"}
-    assert "encoder.kind is auto in environment variable" in findings["settings"]["message"]
+    assert "encoder.kind is onnx in environment variable" in findings["settings"]["message"]
     assert "hashed-512" in findings["model"]["message"]
 
 

@@ -187,6 +187,7 @@ def test_a_run_is_found_by_its_folder_wherever_it_lies(tmp_path: Path, retrieve:
 def test_files_say_what_they_said_then(retrieve: Program) -> None:
     scan = Path("scan.nrrd")
     scan.write_bytes(b"NRRD0004\ndimension: 3\n\n")
+    Path("none.dcm").touch()
     run = keep(retrieve, "segment this", "--file", "scan.nrrd", "--file", "none.dcm")
     assert retrieve("replay", run.name).err == ""
     scan.unlink()
@@ -201,6 +202,7 @@ def test_files_say_what_they_said_then(retrieve: Program) -> None:
 
 @pytest.mark.usefixtures("tools")
 def test_a_file_whose_name_is_not_utf8_is_kept_under_a_name_that_is(retrieve: Program) -> None:
+    Path("scan\udcff.nrrd").touch()
     run = keep(retrieve, "segment this", "--file", "scan\udcff.nrrd")
     assert retrieve("replay", run.name).out == "identical\n"
 

@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import Done, Program, write_catalog
+from samples import ROOT, Done, Program, write_catalog
 
 from retrieve_cli.records.columns import FILE as COLUMNS
 from retrieve_cli.storage.manifest import Manifest
@@ -477,12 +478,38 @@ def test_other_keys_of_a_line_are_its_own(index: Path, retrieve: Program, stdin:
     assert ids(retrieve("query", "-", "--json"))[0] == "brain"
 
 
-def test_a_file_is_named_by_a_line_or_a_flag_and_an_unnamed_one_is_said(
+def test_a_file_is_named_by_a_line_or_a_flag(
     index: Path, retrieve: Program, stdin: Callable[[str], None], tmp_path: Path
 ) -> None:
     (tmp_path / "cells.csv").write_text("cell,area\n1,20\n2,31\n")
-    stdin('{"query": "brain", "files": ["cells.csv", "", "a\\u0000b"]}')
+    stdin('{"query": "brain", "files": ["cells.csv"]}')
     lined = retrieve("query", "-", "--json").json
     flagged = retrieve("query", "brain", "--file", "cells.csv", "--json").json
     assert lined["enhanced_query"] == flagged["enhanced_query"] == "brain format:CSV"
-    assert lined["notices"][0] == "a file without a name is no file"
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "none.dcm", "tools.jsonl/x", "pipe"])
+def test_a_file_that_cannot_be_read_is_an_error(
+    name: str, index: Path, retrieve: Program, stdin: Callable[[str], None]
+) -> None:
+    os.mkfifo("pipe")
+    stdin(json.dumps({"query": "brain", "files": [name]}))
+    done = retrieve("query", "-")
+    assert (done.code, done.out) == (2, "")
+    assert "file" in done.err
+
+
+def test_a_misspelt_file_is_an_error_that_names_the_one_beside_it(index: Path, retrieve: Program) -> None:
+    Path("scans").mkdir()
+    Path("scans/chest_ct.nrrd").write_bytes(b"NRRD0004\ndimension: 3\n\n")
+    done = retrieve("query", "brain", "--file", "scans/chest.nrrd")
+    assert done.err == "error: there is no file 'scans/chest.nrrd'\nhint: did you mean 'scans/chest_ct.nrrd'?\n"
+    assert "there is no folder 'scan'" in retrieve("query", "brain", "--file", "scan/chest_ct.nrrd").err
+
+
+def test_what_was_read_from_a_file_is_said_unless_quiet_and_nothing_personal(index: Path, retrieve: Program) -> None:
+    scan = ROOT / "catalogs" / "files" / "ct_chest.dcm"
+    first, second = retrieve("query", "lungs", "--file", scan).err.splitlines()
+    assert first == f"{scan}: DICOM, CT, 3D, chest"
+    assert "likely a volume" in second
+    assert retrieve("query", "lungs", "--file", scan, "-q").err == ""

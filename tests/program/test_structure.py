@@ -195,7 +195,7 @@ def test_help_loads_no_command(arguments: list[str]) -> None:
 
 def test_a_command_loads_no_other_one(catalog: Path, retrieve: Program) -> None:
     retrieve("build", "--catalog", catalog)
-    assert loaded_by("query", "brain", "--json", among=commands("query", "answering", "printing")) == set()
+    assert loaded_by("query", "brain", "--json", among=commands("query", "answering", "printing", "notes")) == set()
 
 
 def test_a_query_loads_nothing_that_it_does_not_use(catalog: Path, retrieve: Program) -> None:

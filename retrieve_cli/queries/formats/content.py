@@ -94,8 +94,8 @@ class Content:
     """Whether the stream is all there is, so that a claimed size can be held against it."""
 
 
-def _no_wait(path: str, flags: int) -> int:
-    """A pipe that took the place of the file must not keep the program waiting."""
+def no_wait(path: str, flags: int) -> int:
+    """Open a file; a pipe that took its place does not keep the program waiting."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
@@ -109,7 +109,7 @@ def opened(path: Path, allowance: int = LIMIT) -> Iterator[Content]:
     """
     if not stat.S_ISREG(path.stat().st_mode):  # opening a device may set it going
         raise Unreadable("is no file that can be read: a pipe, a socket or a device")
-    with open(path, "rb", buffering=0, opener=_no_wait) as file:
+    with open(path, "rb", buffering=0, opener=no_wait) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("is no file that can be read: a pipe, a socket or a device")

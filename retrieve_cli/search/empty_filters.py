@@ -1,0 +1,76 @@
+"""Sentences on filters that no record passes: the values that there are, or which filters do not go together.
+
+Only records that are visible to the request are counted and suggested from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from retrieve_cli.errors import quoted, shortened
+from retrieve_cli.queries.filters import Condition, parse
+from retrieve_cli.records.suggestions import common_values, value_near
+from retrieve_cli.search.access import columns_seen
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.terms.tenants import TENANT
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Request
+    from retrieve_cli.records.column import Column
+    from retrieve_cli.search.conditions import Passing
+
+_LISTED = 8
+"""Values of a field that a sentence lists."""
+_LONGEST = 40
+"""Characters of a value in a list."""
+
+
+def explain(
+    generation: Generation, request: Request, conditions: Sequence[Passing], visible: Mask | None
+) -> Iterator[str]:
+    """Yield why no visible record passes all of some conditions."""
+    numbers = [int((each.records if visible is None else each.records & visible).sum()) for each in conditions]
+    empty = [each for each, number in zip(conditions, numbers, strict=True) if not number]
+    for each in empty:
+        if each.field == TENANT and request.tenant is not None:
+            yield f"no record belongs to the tenant {quoted(request.tenant)}"
+        else:
+            condition = parse(each.written)
+            verb = "has" if condition.operator == "=" and not condition.negated else "passes"
+            yield f"no record {verb} {shortened(each.written)}{_values(generation, condition, visible)}"
+    if not empty and len(conditions) > 1:
+        pairs = zip(conditions, numbers, strict=True)
+        passing = ", ".join(f"{shortened(each.written)} ({number:,})" for each, number in pairs)
+        yield f"no record passes all of {passing}"
+
+
+def _values(generation: Generation, condition: Condition, visible: Mask | None) -> str:
+    """The end of a sentence: a value that is like the one asked for, and the values that most records have."""
+    if condition.negated or condition.operator == "!=":
+        return ""
+    columns = columns_seen(generation, visible)
+    column = columns.column(condition.field)
+    if column is None or not len(column.values):
+        return ""
+    near = _near(column, condition)
+    suggestion = f": did you mean {near}?" if near else ""
+    listed = _listed(column)
+    return suggestion + (f"{'' if near else ';'} values of {condition.field}: {listed}" if listed else "")
+
+
+def _near(column: Column, condition: Condition) -> str | None:
+    """The value that is most like the first one of the condition; none for patterns and comparisons."""
+    if condition.operator != "=" or condition.values[0] in condition.globs:
+        return None
+    near = value_near(column, condition.values[0])
+    return None if near is None else str(Condition(condition.field, "=", (near,)))
+
+
+def _listed(column: Column) -> str:
+    """The most frequent values, and how many more there are; nothing if each record has its own."""
+    values, others = common_values(column, _LISTED)
+    if others and values[0][1] == 1:
+        return ""
+    more = f" and {others:,} more" if others else ""
+    return ", ".join(f"{shortened(text, _LONGEST)} ({number:,})" for text, number in values) + more
