@@ -77,7 +77,7 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
     return {
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
         **({"deadline": dict(answer.deadline)} if answer.deadline else {}),
-        **({"notices": list(answer.question.notices)} if answer.question.notices else {}),
+        **({"notices": list(answer.notices)} if answer.notices else {}),
         **({"attempts": [asdict(attempt) for attempt in answer.attempts]} if answer.attempts else {}),
         **({"budget": answer.spent.as_json()} if answer.spent else {}),
         **({"trace": dict(answer.trace)} if answer.trace else {}),

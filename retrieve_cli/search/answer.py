@@ -281,7 +281,7 @@ class Answer:
     similar: tuple[str, ...] = ()
     """The retrievers whose score is a similarity."""
     notices: tuple[str, ...] = ()
-    """Notices for the user about the batch of this answer."""
+    """Notices for the user: on the question, on the answer, and on the batch of this answer."""
 
     @property
     def total_matches(self) -> int:

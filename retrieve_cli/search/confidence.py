@@ -69,6 +69,7 @@ class Confidence:
             "queries": calibration.queries,
             "generation": calibration.generation,
             "calibration_error": calibration.calibration_error,
+            "base_rate": calibration.relevant / calibration.pairs if calibration.pairs else 0.0,
         }
         if self.least is not None:
             accepted, rejected = calibration.at(self.least)

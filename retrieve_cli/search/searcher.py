@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.config.settings import RelaxationSettings, Settings
-from retrieve_cli.contracts import Analyzer, Index, Json, Query, Question, Ranking, Request
+from retrieve_cli.contracts import Index, Json, Query, Question, Ranking, Request
 from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
@@ -22,6 +22,7 @@ from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.search.ranker import Ranker
 from retrieve_cli.search.relaxation import relaxed
 from retrieve_cli.search.results import ResultReader, Shown
+from retrieve_cli.search.term_matches import matching_words, silent, weak_matches
 from retrieve_cli.stages.pipeline import Edit, Pipeline
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
@@ -116,7 +117,7 @@ class Searcher:
         """The answers to requests that ask for the same retrievers."""
         questions = self.read(requests)
         ranked = self.rank([question.query for question in questions], options)
-        notices = [*(notice for question in questions for notice in question.notices), *ranked.notices]
+        notices = list(ranked.notices)
         begun = time.perf_counter()
         courses = Course.by_ranking(ranked.steps, ranked.rankings)
 
@@ -185,7 +186,17 @@ class Searcher:
     ) -> Answer:
         """The answer to a question of a batch."""
         ranked = batch.ranked
-        mute = self._silent(question.query, ranked.retrievers)
+        mute = silent(self.indexes, question.query, ranked.retrievers)
+        doubts = weak_matches(
+            self.generation,
+            self.indexes,
+            question.query,
+            retrievers=ranked.retrievers,
+            mute=mute,
+            ranking=ranking,
+            shown=shown,
+            calibration=self.store.calibration,
+        )
         return Answer(
             question=question,
             results=shown.results,
@@ -196,7 +207,7 @@ class Searcher:
             pipeline=str(ranked.pipeline),
             generation=self.generation.id,
             timings_ms=batch.timings,
-            matches=partial(_matches, self.indexes, ranking.query.text),
+            matches=partial(matching_words, self.indexes, ranking.query.text),
             reranked=ranked.reranker is not None,
             rerank_strategy=ranked.rerank_strategy,
             engine=batch.engine,
@@ -211,7 +222,7 @@ class Searcher:
             k=batch.k,
             before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
-            notices=batch.notices,
+            notices=tuple(dict.fromkeys((*question.notices, *batch.notices, *doubts))),
         )
 
     def _most(self, ranked: Ranked, options: SearchOptions) -> int:
@@ -268,15 +279,6 @@ class Searcher:
             say(f"confidence was measured on generation {known}: retrieve eval --gold FILE --calibrate")
         return found
 
-    def _silent(self, query: Query, retrievers: Sequence[str]) -> dict[str, str]:
-        """Retrievers that ran and could say nothing about this query: those that compare terms, if it has none."""
-        analyzers = {name: retriever(name).analyzer(self.indexes[name]) for name in retrievers if name in self.indexes}
-        return {
-            name: "the query has no words besides stop words"
-            for name, analyzer in analyzers.items()
-            if analyzer is not None and not analyzer.terms(query.text)
-        }
-
     def _timings(self, queries: int, **seconds: float) -> dict[str, float]:
         each = 1000.0 / max(queries, 1)
         timings = {"open": self.ranker.opened * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
@@ -288,10 +290,3 @@ def replace_retrievers(options: SearchOptions, retrievers: tuple[str, ...]) -> S
     from dataclasses import replace
 
     return replace(options, retrievers=retrievers) if retrievers else options
-
-
-def _matches(indexes: Indexes, query: str, text: str) -> list[tuple[int, int]]:
-    """Spans of the words of `text` that share a term with the query."""
-    analyzer: Analyzer = indexes.analyzer
-    wanted = set(analyzer.terms(query))
-    return [(start, end) for start, end, terms in analyzer.spans(text) if wanted.intersection(terms)]

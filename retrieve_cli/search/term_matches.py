@@ -1,0 +1,93 @@
+"""Words that a question and the index share: spans in a text, retrievers without any, and answers that match badly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
+from retrieve_cli.search.results import Shown
+
+if TYPE_CHECKING:
+    from retrieve_cli.assemble.indexes import Indexes
+    from retrieve_cli.storage.generation import Generation
+
+_CALIBRATE = "retrieve eval --gold FILE --calibrate gives each result a confidence"
+
+
+def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, int]]:
+    """Return the spans of the words of `text` that share a term with the query."""
+    analyzer: Analyzer = indexes.analyzer
+    wanted = set(analyzer.terms(query))
+    return [(start, end) for start, end, terms in analyzer.spans(text) if wanted.intersection(terms)]
+
+
+def silent(indexes: Indexes, query: Query, retrievers: Sequence[str]) -> dict[str, str]:
+    """Return the retrievers that ran and could say nothing about a query: those that compare terms, if it has none."""
+    return {
+        name: "the query has no words besides stop words"
+        for name, analyzer in _analyzers(indexes, retrievers)
+        if not analyzer.terms(query.text)
+    }
+
+
+def weak_matches(
+    generation: Generation,
+    indexes: Indexes,
+    query: Query,
+    *,
+    retrievers: Collection[str],
+    mute: Mapping[str, str],
+    ranking: Ranking,
+    shown: Shown,
+    calibration: Path,
+) -> Iterator[str]:
+    """Yield reasons to doubt an answer: it has only stop words, no word of it occurs, or the best confidence is low.
+
+    A retriever that compares vectors always finds something near. `mute` are those of the retrievers that could say
+    nothing; `calibration` is the file that confidence comes from, if there is one.
+    """
+    yield from (f"{name} is skipped: {why}" for name, why in mute.items())
+    names = [name for name, _ in _analyzers(indexes, retrievers) if name not in mute]
+    possible = query.records is None or bool(query.records.any())
+    if (
+        names
+        and possible
+        and not _listed(ranking, names)
+        and not any(_matched(generation, indexes[name], query) for name in names)
+    ):
+        where = "the index" if query.records is None else "the records that may be found"
+        said = f"no word of the query occurs in {where}"
+        if shown.results:
+            said += ": the results are the nearest by meaning, which may be far"
+            said += "" if os.path.lexists(calibration) else f" ({_CALIBRATE})"
+        yield said
+    if shown.confidence and shown.results:
+        best = max(result.confidence or 0.0 for result in shown.results)
+        average = float(shown.confidence["base_rate"])
+        if best < average:
+            judged = f"{average:.0%} of the results of the judged queries were relevant"
+            yield f"nothing matches well: the best result has a confidence of {best:.2g}, and {judged}"
+
+
+def _analyzers(indexes: Indexes, retrievers: Collection[str]) -> list[tuple[str, Analyzer]]:
+    """The retrievers that compare terms, and what reads text into these."""
+    found = {name: retriever(name).analyzer(indexes[name]) for name in retrievers if name in indexes}
+    return [(name, analyzer) for name, analyzer in found.items() if analyzer is not None]
+
+
+def _listed(ranking: Ranking, names: Collection[str]) -> bool:
+    """Return True if a hit is on the list of one of some retrievers, so that none need be asked again."""
+    return any(each.source in names and each.rank is not None for hit in ranking.hits for each in hit.evidence)
+
+
+def _matched(generation: Generation, index: Index[Any], query: Query) -> bool:
+    """Return True if a record that may be found shares a term with any text of a query."""
+    if not isinstance(index, Matching):
+        return True
+    starts = generation.starts if index.unit == "chunk" else None
+    texts = (query.text, *(other.text for other in query.also))
+    return any(len(index.matching(text, starts=starts, allowed=query.records)) for text in texts)
