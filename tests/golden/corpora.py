@@ -285,6 +285,7 @@ def build(name: str, folder: Path) -> Path:
     (folder / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
     _write_lines(folder / "gold.jsonl", GOLD)
     (folder / "scan.nii").write_bytes(nifti(4, 5, 6))
+    (folder / "series.dcm").touch()
     if name == "guides":
         for path, text in GUIDES.items():
             (folder / "docs" / path).parent.mkdir(parents=True, exist_ok=True)

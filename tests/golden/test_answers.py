@@ -88,7 +88,7 @@ REQUESTS: Mapping[str, Asked] = {
     "filters": query("tools", "scan", "--filter", "license=MIT", "--filter", "dims>=3", "--filter", "!group=viewers"),
     "filtered paths": query("guides", "delete a disk", "--filter", "path=storage/**", *FEW),
     "file": query("tools", "segment this", "--file", "scan.nii", *FEW),
-    "named file": query("tools", "open this series", "--file", "missing/series.dcm", *FEW),
+    "empty file": query("tools", "open this series", "--file", "series.dcm", *FEW),
     "ids": query("tools", "brain", "--doc-id", "align", "--doc-id", "liver", "--doc-id", "brain"),
     "tenant": query("tools", "chest scan", "--tenant", "acme"),
     "excluded": query("tools", "cells [EXCLUDE:CellFinder|nuclei] in frames", *FEW),
