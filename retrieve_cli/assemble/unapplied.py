@@ -51,7 +51,7 @@ class Unapplied(NamedTuple):
 
 def summary(differing: Sequence[Unapplied], given: Mapping[str, str]) -> str:
     """Return the first keys that differ as one sentence; `given` says where the configuration sets them."""
-    places = dict.fromkeys(f"in {given[each.key]}" if each.key in given else "by default" for each in differing)
+    places = dict.fromkeys(f"in {given[one.key]}" if one.key in given else "by default" for one in differing)
     place = next(iter(places))
     if len(differing) == 1:
         return differing[0].sentence(place)
@@ -87,7 +87,7 @@ def unapplied(
     """
     compared = _Compared(settings, recipe, columns)
     asked = sections("index") if keys is None else {key.partition(".")[0] for key in keys}
-    found: list[Unapplied] = []
+    differing: list[Unapplied] = []
     with cards_read():
         comparisons = {
             **_COMPARISONS,
@@ -96,9 +96,9 @@ def unapplied(
         }
         for section in dict.fromkeys([*comparisons, *recipe.retrievers]):
             if section in asked:
-                found += comparisons[section](compared) if section in comparisons else ()
-                found += _of_retriever(section, compared)
-    return [each for each in found if keys is None or each.key in keys]
+                differing += comparisons[section](compared) if section in comparisons else ()
+                differing += _of_retriever(section, compared)
+    return [one for one in differing if keys is None or one.key in keys]
 
 
 def _of_retriever(name: str, compared: _Compared) -> Iterator[Unapplied]:
@@ -136,13 +136,13 @@ def _catalog(compared: _Compared) -> Iterator[Unapplied]:
 def _chunking(compared: _Compared) -> Iterator[Unapplied]:
     """Keys of the section, each once if several kinds of sources differ in it."""
     chosen = compared.settings.chunking
-    found: dict[str, Unapplied] = {}
+    differing: dict[str, Unapplied] = {}
     for kind, card in compared.recipe.chunking.items():
         for key, configured, indexed in _of_chunker(kind, card, compared.settings):
             if configured != indexed:
                 shown = card.get("rules", []) if key == "rules" else indexed
-                found.setdefault(key, Unapplied(f"chunking.{key}", getattr(chosen, key), shown))
-    yield from found.values()
+                differing.setdefault(key, Unapplied(f"chunking.{key}", getattr(chosen, key), shown))
+    yield from differing.values()
 
 
 def _of_chunker(kind: str, card: Card, settings: Settings) -> Iterator[tuple[str, Json, Json]]:

@@ -30,19 +30,19 @@ def explain(
     generation: Generation, request: Request, conditions: Sequence[Passing], visible: Mask | None
 ) -> Iterator[str]:
     """Yield why no visible record passes all of some conditions."""
-    numbers = [int((each.records if visible is None else each.records & visible).sum()) for each in conditions]
-    empty = [each for each, number in zip(conditions, numbers, strict=True) if not number]
-    for each in empty:
-        if each.field == TENANT and request.tenant is not None:
+    numbers = [int((passing.records if visible is None else passing.records & visible).sum()) for passing in conditions]
+    empty = [passing for passing, number in zip(conditions, numbers, strict=True) if not number]
+    for passing in empty:
+        if passing.field == TENANT and request.tenant is not None:
             yield f"no record belongs to the tenant {quoted(request.tenant)}"
         else:
-            condition = parse(each.written)
+            condition = parse(passing.written)
             verb = "has" if condition.operator == "=" and not condition.negated else "passes"
-            yield f"no record {verb} {shortened(each.written)}{_values(generation, condition, visible)}"
+            yield f"no record {verb} {shortened(passing.written)}{_values(generation, condition, visible)}"
     if not empty and len(conditions) > 1:
         pairs = zip(conditions, numbers, strict=True)
-        passing = ", ".join(f"{shortened(each.written)} ({number:,})" for each, number in pairs)
-        yield f"no record passes all of {passing}"
+        listed = ", ".join(f"{shortened(passing.written)} ({number:,})" for passing, number in pairs)
+        yield f"no record passes all of {listed}"
 
 
 def _values(generation: Generation, condition: Condition, visible: Mask | None) -> str:

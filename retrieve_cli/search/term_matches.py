@@ -60,11 +60,11 @@ def weak_matches(
         and not any(_matched(generation, indexes[name], query) for name in names)
     ):
         where = "the index" if query.records is None else "the records that may be found"
-        said = f"no word of the query occurs in {where}"
+        notice = f"no word of the query occurs in {where}"
         if shown.results:
-            said += ": the results are the nearest by meaning, which may be far"
-            said += "" if os.path.lexists(calibration) else f" ({_CALIBRATE})"
-        yield said
+            notice += ": the results are the nearest by meaning, which may be far"
+            notice += "" if os.path.lexists(calibration) else f" ({_CALIBRATE})"
+        yield notice
     if shown.confidence and shown.results:
         best = max(result.confidence or 0.0 for result in shown.results)
         average = float(shown.confidence["base_rate"])
@@ -75,13 +75,13 @@ def weak_matches(
 
 def _analyzers(indexes: Indexes, retrievers: Collection[str]) -> list[tuple[str, Analyzer]]:
     """The retrievers that compare terms, and what reads text into these."""
-    found = {name: retriever(name).analyzer(indexes[name]) for name in retrievers if name in indexes}
-    return [(name, analyzer) for name, analyzer in found.items() if analyzer is not None]
+    analyzers = {name: retriever(name).analyzer(indexes[name]) for name in retrievers if name in indexes}
+    return [(name, analyzer) for name, analyzer in analyzers.items() if analyzer is not None]
 
 
 def _listed(ranking: Ranking, names: Collection[str]) -> bool:
     """Return True if a hit is on the list of one of some retrievers, so that none need be asked again."""
-    return any(each.source in names and each.rank is not None for hit in ranking.hits for each in hit.evidence)
+    return any(one.source in names and one.rank is not None for hit in ranking.hits for one in hit.evidence)
 
 
 def _matched(generation: Generation, index: Index[Any], query: Query) -> bool:
