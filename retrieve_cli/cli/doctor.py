@@ -24,11 +24,11 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 def doctor(
     *,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Measure the encoders of this machine's CPU, and print which one to set.")
+        bool, typer.Option("--advise", help="Measure the encoders that this CPU can run, and recommend one.")
     ] = False,
     shared: Shared,
 ) -> None:
-    """Check all that can keep the program from answering well, and name the command that mends it; change nothing."""
+    """Diagnose problems and print the fix; nothing is changed."""
     from retrieve_cli.doctor.examine import examine
     from retrieve_cli.output.formats import dump
 
@@ -48,13 +48,13 @@ def doctor(
 
 
 def _show(checks: Sequence[Check], console: Console) -> None:
-    """A line a check; beneath one that is not ok, what mends it."""
+    """Print one line per check, and the fix below one that is not ok."""
     from rich.text import Text
 
     width = max(len(check.name) for check in checks)
     for check in checks:
-        said = f"  {check.name:{width}}  {printable(check.message)}"
-        console.print(Text.assemble((f"{check.status:4}", _STYLES[check.status]), said), soft_wrap=True)
+        text = f"  {check.name:{width}}  {printable(check.message)}"
+        console.print(Text.assemble((f"{check.status:4}", _STYLES[check.status]), text), soft_wrap=True)
         if check.fix and check.status != "ok":
             console.print(Text(f"      fix: {printable(check.fix)}", style="bold"), soft_wrap=True)
 
@@ -68,7 +68,7 @@ def _advice(shared: Shared) -> Advice:
 
 
 def _show_advice(advice: Advice, console: Console) -> None:
-    """What was measured as a table, what could not be, and the lines to set in the configuration."""
+    """Print the measurements as a table, the encoders without one, and the lines to set in the configuration."""
     from rich.text import Text
 
     lines = []
@@ -77,10 +77,10 @@ def _show_advice(advice: Advice, console: Console) -> None:
         lines.append(f"\nencoders of this machine's CPU for {printable(advice.model)}, {about}:")
         columns = ("kind", "precision", "texts/CPU s", "speedup", "cosine mean", "min", "overlap@10")
         lines.append("  {:9} {:9} {:>11} {:>8} {:>11} {:>8} {:>10}".format(*columns))
-    for each in advice.measured:
-        speed = f"{each.texts_per_cpu_s:>11.3g} {each.speedup:>8.3g}"
-        near = f"{each.cosine_mean:>11.5f} {each.cosine_min:>8.5f} {each.overlap_at_10:>10.3g}"
-        lines.append(f"  {each.kind:9} {each.precision:9} {speed} {near}")
+    for way in advice.measured:
+        speed = f"{way.texts_per_cpu_s:>11.3g} {way.speedup:>8.3g}"
+        near = f"{way.cosine_mean:>11.5f} {way.cosine_min:>8.5f} {way.overlap_at_10:>10.3g}"
+        lines.append(f"  {way.kind:9} {way.precision:9} {speed} {near}")
     for missing in advice.absent:
         hint = f" ({missing.hint})" if missing.hint else ""
         lines.append(f"  {missing.kind:9} {missing.precision:9} not measured: {printable(missing.message + hint)}")

@@ -1,4 +1,4 @@
-"""Which encoder and precision are fastest on this machine's CPU, and how near float32 their vectors are: measured."""
+"""Measure the encoders and precisions that this machine's CPU can run: their speed and their nearness to float32."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _measured(subject: Subject, say: Callable[[str], None]) -> Advice:
 
 
 def _warm(way: Way, texts: Sequence[str]) -> Absent | None:
-    """Have the weights loaded. Raises: Unavailable if not even the default can be."""
+    """Load the weights. Raises: Unavailable if not even the default can be."""
     if way.encoder is None:
         return Absent(way.kind, way.precision, way.missing, way.hint)
     try:
@@ -125,7 +125,7 @@ def _warm(way: Way, texts: Sequence[str]) -> Absent | None:
 
 def _compare(ways: Sequence[tuple[Way, Encoder]], passages: Passages) -> list[Measured]:
     if not ways:
-        raise Unavailable("no encoder runs on this machine", hint="retrieve doctor names what is missing")
+        raise Unavailable("no encoder runs on this machine", hint="run retrieve doctor: it names the missing packages")
     seconds: list[list[float]] = [[] for _ in ways]
     vectors: list[Vectors] = []
     begun = time.monotonic()
@@ -134,10 +134,10 @@ def _compare(ways: Sequence[tuple[Way, Encoder]], passages: Passages) -> list[Me
             break
         for (_, encoder), taken in zip(ways, seconds, strict=True):
             start = time.process_time()
-            found = encoder.encode_passages(passages.texts)
+            encoded = encoder.encode_passages(passages.texts)
             taken.append(time.process_time() - start)
             if not number:
-                vectors.append(found)
+                vectors.append(encoded)
     queries = ways[0][1].encode_queries(passages.queries)
     first = median(seconds[0])
     return [
@@ -146,17 +146,19 @@ def _compare(ways: Sequence[tuple[Way, Encoder]], passages: Passages) -> list[Me
             way.precision,
             len(passages.texts) / median(taken),
             first / median(taken),
-            *_nearness(vectors[0], found, queries),
+            *_nearness(vectors[0], compared, queries),
         )
-        for (way, _), taken, found in zip(ways, seconds, vectors, strict=True)
+        for (way, _), taken, compared in zip(ways, seconds, vectors, strict=True)
     ]
 
 
-def _nearness(expected: Vectors, found: Vectors, queries: Vectors) -> tuple[float, float, float]:
+def _nearness(expected: Vectors, measured: Vectors, queries: Vectors) -> tuple[float, float, float]:
     """Mean and least cosine of the same texts' vectors, and the overlap of the queries' ten nearest."""
-    norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(found, axis=1)
-    cosines = (expected * found).sum(axis=1) / np.maximum(norms, 1e-12)
-    ours, theirs = (np.argsort(-(queries @ vectors.T), axis=1, kind="stable")[:, :_K] for vectors in (found, expected))
+    norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(measured, axis=1)
+    cosines = (expected * measured).sum(axis=1) / np.maximum(norms, 1e-12)
+    ours, theirs = (
+        np.argsort(-(queries @ vectors.T), axis=1, kind="stable")[:, :_K] for vectors in (measured, expected)
+    )
     same = [len(set(left) & set(right)) for left, right in zip(ours.tolist(), theirs.tolist(), strict=True)]
     return float(cosines.mean()), float(cosines.min()), float(np.mean(same)) / ours.shape[1]
 
@@ -164,8 +166,8 @@ def _nearness(expected: Vectors, found: Vectors, queries: Vectors) -> tuple[floa
 def _verdict(measured: Sequence[Measured], current: tuple[str, str]) -> tuple[str, dict[str, str]]:
     """A sentence, and the keys to set."""
     default = measured[0]
-    best = max((each for each in measured if each.near), key=lambda each: each.texts_per_cpu_s, default=default)
-    now = next((each for each in measured if (each.kind, each.precision) == current), None)
+    best = max((way for way in measured if way.near), key=lambda way: way.texts_per_cpu_s, default=default)
+    now = next((way for way in measured if (way.kind, way.precision) == current), None)
     kind, precision = (best.kind, best.precision) if best != default else ("auto", "auto")
     keys = {"encoder.kind": kind, "encoder.precision": precision}
     if now is None:

@@ -13,7 +13,7 @@ from retrieve_cli.storage.generation import open_generation
 def settings(subject: Subject) -> Check:
     """Check that a sync would build the index as it is."""
     if subject.manifest is None:
-        return Check("settings", "ok", "there is no index to compare the configuration with")
+        return Check("settings", "ok", "skipped: there is no index to compare with")
 
     @cache
     def columns() -> Columns:
@@ -21,7 +21,7 @@ def settings(subject: Subject) -> Check:
             return columns_of(generation)
 
     if subject.given is None:
-        return Check("settings", "ok", "not compared with the index: the configuration is not understood")
+        return Check("settings", "ok", "skipped: the configuration is invalid")
     differing = unapplied(subject.settings, subject.manifest.recipe, columns=columns)
     if not differing:
         return Check("settings", "ok", "the index is built as configured")

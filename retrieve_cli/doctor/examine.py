@@ -1,4 +1,4 @@
-"""All checks in their order, none of which may break the others."""
+"""Run the checks in order; one that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "cache": index_folder.cache,
 }
 _IN_THE_FOLDER = {"index", "settings", "generations", "lock", "disk", "cache"}
-"""Checks that have nothing to look at where the artifacts folder cannot be one."""
+"""Checks that are skipped if the artifacts path cannot be a folder."""
 
 
 def examine(artifacts: Path, file: Path | None) -> list[Check]:
-    """Every finding. A configuration that is not understood is one of them; the others then take the defaults."""
+    """Return every finding. An invalid configuration is one of them; the other checks then use the defaults."""
     subject, first = configured(artifacts, file)
-    found = (_look(subject, name) for name in _CHECKS)
-    return [first, *(each for each in found if each is not None)]
+    checks = (_look(subject, name) for name in _CHECKS)
+    return [first, *(check for check in checks if check is not None)]
 
 
 def configured(artifacts: Path, file: Path | None) -> tuple[Subject, Check]:
-    """Return what is examined, and the finding about its configuration."""
+    """Return the subject of the checks, and the finding about its configuration."""
     given: dict[str, str] = {}
     settings, first = _configuration(file, given)
     return Subject(artifacts, file, settings, given=given if first.status == "ok" else None), first
@@ -49,25 +49,25 @@ def _configuration(file: Path | None, given: dict[str, str]) -> tuple[Settings, 
     try:
         settings = loading.load(file, given=given)
     except UsageError as error:
-        return Settings(), Check("config", "fail", f"{error.message}; the rest is checked by the defaults", error.hint)
-    except Exception as error:  # noqa: BLE001  whatever is wrong with it, the other checks go on
+        return Settings(), Check("config", "fail", f"{error.message}; the other checks use the defaults", error.hint)
+    except Exception as error:  # noqa: BLE001  the other checks go on
         return Settings(), _broken("config", error)
-    none = f"the defaults: no {loading.DEFAULT_FILE} here"
-    return settings, Check("config", "ok", f"{shown} is understood" if shown else none)
+    none = f"defaults: there is no {loading.DEFAULT_FILE} here"
+    return settings, Check("config", "ok", f"{shown} is valid" if shown else none)
 
 
 def _look(subject: Subject, name: str) -> Check | None:
-    """The finding; None if there is nothing to look at."""
+    """Return the finding of one check; None if it does not apply."""
     try:
         if name in _IN_THE_FOLDER and (why := _no_folder(subject)):
-            return Check(name, "warn", f"not looked at: {why.message}", why.hint)
+            return Check(name, "warn", f"skipped: {why.message}", why.hint)
         return _CHECKS[name](subject)
     except RetrieveError as error:
         return Check(name, "fail", error.message, error.hint)
     except OSError as error:
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return Check(name, "fail", message, "mend its rights, or the disk")
-    except Exception as error:  # noqa: BLE001  one check that breaks must not keep the others from being made
+        return Check(name, "fail", message, "fix its permissions, or the disk")
+    except Exception as error:  # noqa: BLE001  a check that breaks must not stop the others
         return _broken(name, error)
 
 
@@ -80,5 +80,5 @@ def _no_folder(subject: Subject) -> UsageError | None:
 
 
 def _broken(name: str, error: Exception) -> Check:
-    message = f"this check could not be made: {type(error).__name__}: {error}"
+    message = f"this check failed: {type(error).__name__}: {error}"
     return Check(name, "fail", message, "report it: this is a bug in retrieve")

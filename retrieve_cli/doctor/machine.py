@@ -20,15 +20,15 @@ from retrieve_cli.doctor.subject import Check, Status, Subject
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 
 _NO_CACHE = Path(os.devnull)
-"""A folder in which nothing can be made: SHA-1 of weights are then computed, and remembered nowhere."""
+"""A folder in which nothing can be created: SHA-1 of weights are then computed and not stored."""
 
 
 def model(subject: Subject) -> Check:
-    """Whether the encoder of the live index is here in the right revision, and the one that a sync would take."""
+    """Check that the encoder of the current index is here in the right revision, and the one that a sync would use."""
     settings = _looking_only(subject.settings)
     if subject.manifest is None or subject.manifest.recipe.encoder is None:
         if not settings.dense.enabled:
-            return Check("model", "ok", "none is needed: the index has no vectors (dense.enabled: false)")
+            return Check("model", "ok", "not needed: the index has no vectors (dense.enabled: false)")
         try:
             card = encoders.encoder_to_build(settings).card
         except Unavailable as error:
@@ -40,35 +40,35 @@ def model(subject: Subject) -> Check:
         return _missing(subject, error)
     except IndexCorrupt as error:
         return Check("model", "fail", error.message, subject.sync() or subject.build() or subject.build_from())
-    message = f"{card.name} at revision {card.revision[:12]}, as the index was built with"
+    message = f"{card.name} at revision {card.revision[:12]}, the one that the index was built with"
     if not settings.dense.enabled:
-        return Check("model", "ok", f"{message}; sync takes none (dense.enabled: false)")
+        return Check("model", "ok", f"{message}; sync uses none (dense.enabled: false)")
     try:
         encoders.encoder_to_build(settings)
     except Unavailable as error:
-        return Check("model", "warn", f"{message}; but sync takes another one: {error.message}", error.hint)
+        return Check("model", "warn", f"{message}; but sync needs another one: {error.message}", error.hint)
     return Check("model", "ok", message)
 
 
 def _looking_only(settings: Settings) -> Settings:
-    """The same models, looked at without network, GPU, or a trace in the model cache."""
+    """Return settings under which models are only inspected: without network, GPU or writes to the model cache."""
     models = replace(settings.models, auto_download=False, cache_dir=_NO_CACHE)
     return replace(settings, models=models, encoder=replace(settings.encoder, device="cpu"))
 
 
 def _missing(subject: Subject, error: Unavailable) -> Check:
     if encoders.fetches(subject.settings):
-        said = f"{error.message} It is fetched at first use (models.auto_download)."
-        return Check("model", "warn", said, error.hint)
+        message = f"{error.message} It is downloaded at first use (models.auto_download)."
+        return Check("model", "warn", message, error.hint)
     return Check("model", "fail", error.message, error.hint)
 
 
 def model_servers(subject: Subject) -> Check | None:
-    """The servers of models that are configured, and whether their keys are there; none is asked."""
-    if not (found := configured(subject.settings)):
+    """Report the configured model servers, and check that their API keys are set; no server is contacted."""
+    if not (servers := configured(subject.settings)):
         return None
-    message = "; ".join(f"{each.stage}: {each.model} at {each.address}" for each in found)
-    lacking = list(dict.fromkeys(str(each.api_key_env) for each in found if each.lacks_key))
+    message = "; ".join(f"{server.stage}: {server.model} at {server.address}" for server in servers)
+    lacking = list(dict.fromkeys(str(server.api_key_env) for server in servers if server.lacks_key))
     if not lacking:
         return Check("servers", "ok", message)
     return Check("servers", "warn", f"{message}; not set: {', '.join(lacking)}", f"export {lacking[0]}=...")
@@ -77,7 +77,7 @@ def model_servers(subject: Subject) -> Check | None:
 def gpu(subject: Subject) -> Check:
     """Check that a GPU would encode passages, or that the processor has the configured precision."""
     if not subject.settings.dense.enabled:
-        return Check("gpu", "ok", "none is needed: nothing is encoded (dense.enabled: false)")
+        return Check("gpu", "ok", "not needed: nothing is encoded (dense.enabled: false)")
     try:
         status: Status = "warn" if encoders.slow_precision(subject.settings) else "ok"
         fix = "set `encoder.precision: float32` and build the index again" if status == "warn" else ""
@@ -88,7 +88,7 @@ def gpu(subject: Subject) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class _Package:
-    """A distribution, under any of its names, what it is for, and whether this configuration cannot do without."""
+    """A distribution under any of its names, its purpose, and a test of whether this configuration needs it."""
 
     names: tuple[str, ...]
     purpose: str
@@ -96,7 +96,7 @@ class _Package:
 
     @property
     def installed(self) -> str:
-        """Name and version, empty where it is not."""
+        """Return name and version; empty if it is not installed."""
         for name in self.names:
             try:
                 return f"{name} {metadata.version(name)}"
@@ -106,13 +106,13 @@ class _Package:
 
 
 def packages(subject: Subject) -> Check:
-    """Which distributions are here, which are not, and which of those are needed."""
-    installed = [found for package in _PACKAGES if (found := package.installed)]
+    """Check that the needed distributions are installed, and list the others."""
+    installed = [version for package in _PACKAGES if (version := package.installed)]
     absent = [package for package in _PACKAGES if not package.installed]
     missing = [package for package in absent if package.needed(subject)]
     if missing:
-        what = "; ".join(f"{package.names[0]} is not installed, needed for {package.purpose}" for package in missing)
-        return Check("packages", "fail", what, "pip install " + " ".join(package.names[0] for package in missing))
+        message = "; ".join(f"{package.names[0]} is not installed, needed for {package.purpose}" for package in missing)
+        return Check("packages", "fail", message, "pip install " + " ".join(package.names[0] for package in missing))
     message = f"retrieve {__version__}, Python {platform.python_version()}, {', '.join(installed)}"
     for package in absent:
         message += f"; {package.names[0]} is not installed, needed for {package.purpose}"
@@ -130,8 +130,8 @@ def _onnx(subject: Subject) -> bool:
 def _torch(subject: Subject) -> bool:
     chosen = subject.settings.encoder
     on_torch = chosen.device == "cuda" or chosen.precision == "bfloat16"
-    asked_for = chosen.kind == "torch" or (chosen.kind == "auto" and on_torch)
-    return subject.settings.dense.enabled and asked_for
+    wanted = chosen.kind == "torch" or (chosen.kind == "auto" and on_torch)
+    return subject.settings.dense.enabled and wanted
 
 
 def _openvino(subject: Subject) -> bool:
@@ -149,7 +149,7 @@ def _source_kinds(subject: Subject) -> set[str]:
 
 
 def _needs(name: str, package: Package) -> Callable[[Subject], bool]:
-    """Return whether a retriever needs a package: by the configuration, or by what the index was built with."""
+    """Return a test of whether a retriever needs a package, by the configuration or by the recipe of the index."""
 
     def needed(subject: Subject) -> bool:
         card = subject.manifest.recipe.retrievers.get(name, {}) if subject.manifest else {}
@@ -166,7 +166,7 @@ def _of_retrievers() -> Iterator[_Package]:
 
 
 def _names_or_topics(subject: Subject) -> bool:
-    """True if texts are cut where their topic changes, or searched for names."""
+    """Return True if texts are cut at changes of topic, or searched for names."""
     return subject.settings.chunking.coherence or subject.settings.chunking.entities
 
 

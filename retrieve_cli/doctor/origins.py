@@ -1,4 +1,4 @@
-"""The check of the sources: are they on this machine, and do they still say what the index was built from."""
+"""Check of the sources: that they can be read, and have not changed since the build."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _WORST: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
 def sources(subject: Subject) -> Check:
-    """Whether each source can be reached and is as it was at the build; nothing is fetched."""
+    """Check that each source can be read and is as it was at the build; nothing is downloaded."""
     if not subject.entries:
-        what = "neither the configuration nor the index says where records come from: sync has nothing to follow"
-        return Check(_NAME, "warn", what, subject.build_from())
-    found = [_look(subject, entry) for entry in subject.entries]
-    found += _no_longer(subject)
-    status = next(status for status in _WORST if any(check.status == status for check in found))
-    mattering = [check for check in found if check.status != "ok"] or found
-    fix = next(check.fix for check in mattering if check.status == status)
-    return Check(_NAME, status, "; ".join(check.message for check in mattering), fix)
+        message = "neither the configuration nor the index names a source: sync has nothing to read"
+        return Check(_NAME, "warn", message, subject.build_from())
+    checks = [_look(subject, entry) for entry in subject.entries]
+    checks += _no_longer(subject)
+    status = next(status for status in _WORST if any(check.status == status for check in checks))
+    shown = [check for check in checks if check.status != "ok"] or checks
+    fix = next(check.fix for check in shown if check.status == status)
+    return Check(_NAME, status, "; ".join(check.message for check in shown), fix)
 
 
 def _look(subject: Subject, entry: SourceSetting) -> Check:
@@ -36,7 +36,9 @@ def _look(subject: Subject, entry: SourceSetting) -> Check:
     try:
         source = subject.source(entry)
         if remote and not copy.is_file():
-            return Check(_NAME, "warn", f"{entry.name} was never fetched: there is no {copy}", subject.command("sync"))
+            return Check(
+                _NAME, "warn", f"{entry.name} was never downloaded: there is no {copy}", subject.command("sync")
+            )
         state = _state(subject.manifest, entry, source)
     except UsageError as error:
         hint = f"correct `sources:` in the configuration ({error.hint})"
@@ -49,13 +51,13 @@ def _look(subject: Subject, entry: SourceSetting) -> Check:
 
 
 def _put_back(subject: Subject, entry: SourceSetting) -> str:
-    """For a source that only the index names."""
+    """Return the fix for a source that only the index names."""
     flag, place = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
-    return f"put it back, or build from where it is now: {subject.command('build', flag, place)}"
+    return f"restore it, or build from its new place: {subject.command('build', flag, place)}"
 
 
 def _state(manifest: Manifest | None, entry: SourceSetting, source: Source) -> str:
-    """How it stands to what the live index was built from. Raises: UsageError where it cannot be read."""
+    """Compare a source with the current index. Raises: UsageError if it cannot be read."""
     if manifest is None:
         return "not built yet"
     before = _digests(manifest)
@@ -68,15 +70,15 @@ def _state(manifest: Manifest | None, entry: SourceSetting, source: Source) -> s
 
 
 def _no_longer(subject: Subject) -> Iterator[Check]:
-    """Sources that are in the index and that the configuration no longer lists."""
+    """Yield a finding for each source that is in the index and no longer in the configuration."""
     before = _digests(subject.manifest) if subject.manifest else {}
     for name in before.keys() - {entry.name for entry in subject.entries}:
-        what = f"{name} is in the index, and the configuration no longer lists it"
-        yield Check(_NAME, "warn", what, subject.command("sync"))
+        message = f"{name} is in the index, and the configuration no longer lists it"
+        yield Check(_NAME, "warn", message, subject.command("sync"))
 
 
 def _digests(manifest: Manifest) -> Mapping[str, str]:
-    """SHA-1 of what each source held at the build, by name; empty where the manifest does not say."""
+    """Return the SHA-1 of each source at the build, by name; empty if the manifest does not have them."""
     try:
         return {str(source["origin"]["name"]): str(source["digest"]) for source in manifest.built["sources"]}
     except (KeyError, TypeError):

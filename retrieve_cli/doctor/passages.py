@@ -1,4 +1,4 @@
-"""The texts that encoders are compared on: a sample of the index, or synthetic ones if there is none."""
+"""Texts on which encoders are compared: a sample of the index, or synthetic ones if there is no index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retrieve_cli.storage.generation import open_generation
 
 _TEXTS, _QUERIES = 256, 100
 _FEWEST = 32
-"""Texts below which a share of ten nearest says nothing."""
+"""Texts below which the share of common neighbours is meaningless."""
 _WORDS = (
     "image segmentation of cells and tissue in three dimensional microscopy volumes with deep learning a tool for "
     "registration tracking reads writes DICOM NIfTI TIFF files counts nuclei measures brain lung liver vessels from "
@@ -36,15 +36,15 @@ class Passages:
 def sample(subject: Subject) -> Passages:
     """Return chunks of the current index, evenly spread, with names of its records as queries; else synthetic texts."""
     with suppress(RetrieveError, OSError):
-        if found := _of_index(subject):
-            return found
+        if passages := _of_index(subject):
+            return passages
     random = np.random.default_rng(7)
     texts = [" ".join(random.choice(_WORDS, size)) for size in random.integers(8, 160, _TEXTS)]
     return Passages("synthetic", texts, [" ".join(text.split()[:5]) for text in texts[:_QUERIES]])
 
 
 def _of_index(subject: Subject) -> Passages | None:
-    """None if it has too few texts."""
+    """Return a sample of the index; None if it has too few texts."""
     with open_generation(subject.store) as generation:
         chunks = [generation.chunks[row] for row in _spread(len(generation.chunks), _TEXTS)]
         texts = list(dict.fromkeys(f"{chunk['header']}{chunk['text']}" for chunk in chunks))
@@ -54,5 +54,5 @@ def _of_index(subject: Subject) -> Passages | None:
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """Rows of `count`, at most so many, evenly spread."""
+    """Return at most `most` rows out of `count`, evenly spread."""
     return sorted({row * count // most for row in range(most)}) if count > most else list(range(count))

@@ -1,4 +1,4 @@
-"""What is examined, the findings, and the commands that mend them, spelled for this folder and this configuration."""
+"""Subject of the checks, findings, and the commands that fix them, written for this folder and this configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Status = Literal["ok", "warn", "fail"]
 
 _DEFAULT = Path("artifacts")
 _FLAGS = {"catalog": "--catalog", "docs": "--docs-dir"}
-"""How `retrieve build` takes a source of a kind."""
+"""Flags of `retrieve build` by kind of source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Check:
     status: Status
     message: str
     fix: str = ""
-    """A command or an edit that mends it; empty where there is nothing to mend."""
+    """A command or an edit that fixes it; empty if nothing is wrong."""
 
 
 class Subject:
-    """An artifacts folder under a configuration. Nothing is read before it is asked for."""
+    """An artifacts folder under a configuration. Everything is read on demand."""
 
     def __init__(
         self, artifacts: Path, config: Path | None, settings: Settings, *, given: Mapping[str, str] | None = None
     ) -> None:
         """`config` is the file that was named on the command line, so that the commands name it too; `given` are the
-        keys that the configuration sets, and where; None if it is not understood."""
+        keys that the configuration sets, and where; None if it is invalid."""
         self.artifacts = artifacts
         self.settings = settings
         self.given = given
@@ -52,20 +52,20 @@ class Subject:
 
     @cached_property
     def store(self) -> Store:
-        """Raises: UsageError where the folder cannot be one of artifacts."""
+        """Raises: UsageError: the path cannot be a folder of artifacts."""
         return Store(self.artifacts)
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """The live generation's, None where there is none that can be read."""
+        """The manifest of the current generation; None if there is none that can be read."""
         with suppress(RetrieveError, OSError):
-            if live := self.store.live():
-                return Manifest.read(self.store.generations / live / MANIFEST)
+            if current := self.store.live():
+                return Manifest.read(self.store.generations / current / MANIFEST)
         return None
 
     @cached_property
     def entries(self) -> Sequence[SourceSetting]:
-        """The sources that a sync would follow; empty where nothing names one."""
+        """The sources that a sync would read; empty if none is named anywhere."""
         if self.settings.sources.list:
             return self.settings.sources.list
         with suppress(RetrieveError, OSError):
@@ -73,13 +73,13 @@ class Subject:
         return []
 
     def source(self, entry: SourceSetting) -> Source:
-        """Raises: UsageError where it is not on this machine, or not what its kind takes."""
+        """Return the source of an entry. Raises: UsageError: it is not on this machine, or not what its kind takes."""
         return sources_of([entry], self.settings, fetched=self.artifacts / "sources")[0]
 
     # ---------------------------------------------------------------------------------------- commands
 
     def command(self, *words: str) -> str:
-        """A command of this program, for this folder and this configuration."""
+        """Return a command of this program for this folder and this configuration."""
         given = ["retrieve", *words]
         if self.artifacts != _DEFAULT:
             given += ["--artifacts", _word(self.artifacts)]
@@ -88,11 +88,11 @@ class Subject:
         return shlex.join(given)
 
     def sync(self) -> str:
-        """The command that writes a damaged index anew; empty where a source is gone or none is known."""
+        """Return the command that rebuilds a damaged index; empty if a source is missing or none is known."""
         return self.command("sync") if self._here(self.entries) else ""
 
     def build(self) -> str:
-        """The command that builds an index from the sources that are known; empty where none is, or one is gone."""
+        """Return the command that builds from the known sources; empty if none is known or one is missing."""
         if self.settings.sources.list and self._here(self.entries):
             return self.command("build")
         for entries in self._named():
@@ -102,7 +102,7 @@ class Subject:
         return ""
 
     def build_from(self) -> str:
-        """The build command, its source left for the user to name."""
+        """Return the build command with a placeholder for its source."""
         return self.command("build", "--catalog", "FILE")
 
     def _here(self, entries: Sequence[SourceSetting]) -> bool:
@@ -112,7 +112,7 @@ class Subject:
             return False
 
     def _named(self) -> Iterator[Sequence[SourceSetting]]:
-        """The sources of each generation that can still tell them, the newest first."""
+        """Yield the sources of each generation whose manifest can be read, newest first."""
         with suppress(RetrieveError, OSError):
             for kept in reversed(self.store.kept()):
                 with suppress(RetrieveError):
@@ -120,17 +120,17 @@ class Subject:
 
 
 def shell(command: Sequence[str], paths: Sequence[Path]) -> str:
-    """A command of the shell on paths."""
+    """Return a shell command on paths."""
     return shlex.join([*command, *map(_word, paths)])
 
 
 def some(count: int, what: str) -> str:
-    """A number and its noun."""
+    """Return a number and its noun."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def size(count: int) -> str:
-    """A number of bytes for people."""
+    """Return a number of bytes for people."""
     value, unit = float(count), "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if value < 1024:
@@ -140,5 +140,5 @@ def size(count: int) -> str:
 
 
 def _word(path: Path) -> str:
-    """A path that no command takes for a flag."""
+    """Return a path that no command takes for a flag."""
     return f"./{path}" if str(path).startswith("-") else str(path)

@@ -96,7 +96,7 @@ def older(index: Path, catalog: Path, retrieve: Program) -> str:
 def test_a_healthy_index_passes_every_check(index: Path, doctor: Doctor) -> None:
     findings = doctor()
     assert statuses(findings) == {}
-    assert f"generation {live(index).name} is sound to the last byte (5 records)" in findings["index"]["message"]
+    assert f"generation {live(index).name} is intact (5 records)" in findings["index"]["message"]
 
 
 def test_text_has_a_line_a_check_and_the_fix_beneath(index: Path, catalog: Path, retrieve: Program) -> None:
@@ -173,7 +173,7 @@ def test_a_file_in_the_place_of_the_folder_is_one_failure(catalog: Path, doctor:
     findings = doctor("--artifacts", catalog)
     assert findings["artifacts"]["status"] == "fail"
     assert "is a file" in findings["artifacts"]["message"]
-    assert "not looked at" in findings["index"]["message"]
+    assert "skipped" in findings["index"]["message"]
     assert [name for name, status in statuses(findings).items() if status == "fail"] == ["artifacts"]
 
 
@@ -300,7 +300,7 @@ def test_an_older_generation_says_what_to_sync_and_can_be_gone_back_to(
     damage(live(index) / "manifest.json")
     finding = doctor()["index"]
     back = f"retrieve sync --rollback {older}"
-    assert finding["message"].endswith(f"generation {older} is sound: {back}")
+    assert finding["message"].endswith(f"generation {older} is intact: {back}")
     assert finding["fix"] == "retrieve sync"
     run_fix(retrieve, back)
     assert doctor()["index"]["status"] == "ok"
@@ -392,7 +392,7 @@ def test_a_writer_at_work_is_named(index: Path, doctor: Doctor) -> None:
     with Store(index).writer():
         finding = doctor()["lock"]
     assert finding["status"] == "ok"
-    assert f"a writer is at work (pid {os.getpid()} on" in finding["message"]
+    assert f"a writer is active (pid {os.getpid()} on" in finding["message"]
 
 
 def test_the_lock_file_of_a_dead_writer_is_free(index: Path, doctor: Doctor) -> None:
@@ -647,7 +647,7 @@ def test_a_source_elsewhere_is_known_by_its_last_copy_and_not_asked(
     Path("config.yaml").write_text(f"sources: [{{kind: http, url: '{server}', name: hub}}]\n")
     finding = doctor()["sources"]
     assert (finding["status"], finding["fix"]) == ("warn", "retrieve sync")
-    assert "hub was never fetched" in finding["message"]
+    assert "hub was never downloaded" in finding["message"]
     run_fix(retrieve, finding["fix"])
     with monkeypatch.context() as offline:
         offline.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was touched"))
@@ -663,11 +663,11 @@ def test_the_cache_tells_its_size_and_whether_it_can_be_read(index: Path, doctor
     [file] = (index / "cache").glob("*.embeddings/*")
     finding = doctor()["cache"]
     assert f"1 file, {file.stat().st_size / 1024:.1f} KiB" in finding["message"]
-    assert "every vector of the live index can be read" in finding["message"]
+    assert "every vector of the current index can be read" in finding["message"]
     flip(file)
     finding = doctor()["cache"]
     assert finding["status"] == "ok"
-    assert "5 of 5 vectors of the live index cannot be read there" in finding["message"]
+    assert "5 of 5 vectors of the current index cannot be read there" in finding["message"]
 
 
 # ---------------------------------------------------------------------------------------------- unforeseen

@@ -101,7 +101,7 @@ def test_a_sync_adds_sums_to_an_index_of_an_earlier_version_and_replaces_damaged
     guard = manifest.pop(BUILT_SHA1)
     (path.parent / "manifest.json").write_text(json.dumps(manifest))
     assert answers(artifacts) == before
-    assert "it has no sums of its blocks" in retrieve("doctor", "--artifacts", artifacts).out
+    assert "its block checksums are missing or damaged" in retrieve("doctor", "--artifacts", artifacts).out
     assert retrieve("sync", "--artifacts", artifacts).code == 0
     assert path.read_bytes() == whole
     assert json.loads((path.parent / "manifest.json").read_text())[BUILT_SHA1] == guard
