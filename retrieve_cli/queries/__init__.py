@@ -1,1 +1,1 @@
-"""Query text to its parts: tags, filters, files, fewer words."""
+"""Parts of a query: tags, filters, boosts, files, broader texts."""

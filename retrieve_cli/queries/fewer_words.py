@@ -1,4 +1,4 @@
-"""Broader texts for a query that found too little: its first content words."""
+"""Query relaxation: the first content words of a query that has too few results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _WORDS = (3, 2)
 
 
 def broader(words: Sequence[str], *, most: int) -> list[str]:
-    """At most `most` texts, each broader than the one before: the first three `words`, then the first two.
+    """Return at most `most` texts, each broader than the one before: the first three `words`, then the first two.
 
-    `words` are those of the query that say something, in order. A text with all of them is no broader, and is left out.
+    `words` are the content words of the query, in order. A text with all of them is not broader, and is skipped.
     """
     return [" ".join(words[:count]) for count in _WORDS if count < len(words)][:most]

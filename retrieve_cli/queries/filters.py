@@ -28,43 +28,43 @@ _LIKE = "write a filter like license=MIT, modality=CT,MRI, dims>=3 or path=guide
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a record must be like: any value of the field stands in this relation to any of `values`.
+    """A test of records: any value of the field stands in this relation to any of `values`.
 
-    `!=` and `negated` are true wherever the positive condition is false, records without the field included.
+    `!=` and `negated` are true if the positive condition is false, also for records without the field.
     """
 
     field: str
     operator: Operator
     values: tuple[str, ...]
-    """As written, without quotation marks."""
+    """The values as written, without quotation marks."""
     negated: bool = False
     globs: frozenset[str] = frozenset()
-    """Those of `values` whose * and ? are wildcards."""
+    """The `values` whose * and ? are wildcards."""
 
     def __str__(self) -> str:
-        """The expression that gives this condition."""
+        """Return the expression that gives this condition."""
         values = (value if value in self.globs else _quoted(value) for value in self.values)
         return f"{'!' if self.negated else ''}{self.field}{self.operator}{','.join(values)}"
 
 
 def parse(expression: str) -> Condition:
-    """Reads one condition.
+    """Read one condition.
 
     Raises:
-        UsageError: it is none; names the expression and what to write instead.
+        UsageError: it is not one; names the expression and what to write instead.
     """
     if any(category(char) == "Cc" for char in expression):
-        raise UsageError(f"the filter {quoted(expression)} holds a control character", hint=_LIKE)
+        raise UsageError(f"the filter {quoted(expression)} contains a control character", hint=_LIKE)
     text = expression.strip()
     negated = text.startswith("!")
-    found = _OPERATOR.search(text, 1 if negated else 0)
-    if found is None:
+    match = _OPERATOR.search(text, 1 if negated else 0)
+    if match is None:
         raise UsageError(f"the filter {quoted(expression)} has no operator: = != >= <= > <", hint=_LIKE)
-    field = text[1 if negated else 0 : found.start()].strip()
+    field = text[1 if negated else 0 : match.start()].strip()
     if not field or text.startswith("!="):
-        raise UsageError(f"the filter {quoted(expression)} names no field before {quoted(found[0])}", hint=_LIKE)
-    operator = cast("Operator", found[0])
-    values, globs = _values(expression, field + operator, text[found.end() :])
+        raise UsageError(f"the filter {quoted(expression)} names no field before {quoted(match[0])}", hint=_LIKE)
+    operator = cast("Operator", match[0])
+    values, globs = _values(expression, field + operator, text[match.end() :])
     if operator not in ("=", "!="):
         _expect_number(expression, field + operator, values)
         globs = frozenset()
@@ -72,18 +72,19 @@ def parse(expression: str) -> Condition:
 
 
 def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The values after the operator, and those among them that are globs."""
+    """Return the values after the operator, and those of them that are globs."""
     if text.startswith(("=", "<", ">")):
-        hint = f'write {start}value, or {start}"{text[:1]}…" where the value starts like that'
+        hint = f'write {start}value, or {start}"{text[:1]}…" if the value starts like that'
         raise UsageError(
-            f"the filter {quoted(expression)} has no value after {quoted(start)} but {quoted(text[:1])}", hint=hint
+            f"the filter {quoted(expression)} has no value after {quoted(start)}, only {quoted(text[:1])}",
+            hint=hint,
         )
     values, globs, more, end = [], set(), True, 0
     while more:
         match = _VALUE.match(text, end)
         if match is None:
-            hint = f'write {start}"a, b", with a quotation mark inside as ""'
-            raise UsageError(f"the quotation marks of the filter {quoted(expression)} do not fit", hint=hint)
+            hint = f'write {start}"a, b", and a quotation mark inside as ""'
+            raise UsageError(f"the quotation marks of the filter {quoted(expression)} do not match", hint=hint)
         value = match[1].replace('""', '"') if match[1] is not None else (match[2] or "").strip()
         if not value.strip():
             hint = f"write {start}value; for the records without the field: !{start.rstrip('!=<>')}=*"
@@ -103,6 +104,6 @@ def _expect_number(expression: str, start: str, values: tuple[str, ...]) -> None
 
 
 def _quoted(value: str) -> str:
-    """A value as it must be written to be taken as it is."""
+    """Return a value as it must be written to be taken literally."""
     plain = value == value.strip() and value[:1] not in tuple('"=<>') and not _WILDCARDS.union(",").intersection(value)
     return value if plain else '"' + value.replace('"', '""') + '"'

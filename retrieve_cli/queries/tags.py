@@ -23,40 +23,40 @@ _KEYS = {
 }
 _TAG = re.compile(r"\[\s*([A-Za-z]+)\s*:([^\[\]]*)(\]?)")
 _ALIKE = 0.82
-"""From how alike on a key counts as misspelt: EXCLUD and FORMTA do, `see` and `exclusive` do not."""
+"""Similarity from which on a key counts as misspelt: that of EXCLUD and FORMTA, not of `see` and `exclusive`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """What a query's text says besides its text."""
+    """A query's text and its control tags."""
 
     text: str
-    """The text without its tags; one space where tags stood between words."""
+    """The text without its tags; tags between words become one space."""
     excluded: tuple[str, ...] = ()
     included: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    """A sentence for each tag that is not understood."""
+    """A sentence for each tag that cannot be read."""
 
 
 def read_tags(text: str) -> Tagged:
-    """The tags of a query and the text around them; a tag that is misspelt or not closed stays in the text."""
-    said: dict[str, list[str]] = {name: [] for name in (*_KEYS.values(), "problems")}
+    """Return the tags of a query and the text around them; a tag that is misspelt or not closed stays in the text."""
+    parts: dict[str, list[str]] = {name: [] for name in (*_KEYS.values(), "problems")}
     between, end = [], 0
     for match in _TAG.finditer(text):
         kind, values, problem = _read(match)
-        said["problems"] += [problem] if problem else []
+        parts["problems"] += [problem] if problem else []
         if kind:
-            said[kind] += values
+            parts[kind] += values
             between.append(text[end : match.start()])
             end = match.end()
     between.append(text[end:])
-    return Tagged(_joined(between), **{name: tuple(values) for name, values in said.items()})
+    return Tagged(_joined(between), **{name: tuple(values) for name, values in parts.items()})
 
 
 def _read(match: re.Match[str]) -> tuple[str, list[str], str]:
-    """Which list a tag adds to, what it adds, and what is wrong with it; no list where it is text."""
+    """Return the list that a tag adds to, its values, and its problem; no list if it is text."""
     tag, key, closed = _shown(match[0].strip()), match[1].upper(), bool(match[3])
     if key not in _KEYS:
         near = nearest(key, _KEYS, cutoff=_ALIKE) if closed else None
@@ -72,12 +72,12 @@ def _values(body: str) -> Iterator[str]:
 
 
 def _shown(tag: str) -> str:
-    """A tag as a sentence quotes it."""
+    """Return a tag as a sentence quotes it."""
     return tag if len(tag) <= 40 else tag[:40] + "…"
 
 
 def _joined(between: list[str]) -> str:
-    """The stretches between tags; only white space next to a tag is touched."""
+    """Join the text between tags; only white space next to a tag changes."""
     if len(between) == 1:
         return between[0]
     first, *middle, last = between

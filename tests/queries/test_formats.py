@@ -301,7 +301,7 @@ def test_without_a_package_the_first_bytes_still_say_the_format(
     for module in [module for module in sys.modules if module.partition(".")[0] == package]:
         monkeypatch.setitem(sys.modules, module, None)
     assert read_file(path) == FileTokens(
-        whole[:1], (f"{path} is read by its first bytes only: pip install 'retrieve-cli[imaging]'",)
+        whole[:1], (f"{path} is recognized by its first bytes only: pip install 'retrieve-cli[imaging]'",)
     )
 
 

@@ -1,1 +1,1 @@
-"""What a file that the user hands in says about itself, as tokens: one file a family of formats, headers only."""
+"""Facts from the headers of files, as tokens of a query: one module per family of formats."""

@@ -1,4 +1,4 @@
-"""What imaging libraries print and log while they read, kept from the terminal."""
+"""Warnings and logs of imaging libraries, kept from the terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LOGGERS = ("pydicom", "tifffile", "nibabel.global", "PIL.Image")
 
 @contextmanager
 def overheard() -> Iterator[list[str]]:
-    """Silence; once it is over, the list has an entry for each complaint of a library.
+    """Silence imaging libraries; afterwards the list has an entry for each of their warnings.
 
-    The words of a complaint are dropped: they may quote the header, and so the name of a person.
+    The text of a warning is dropped: it may quote the header, and so the name of a person.
     """
     heard: list[str] = []
 
@@ -33,5 +33,5 @@ def overheard() -> Iterator[list[str]]:
     finally:
         for logger in loggers:
             logger.removeFilter(keep)
-    # What a library says of its own code is no matter of the file.
-    heard += [each.category.__name__ for each in caught if issubclass(each.category, (UserWarning, RuntimeWarning))]
+    # Warnings about a library's own code do not concern the file.
+    heard += [one.category.__name__ for one in caught if issubclass(one.category, (UserWarning, RuntimeWarning))]

@@ -1,4 +1,4 @@
-"""The bytes of a file, of which only so many are ever read, whatever its header claims."""
+"""The bytes of a file, read within a limit whatever its header claims."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from typing import IO
 from retrieve_cli.queries.formats.header import Unreadable
 
 LIMIT = 1_000_000
-"""Bytes that are read of a file at most."""
+"""The most bytes that are read of a file."""
 READS = 20_000
-"""How often a file is read from at most: a damaged header may be taken for a hundred thousand empty elements."""
+"""The most reads of a file: a damaged header may look like a hundred thousand empty elements."""
 HEAD = 4096
-"""Bytes that tell what a file is."""
+"""Bytes from which a format is recognized."""
 PACKED = 65_536
 """Bytes that are read of a compressed file."""
 UNPACKED = 262_144
-"""Bytes that they may become."""
+"""The most bytes that are decompressed."""
 GZIP = b"\x1f\x8b"
 
 
 class Exhausted(OSError):
-    """A header goes on beyond what is read of a file."""
+    """A header is longer than the limit of what is read."""
 
 
 class Bounded(io.RawIOBase):
-    """A stream that hands out `allowance` bytes in `READS` pieces at most, and never makes room for what is not there.
+    """A stream of at most `allowance` bytes in `READS` reads, which allocates no memory for bytes that do not exist.
 
-    It is not buffered: a buffer would take as much memory as a header claims, before a byte is read.
+    It is not buffered: a buffer would take as much memory as a header claims before a byte is read.
     """
 
     def __init__(self, raw: IO[bytes], size: int, allowance: int) -> None:
@@ -45,7 +45,7 @@ class Bounded(io.RawIOBase):
         self._reads = READS
         self._at = 0
         self.overran = False
-        """Whether something was looked for behind the end."""
+        """True if a read went beyond the end."""
 
     def readable(self) -> bool:
         return True
@@ -64,34 +64,34 @@ class Bounded(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Raises: Exhausted where that is more than may still be read."""
-        there = max(self.size - self._at, 0)
-        wanted = there if size is None or size < 0 else size
-        self.overran |= wanted > there and self._at != self.size
-        wanted = min(wanted, there)
+        """Read bytes. Raises: Exhausted: that is more than may still be read."""
+        rest = max(self.size - self._at, 0)
+        wanted = rest if size is None or size < 0 else size
+        self.overran |= wanted > rest and self._at != self.size
+        wanted = min(wanted, rest)
         self._reads -= 1
         if wanted > self._left or self._reads < 0:
             raise Exhausted("the header goes on")
         self._raw.seek(self._at)
-        found = self._raw.read(wanted) or b""
-        self._left -= len(found)
-        self._at += len(found)
-        return found
+        data = self._raw.read(wanted) or b""
+        self._left -= len(data)
+        self._at += len(data)
+        return data
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]  # any writable buffer
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a reader reads from."""
+    """The input of a reader."""
 
     stream: Bounded
     head: bytes
     complete: bool = True
-    """Whether the stream is all there is, so that a claimed size can be held against it."""
+    """True if the stream is the whole file, so that a claimed size can be compared with it."""
 
 
 def no_wait(path: str, flags: int) -> int:
@@ -101,25 +101,25 @@ def no_wait(path: str, flags: int) -> int:
 
 @contextmanager
 def opened(path: Path, allowance: int = LIMIT) -> Iterator[Content]:
-    """The content of a regular file.
+    """Open a regular file.
 
     Raises:
         OSError, ValueError: it cannot be opened.
-        Unreadable: it is no regular file, or has nothing in it.
+        Unreadable: it is not a regular file, or is empty.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a device may set it going
-        raise Unreadable("is no file that can be read: a pipe, a socket or a device")
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a device may start it
+        raise Unreadable("is not a file that can be read: it is a pipe, a socket or a device")
     with open(path, "rb", buffering=0, opener=no_wait) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("is no file that can be read: a pipe, a socket or a device")
+            raise Unreadable("is not a file that can be read: it is a pipe, a socket or a device")
         if not status.st_size:
             raise Unreadable("is empty")
         yield content_of(file, status.st_size, allowance)
 
 
 def content_of(raw: IO[bytes], size: int, allowance: int, *, complete: bool = True) -> Content:
-    """The content of a stream that is so long."""
+    """Return the content of a stream of `size` bytes."""
     stream = Bounded(raw, size, allowance)
     head = stream.read(min(HEAD, size))
     stream.seek(0)
@@ -127,7 +127,7 @@ def content_of(raw: IO[bytes], size: int, allowance: int, *, complete: bool = Tr
 
 
 def decompressed(content: Content) -> Content:
-    """The beginning of what a gzip file holds.
+    """Return the beginning of what a gzip file contains.
 
     Raises:
         Unreadable: nothing comes out.
@@ -140,10 +140,10 @@ def decompressed(content: Content) -> Content:
 
 
 def inflated(packed: bytes, window: int) -> bytes:
-    """As much as comes out of a deflated stream before it ends, breaks, or grows too large."""
+    """Return what a deflated stream gives before it ends, breaks, or grows too large."""
     inflate = zlib.decompressobj(window)
     text = b""
-    for start in range(0, len(packed), 512):  # in pieces, so that what comes before a damage is kept
+    for start in range(0, len(packed), 512):  # in pieces, so that the bytes before a damaged part are kept
         try:
             text += inflate.decompress(packed[start : start + 512], UNPACKED - len(text))
         except zlib.error:

@@ -1,4 +1,4 @@
-"""What a DICOM file says: modality, frames, body part (PS3.5 and PS3.10, read by pydicom up to the pixels)."""
+"""Modality, frames and body part of a DICOM file (PS3.5 and PS3.10, read by pydicom up to the pixels)."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
 IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES = 0x00080008, 0x00080016, 0x00080060, 0x00180015, 0x0020000E
 POSITIONS, FRAMES, INCREMENT, ROWS = 0x00200105, 0x00280008, 0x00280009, 0x00280010
 WANTED = (STORED_CLASS, SYNTAX, IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES, POSITIONS, FRAMES, INCREMENT, ROWS)
-"""All that is looked at: nothing that tells who the patient is, or when."""
+"""The only elements that are read: none says who the patient is, or when."""
 FRAME_GROUPS, PIXELS = 0x52009229, 0x7FE00000
 FRAME_TIMES = (0x00181063, 0x00181065)
 UNDEFINED = 0xFFFFFFFF
 IMPLICIT, DEFLATED, BIG_ENDIAN = "1.2.840.10008.1.2", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2"
 
 Pixels = tuple[int, int]
-"""Where they begin, and how many bytes they are said to be."""
+"""Their offset, and their length in bytes by the header."""
 
 
 @dataclass(slots=True)
 class _Values:
-    """The elements that are wanted, as bytes, and where their reading ended."""
+    """The wanted elements, as bytes, and the state of reading."""
 
-    found: dict[int, bytes] = field(default_factory=dict)
+    elements: dict[int, bytes] = field(default_factory=dict)
     little: bool = True
     broken: bool = False
 
     def text(self, tag: int) -> str:
-        return self.found.get(tag, b"").decode("ascii", "replace").strip(" \0")
+        return self.elements.get(tag, b"").decode("ascii", "replace").strip(" \0")
 
     def number(self, tag: int) -> int:
-        """The first value of an integer string; 1 where there is none."""
+        """Return the first value of an integer string; 1 if there is none."""
         digits = self.text(tag).partition("\\")[0].strip()
         return max(int(digits), 1) if digits.isascii() and digits.isdigit() and len(digits) <= 12 else 1
 
     def tags(self, tag: int) -> list[int]:
-        value, order = self.found.get(tag, b""), "little" if self.little else "big"
+        value, order = self.elements.get(tag, b""), "little" if self.little else "big"
         halves = [int.from_bytes(value[at : at + 2], order) for at in range(0, len(value) - 1, 2)]  # type: ignore[arg-type]
         return [high << 16 | low for high, low in zip(halves[::2], halves[1::2], strict=False)]
 
 
 def read_dicom(content: Content, _: str) -> Header:
-    """The header of one file.
+    """Return the header of one file.
 
     Raises:
-        Unreadable: there is no data set behind the first bytes.
+        Unreadable: there is no data set after the first bytes.
     """
     stream = content.stream
     values = _Values()
@@ -64,14 +64,14 @@ def read_dicom(content: Content, _: str) -> Header:
         explicit = content.head[4:6].isalpha() and content.head[4:6].isupper()
         complete, dataset = True, (stream, explicit)
     pixels = _collect(dataset[0], values, explicit=dataset[1], until=lambda tag: tag >= FRAME_GROUPS)
-    if not values.found.keys() & {STORED_CLASS, CLASS, MODALITY}:
-        raise Unreadable("begins as DICOM and holds no data set, or one that is cut short")
+    if not values.elements.keys() & {STORED_CLASS, CLASS, MODALITY}:
+        raise Unreadable("starts as DICOM but has no data set, or a truncated one")
     cut = values.broken or (content.complete and complete and (stream.overran or _pixels_cut(stream, pixels)))
-    return _header(values, ("is cut short or damaged: its header says more than it holds",) if cut else ())
+    return _header(values, ("is truncated or damaged: its header promises more data than it has",) if cut else ())
 
 
 def _after_meta(stream: Bounded, values: _Values) -> tuple[bool, tuple[Bounded, bool]]:
-    """Whether all of the data set is at hand, and it, with whether its elements name their type."""
+    """Return whether the data set is complete, the data set, and whether its elements name their type."""
     syntax = values.text(SYNTAX)
     values.little = syntax != BIG_ENDIAN
     if syntax != DEFLATED:
@@ -82,7 +82,7 @@ def _after_meta(stream: Bounded, values: _Values) -> tuple[bool, tuple[Bounded, 
 
 
 def _collect(stream: Bounded, values: _Values, *, explicit: bool, until: Callable[[int], bool]) -> Pixels | None:
-    """Reads the wanted elements up to a tag; where the pixels are said to be, where it came to them."""
+    """Read the wanted elements up to a tag; return the place of the pixels if it was reached."""
     from pydicom.filereader import data_element_generator
 
     pixels: list[Pixels] = []
@@ -99,16 +99,16 @@ def _collect(stream: Bounded, values: _Values, *, explicit: bool, until: Callabl
             value = getattr(element, "value", None)
             if int(element.tag) in WANTED and isinstance(value, bytes):
                 values.broken |= len(value) < getattr(element, "length", 0)
-                values.found.setdefault(int(element.tag), value)
-    except Exhausted:  # what is wanted comes first, and the rest need not be read
+                values.elements.setdefault(int(element.tag), value)
+    except Exhausted:  # the wanted elements come first
         pass
-    except Exception:  # noqa: BLE001  whatever breaks the reading, what came before stands
+    except Exception:  # noqa: BLE001  what was read before an error is kept
         values.broken = True
     return pixels[0] if pixels else None
 
 
 def _pixels_cut(stream: Bounded, pixels: Pixels | None) -> bool:
-    """Whether the pixels end behind the file, or their last delimiter is missing."""
+    """Return True if the pixels end beyond the file, or their last delimiter is missing."""
     if pixels is None:
         return False
     start, length = pixels
@@ -144,8 +144,8 @@ def _projection(values: _Values) -> bool:
 
 
 def _depth(values: _Values, modality: str | None, moments: int) -> int | None:
-    """Planes of the volume that the frames are; frames that are tiles or moments are none."""
-    if ROWS not in values.found:
+    """Return the planes of the volume; frames that are tiles or moments do not count."""
+    if ROWS not in values.elements:
         return None
     if modality == "histopathology" or set(values.tags(INCREMENT)) & set(FRAME_TIMES):
         return 1

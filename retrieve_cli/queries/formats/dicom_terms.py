@@ -1,4 +1,4 @@
-"""DICOM's codes for modalities and body parts; what is in neither list may be a name as well, and is left out."""
+"""DICOM's codes for modalities and body parts; a text in neither list may be a name, and is dropped."""
 
 from __future__ import annotations
 

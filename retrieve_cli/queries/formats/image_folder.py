@@ -15,24 +15,24 @@ from retrieve_cli.queries.formats.table import FOLDERS
 from retrieve_cli.queries.formats.zarr import is_zarr, read_zarr
 
 SAMPLES = 8
-"""Files of a folder that are read."""
+"""The most files that are read of a folder."""
 SAMPLE_LIMIT = 250_000
-"""Bytes that are read of each."""
+"""The most bytes that are read of each."""
 ENTRIES = 20_000
-"""Names of a folder that are looked at."""
+"""The most names that are listed of a folder."""
 DEPTH = 3
-"""Folders in folders that are looked into for files: patient, study, series."""
+"""Levels of folders that are searched for files: patient, study, series."""
 
 
 def look_into_folder(folder: Path) -> Header:
-    """What a folder holds; what is wrong with it is among it, and never an error."""
+    """Return the facts about a folder; its problems are among them, and never an error."""
     try:
         if is_zarr(folder):
             return read_zarr(folder)
         if (folder / "dataset_description.json").is_file():
             return Header("BIDS")
         if must := FOLDERS.get(folder.suffix.lower()):
-            return Header(complaints=(f"is named as {must} and is not",))
+            return Header(complaints=(f"is named as {must} but is not",))
         return _series(_files(folder))
     except Unreadable as error:
         return Header(complaints=(str(error),))
@@ -43,14 +43,14 @@ def look_into_folder(folder: Path) -> Header:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of the folder, or else of its folders, by name.
+    """Return the files of the folder, or else of its subfolders, by name.
 
     Raises:
         OSError: it cannot be listed.
     """
     level = [folder]
     for _ in range(DEPTH + 1):
-        entries = list(islice((entry for each in level for entry in os.scandir(each)), ENTRIES))
+        entries = list(islice((entry for place in level for entry in os.scandir(place)), ENTRIES))
         shown = [entry for entry in entries if not entry.name.startswith(".") and entry.name != "DICOMDIR"]
         if files := [Path(entry.path) for entry in shown if entry.is_file()]:
             return sorted(files)
@@ -59,26 +59,26 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _series(files: Sequence[Path]) -> Header:
-    """What the files have in common, by a few of them spread over all.
+    """Return what the files have in common, judged by a few of them spread over all.
 
     Raises:
-        Unreadable: there are none, or they have nothing in common.
+        Unreadable: there are no files, or they have nothing in common.
     """
     if not files:
         raise Unreadable("is a folder without files")
     last = len(files) - 1
     chosen = sorted({round(at * last / (SAMPLES - 1)) for at in range(SAMPLES)})
     headers = [look(files[at], SAMPLE_LIMIT) for at in chosen]
-    found = [header for header in headers if header.format]
-    # Reports and listings lie beside the slices.
-    known = [header for header in found if header.format == "DICOM"] or found
+    recognized = [header for header in headers if header.format]
+    # Reports and listings are often beside the slices.
+    known = [header for header in recognized if header.format == "DICOM"] or recognized
     formats = {header.format for header in known}
     if not known:
-        raise Unreadable("is a folder of files of no format that is known")
+        raise Unreadable("is a folder without files of a known format")
     if len(formats) > 1:
         raise Unreadable(f"is a folder of several formats ({', '.join(sorted(map(str, formats)))})")
     wrong = [header for header in headers if header.complaints]
-    complaints = (f"is a folder in which {len(wrong)} of the {len(headers)} files read are not sound",) if wrong else ()
+    complaints = (f"is a folder in which {len(wrong)} of the {len(headers)} files read are damaged",) if wrong else ()
     return _common(known, len(files), complaints)
 
 
@@ -87,7 +87,9 @@ def _common(headers: Sequence[Header], files: int, complaints: tuple[str, ...]) 
     anatomy = _same([header.anatomy for header in headers])
     kind = headers[0].format
     if len({header.series for header in headers}) > 1:
-        return Header(kind, modality, anatomy=anatomy, complaints=(*complaints, "is a folder of more than one series"))
+        return Header(
+            kind, modality, anatomy=anatomy, complaints=(*complaints, "is a folder with more than one series")
+        )
     if kind != "DICOM":  # pictures side by side need not be a volume
         return Header(kind, complaints=complaints)
     depth, moments = headers[0].depth, max(header.moments for header in headers)
@@ -99,10 +101,10 @@ def _common(headers: Sequence[Header], files: int, complaints: tuple[str, ...]) 
 
 
 def _overviews(headers: Sequence[Header]) -> bool:
-    """Return True if the pictures of a modality of volumes are no slices: two localizers are not a volume."""
+    """Return True if the pictures of a volumetric modality are not slices: two localizers are not a volume."""
     return headers[0].modality in VOLUMETRIC and not any(header.lone_slice for header in headers)
 
 
 def _same(values: Sequence[str | None]) -> str | None:
-    """The value that all have; None where they differ."""
+    """Return the value that all have; None if they differ."""
     return values[0] if len(set(values)) == 1 else None

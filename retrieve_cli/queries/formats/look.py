@@ -1,4 +1,4 @@
-"""One file: recognised, then handed to the reader of its format."""
+"""Recognition of one file, which the reader of its format then reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrieve_cli.queries.formats.recognize import named_as, recognized
 from retrieve_cli.queries.formats.tiff import read_tiff
 
 Reader = Callable[[Content, str], Header]
-"""From the bytes, and the format that they were taken for, to what the header says; it may raise anything."""
+"""Bytes and their supposed format to facts from the header; it may raise anything."""
 READERS: Mapping[str, Reader] = {
     "DICOM": read_dicom,
     "NIfTI": read_nifti,
@@ -32,21 +32,21 @@ INSTALL = "pip install 'retrieve-cli[imaging]'"
 
 
 def look(path: Path, allowance: int = LIMIT) -> Header:
-    """What the header of a file says; what is wrong with the file is among it, and never an error."""
+    """Return the facts from the header of a file; its problems are among them, and never an error."""
     try:
         with opened(path, allowance) as content:
             return _look_into(content, path.name)
     except Unreadable as error:
         return Header(complaints=(str(error),))
     except FileNotFoundError:
-        return Header(complaints=("is not there",))
+        return Header(complaints=("does not exist",))
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is none that a file can have"
+        reason = getattr(error, "strerror", None) or "no file can have this name"
         return Header(complaints=(f"cannot be read: {reason}",))
 
 
 def _look_into(content: Content, name: str) -> Header:
-    """Raises: Unreadable where nothing tells what it is."""
+    """Read a file by its format. Raises: Unreadable: the format is not known."""
     packed = content.head.startswith(GZIP)
     zipped = name.lower().endswith(".gz")
     if packed:
@@ -59,7 +59,7 @@ def _look_into(content: Content, name: str) -> Header:
             return Header("GZIP")
         raise
     if zipped and not packed:
-        wrong += ("is named as compressed and is not",)
+        wrong += ("is named as compressed but is not",)
     header = _read(content, kind.name)
     return replace(header, complaints=(*wrong, *header.complaints))
 
@@ -72,8 +72,8 @@ def _read(content: Content, kind: str) -> Header:
     except Unreadable:
         raise
     except ImportError:
-        return Header(kind, complaints=(f"is read by its first bytes only: {INSTALL}",))
+        return Header(kind, complaints=(f"is recognized by its first bytes only: {INSTALL}",))
     except Exhausted:
-        return Header(kind, complaints=("has a header that goes on beyond the first megabyte",))
+        return Header(kind, complaints=("has a header longer than the first megabyte",))
     except Exception as error:  # a malformed header may make a library raise anything
-        raise Unreadable(f"begins as {kind}, and its header cannot be read ({type(error).__name__})") from error
+        raise Unreadable(f"starts as {kind}, but its header cannot be read ({type(error).__name__})") from error

@@ -1,4 +1,4 @@
-"""What the header of a FreeSurfer volume (.mgh, .mgz) says: five numbers."""
+"""Sizes from the header of a FreeSurfer volume (.mgh, .mgz)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from retrieve_cli.queries.formats.header import Header, Unreadable
 
 
 def read_mgh(content: Content, _: str) -> Header:
-    """Version, three sizes and the number of frames, big-endian.
+    """Read version, three sizes and the number of frames, big-endian.
 
     Raises:
-        Unreadable: they are not all there.
+        Unreadable: some are missing.
     """
     if len(content.head) < 20:
-        raise Unreadable("is cut short: its MGZ header is not whole")
+        raise Unreadable("is truncated: its MGZ header is incomplete")
     _version, *sizes, frames = struct.unpack(">5i", content.head[:20])
     if min(*sizes, frames) < 1:
-        return Header("MGZ", complaints=("has a header that gives sizes which no image has",))
+        return Header("MGZ", complaints=("has impossible image sizes in its header",))
     return Header("MGZ", depth=sizes[2], moments=frames)

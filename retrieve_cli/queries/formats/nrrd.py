@@ -1,4 +1,4 @@
-"""What a NRRD header says of its axes, read by pynrrd."""
+"""Axes from a NRRD header, read by pynrrd."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOMENT = ("time", "list")
 
 
 def read_nrrd(content: Content, _: str) -> Header:
-    """The text before the first blank line.
+    """Read the text before the first blank line.
 
     Raises:
         Unreadable: it has no end within what is read.
@@ -26,14 +26,14 @@ def read_nrrd(content: Content, _: str) -> Header:
     content.stream.seek(0)
     text = content.stream.read(min(PACKED, content.stream.size)).replace(b"\r\n", b"\n")
     if not (ended := text.find(b"\n\n") + 1) and (len(text) == PACKED or b"\ndata file:" not in text):
-        raise Unreadable("is cut short: its NRRD header has no end")
+        raise Unreadable("is truncated: its NRRD header has no end")
     header = nrrd.read_header(io.BytesIO(text[: ended or None] + b"\n"))
     sizes = [int(size) for size in header.get("sizes", ())]
     if not sizes or min(sizes) < 1 or len(sizes) != int(header.get("dimension", 0)) or len(sizes) > 16:
-        return Header("NRRD", complaints=("has a header that gives sizes which no image has",))
+        return Header("NRRD", complaints=("has impossible image sizes in its header",))
     attached = "data file" not in header and "datafile" not in header
     if content.complete and attached and header.get("encoding") == "raw" and prod(sizes) > content.stream.size:
-        return Header("NRRD", complaints=("is cut short: its header says more than it holds",))
+        return Header("NRRD", complaints=("is truncated: its header promises more data than it has",))
     return _header(header, sizes)
 
 

@@ -1,4 +1,4 @@
-"""Whether a picture is one (PNG, JPEG, GIF, BMP), read by Pillow up to the pixels."""
+"""Headers of pictures (PNG, JPEG, GIF, BMP), read by Pillow up to the pixels."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from retrieve_cli.queries.formats.header import Header
 
 
 def read_picture(content: Content, named: str) -> Header:
-    """The header of one picture; a moving one is no volume.
+    """Return the header of one picture; a moving one is not a volume.
 
     Raises:
-        OSError, SyntaxError, ValueError: it is none.
+        OSError, SyntaxError, ValueError: it is not one.
     """
     from PIL import Image
 
@@ -20,4 +20,4 @@ def read_picture(content: Content, named: str) -> Header:
         with Image.open(cast("BinaryIO", content.stream), formats=(named,)):
             return Header(named, depth=1)
     except Image.DecompressionBombError:  # it looked at the claimed size only, and nothing was decompressed
-        return Header(named, complaints=("has a header that claims more pixels than a picture has",))
+        return Header(named, complaints=("claims more pixels in its header than an image can have",))

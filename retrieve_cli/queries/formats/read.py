@@ -1,4 +1,4 @@
-"""What a file or folder that the user hands in says about itself, as tokens for the query."""
+"""Facts from the header of a file or folder, as tokens for the query."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from retrieve_cli.queries.formats.look import look
 
 @dataclass(frozen=True, slots=True)
 class FileTokens:
-    """What a file says of its kind, and what is wrong with it."""
+    """Facts about the kind of a file, and its problems."""
 
     tokens: tuple[str, ...] = ()
     """Format, modality, dimensionality and anatomy, in this order, as far as they are known: `format:CT`."""
     warnings: tuple[str, ...] = ()
     """Sentences for the user, each with the name of the file."""
     remarks: tuple[str, ...] = ()
-    """The same of what was concluded from a file with which nothing is wrong."""
+    """Sentences about conclusions from a sound file."""
 
 
 def read_file(path: Path) -> FileTokens:
-    """The tokens of a file, or of a folder that is one thing; only headers are read, and no file is an error."""
+    """Return the tokens of a file, or of a folder that is one thing; only headers are read; no content is an error."""
     with overheard() as heard:
         header = look_into_folder(path) if _is_folder(path) else look(path)
     complaints = header.complaints
     if heard and not complaints:
-        complaints = ("has a header that is not quite as it should be",)
+        complaints = ("has a header with minor errors",)
     shown = printable(str(path).encode("utf-8", "replace").decode())
     warnings = tuple(f"{shown} {complaint}" for complaint in complaints)
     return FileTokens(_tokens(header), warnings, tuple(f"{shown} {remark}" for remark in _remarks(header)))
@@ -52,5 +52,5 @@ def _remarks(header: Header) -> tuple[str, ...]:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # what is wrong with it shows when it is opened
+    except (OSError, ValueError):  # opening it shows the problem
         return False

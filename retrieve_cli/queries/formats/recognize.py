@@ -1,4 +1,4 @@
-"""Which format a file is: by its first bytes, and by its name where they leave that open."""
+"""Format of a file, by its first bytes and, if they do not decide, by its name."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from retrieve_cli.queries.formats.table import BY_EXTENSION, FORMATS, Format, Ma
 
 
 def recognized(name: str, head: bytes) -> tuple[Format, tuple[str, ...]]:
-    """The format of a file, and what is wrong with its name; where the two disagree, the bytes are believed.
+    """Return the format of a file, and a problem with its name; if the two disagree, the bytes decide.
 
     Raises:
-        Unreadable: neither tells, or the name is all there is and the bytes are not that.
+        Unreadable: neither decides, or only the name does and the bytes contradict it.
     """
-    given = next((each for each in FORMATS if any(_is(magic, head) for magic in each.magics)), None)
+    given = next((known for known in FORMATS if any(_is(magic, head) for magic in known.magics)), None)
     named = named_as(name)
-    fitting = [each for each in named if _fits(each, given, head)]
+    fitting = [candidate for candidate in named if _fits(candidate, given, head)]
     if fitting:
         return fitting[0], ()
     if given is None and not named:
-        raise Unreadable("is of no format that is known, by its name or its first bytes")
+        raise Unreadable("has no known format, by its name or its first bytes")
     if given is None:
-        raise Unreadable(f"is named as {named[0].name} and is not")
-    return given, (f"is named as {named[0].name} and holds {given.name}",) if named else ()
+        raise Unreadable(f"is named as {named[0].name} but is not")
+    return given, (f"is named as {named[0].name} but contains {given.name}",) if named else ()
 
 
 def named_as(name: str) -> tuple[Format, ...]:
-    """The formats of the longest extension that is known."""
+    """Return the formats of the longest known extension."""
     parts = name.lower().split(".")
     endings = ("." + ".".join(parts[at:]) for at in range(max(len(parts) - 3, 1), len(parts)))
     return next((BY_EXTENSION[ending] for ending in endings if ending in BY_EXTENSION), ())
 
 
 def _fits(named: Format, given: Format | None, head: bytes) -> bool:
-    """Whether the bytes may be of the format that the name says."""
+    """Return True if the bytes may be of the format of the name."""
     if given is not None:
         return given is named or given.name in named.inside
     if named.inside or (named.magics and not named.starts):

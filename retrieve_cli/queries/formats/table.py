@@ -1,4 +1,4 @@
-"""The formats that are known: their names, as people say them, their extensions, and the bytes that give them away."""
+"""Known formats: their usual names, their extensions, and the bytes that identify them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 Magic = tuple[tuple[int, bytes], ...]
-"""Bytes at their places, all of which must be there."""
+"""Bytes and their offsets, all of which must match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format, and how it is recognised."""
+    """A format and the marks by which it is recognized."""
 
     name: str
     extensions: tuple[str, ...] = ()
     magics: tuple[Magic, ...] = ()
-    """Any of them gives the format away, whatever the file is called."""
+    """Any of them identifies the format, whatever the file is called."""
     starts: tuple[bytes, ...] = ()
-    """First bytes, too short to give it away, that a file of this name must have one of, or a magic."""
+    """First bytes, too short to identify it; a file of this name must have one of them, or a magic."""
     inside: tuple[str, ...] = ()
-    """Formats that its files are as well."""
+    """Formats that its files also have."""
     text: bool = False
 
 
@@ -107,15 +107,15 @@ FORMATS = (
 )
 GZIP = Format("GZIP", (".gz",))
 FOLDERS = {".zarr": "Zarr", ".n5": "N5"}
-"""What a folder of such a name must be."""
+"""Formats of folders by extension."""
 
 
 def _by_extension(formats: Iterable[Format]) -> dict[str, tuple[Format, ...]]:
-    found: dict[str, tuple[Format, ...]] = {}
-    for each in formats:
-        for extension in each.extensions:
-            found[extension] = (*found.get(extension, ()), each)
-    return found
+    by_extension: dict[str, tuple[Format, ...]] = {}
+    for known in formats:
+        for extension in known.extensions:
+            by_extension[extension] = (*by_extension.get(extension, ()), known)
+    return by_extension
 
 
 BY_EXTENSION = _by_extension(FORMATS)

@@ -1,4 +1,4 @@
-"""What a TIFF says of its pages (BigTIFF, OME-TIFF, ImageJ's and whole slides among them), read by tifffile."""
+"""Pages of a TIFF (also BigTIFF, OME-TIFF, ImageJ TIFF and whole slides), read by tifffile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retrieve_cli.queries.formats.content import Content
 from retrieve_cli.queries.formats.header import Header, Unreadable
 
 PLACES = ((273, 279), (324, 325))
-"""Tags with the places of strips or tiles, and with their lengths."""
+"""Tags with the offsets of strips or tiles, and with their lengths."""
 SLIDES = ("SVS", "NDPI")
 """Formats whose pages are one picture in several sizes."""
 CONTRASTS = {
@@ -20,33 +20,33 @@ CONTRASTS = {
     "Phase": "brightfield-microscopy",
     "DIC": "brightfield-microscopy",
 }
-"""OME's words for how an image was made, in those of catalogs."""
+"""OME's contrast methods, as catalogs name the modality."""
 Extent = tuple[int, int]
 """Planes, and moments."""
 
 
 def read_tiff(content: Content, named: str) -> Header:
-    """The header of the first page, and whether the second is its neighbour.
+    """Return the header of the first page, and use the second if it is its neighbour.
 
     Raises:
         Unreadable: there is no page.
     """
     from tifffile import TiffFile
 
-    # NDPI is no TIFF as others are, and known by its name alone before the first tag is read.
+    # NDPI is a TIFF of its own kind, known only by its name before the first tag is read.
     with TiffFile(
         cast("BinaryIO", content.stream), name="x.ndpi" if named == "NDPI" else "x.tif", _multifile=False
     ) as tiff:
         try:
             page: Any = tiff.pages[0]
         except IndexError as error:
-            raise Unreadable("begins as TIFF and has no page") from error
+            raise Unreadable("starts as TIFF but has no page") from error
         if not (page.imagewidth and page.imagelength):
-            raise Unreadable("begins as TIFF and has a page without a size")
+            raise Unreadable("starts as TIFF but has a page without a size")
         kind = _kind(tiff, page)
-        wrong: tuple[str, ...] = () if named in ("TIFF", kind) else (f"is named as {named} and holds {kind}",)
+        wrong: tuple[str, ...] = () if named in ("TIFF", kind) else (f"is named as {named} but contains {kind}",)
         if content.complete and _is_cut(page, content.stream.size):
-            wrong += ("is cut short: its header says more than it holds",)
+            wrong += ("is truncated: its header promises more data than it has",)
         depth, moments = (1, 1) if kind in SLIDES else _extent(tiff, page, kind)
         contrast = re.search(r'ContrastMethod="(\w+)"', page.description) if kind == "OME-TIFF" else None
         modality = CONTRASTS.get(contrast[1]) if contrast else None
@@ -59,7 +59,7 @@ def _kind(tiff: Any, page: Any) -> str:
 
 
 def _extent(tiff: Any, page: Any, kind: str) -> Extent:
-    """Planes and moments, by what the program that wrote the file noted, or else by the pages."""
+    """Return planes and moments, by the notes of the program that wrote the file, or else by the pages."""
     if kind == "OME-TIFF":
         pixels = re.search(r"<(?:\w+:)?Pixels\b[^<>]*>", page.description)
         return _noted(r'\b{}\s*=\s*["\'](\d+)', pixels[0] if pixels else "", "SizeZ", "SizeT")
@@ -71,13 +71,13 @@ def _extent(tiff: Any, page: Any, kind: str) -> Extent:
 
 
 def _noted(pattern: str, text: str, *names: str) -> Extent:
-    found = [re.search(pattern.format(name), text, re.MULTILINE) for name in names]
-    planes, moments = (max(int(each[1][:9]), 1) if each else 1 for each in found)
+    matches = [re.search(pattern.format(name), text, re.MULTILINE) for name in names]
+    planes, moments = (max(int(match[1][:9]), 1) if match else 1 for match in matches)
     return planes, moments
 
 
 def _shaped(description: str, samples: int) -> Extent:
-    """What tifffile notes of the array that it wrote: sizes, of which the last may be colours."""
+    """Read the array sizes that tifffile notes, of which the last may be colours."""
     try:
         sizes = [int(size) for size in json.loads(description)["shape"]]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -89,7 +89,7 @@ def _shaped(description: str, samples: int) -> Extent:
 
 
 def _has_neighbour(tiff: Any, page: Any) -> bool:
-    """Whether a second page is as large as the first: thumbnails and smaller copies are not."""
+    """Return True if a second page is as large as the first; thumbnails and smaller copies are not."""
     try:
         second = tiff.pages[1]
     except (IndexError, ValueError):
@@ -98,7 +98,7 @@ def _has_neighbour(tiff: Any, page: Any) -> bool:
 
 
 def _is_cut(page: Any, size: int) -> bool:
-    """Whether pixels are said to be behind the end of the file."""
+    """Return True if the header places pixels beyond the end of the file."""
     for places, lengths in PLACES:
         if (at := page.tags.get(places)) and (long := page.tags.get(lengths)):
             at, long = _numbers(at.value), _numbers(long.value)

@@ -1,4 +1,4 @@
-"""What a Zarr folder says: the axes of OME-Zarr, or the shape of an array (Zarr 2 and 3)."""
+"""Facts from a Zarr folder: the axes of OME-Zarr, or the shape of an array (Zarr 2 and 3)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MARKS = ("zarr.json", ".zarray", ".zgroup")
 
 
 def is_zarr(folder: Path) -> bool:
-    """Whether a folder is the top of a Zarr hierarchy."""
+    """Return True if a folder is the top of a Zarr hierarchy."""
     return any((folder / mark).is_file() for mark in MARKS)
 
 
 def read_zarr(folder: Path) -> Header:
-    """The metadata of the top, and of the first array that it points to.
+    """Read the metadata of the top, and of the first array that it points to.
 
     Raises:
-        OSError, Unreadable: a file of it cannot be read, or is not what it should be.
+        OSError, Unreadable: one of its files cannot be read, or is not valid.
     """
     top = _metadata(folder)
     attributes = top.get("attributes", {})
@@ -33,7 +33,7 @@ def read_zarr(folder: Path) -> Header:
     axes = [str(axis["name"] if isinstance(axis, Mapping) else axis) for axis in scales[0].get("axes", "tczyx")]
     place = PurePosixPath(str(scales[0]["datasets"][0]["path"]))
     if place.is_absolute() or ".." in place.parts:
-        raise Unreadable("has Zarr metadata that points out of the folder")
+        raise Unreadable("has Zarr metadata that points outside the folder")
     shape = _metadata(folder / place).get("shape") or ()
     if len(shape) != len(axes):
         return Header("OME-Zarr", complaints=("has Zarr metadata whose axes and shape disagree",))
@@ -49,19 +49,19 @@ def _of_shape(name: str, shape: Sequence[Any] | None) -> Header:
 
 
 def _metadata(folder: Path) -> dict[str, Any]:
-    """The metadata of a group or an array, with its attributes where Zarr 3 has them."""
-    found: dict[str, Any] = {}
+    """Return the metadata of a group or an array, with its attributes in the place where Zarr 3 has them."""
+    metadata: dict[str, Any] = {}
     for name in MARKS:
         if (folder / name).is_file():
-            found |= _object(folder / name)
+            metadata |= _object(folder / name)
     if (folder / ".zattrs").is_file():
-        found["attributes"] = _object(folder / ".zattrs")
-    return found
+        metadata["attributes"] = _object(folder / ".zattrs")
+    return metadata
 
 
 def _object(path: Path) -> dict[str, Any]:
     with opened(path) as content:
-        found = json.loads(content.stream.read())
-    if not isinstance(found, dict):
+        value = json.loads(content.stream.read())
+    if not isinstance(value, dict):
         raise Unreadable("has Zarr metadata that cannot be read")
-    return found
+    return value
