@@ -1,1 +1,1 @@
-"""What is kept of records and what they can be filtered by."""
+"""Stored rows of records, and the columns by which they are filtered and suggested."""

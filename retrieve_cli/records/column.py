@@ -1,4 +1,4 @@
-"""One field of the records: its distinct values in order, which of them are numbers, and who has them."""
+"""One field of the records: its distinct values in order, those that are numbers, and the records that have them."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ class Column:
     numbered: Terms
     """(m,) values that are numbers, ascending."""
     numbers: NDArray[np.float64]
-    """(m,) what they are."""
+    """(m,) the numbers."""
     records: Terms
     """(p,) records, ascending, each once for every value it has."""
     values: Terms
-    """(p,) the value it has, in the order of the record."""
+    """(p,) the value of each of these, in the order of the record."""
 
     def __len__(self) -> int:
         """Number of distinct values."""
         return len(self.span)
 
     def text(self, value: int) -> str:
-        """A value as written."""
+        """Return a value as written."""
         return self.vocabulary[self.span[value]]
 
     def sound(self, length: int) -> bool:
-        """Whether its arrays fit each other and a table of `length` records."""
+        """Return True if its arrays fit each other and a table of `length` records."""
         ends = self.vocabulary.ends[self.span.start : self.span.stop + 1]
         return bool(
             (ends[1:] >= ends[:-1]).all()
@@ -67,8 +67,8 @@ class Column:
         )
 
     def within(self, visible: Flags) -> Column:
-        """Return the field as the `visible` records have it, (n,) bool. Values keep their numbers, and those of other
-        records alone are nobody's."""
+        """Return the field as the `visible` records have it, (n,) bool. Values keep their numbers; no record has those
+        of invisible records alone."""
         kept = visible[self.records]
         values = self.values[kept]
         seen = np.zeros(len(self), np.bool_)
@@ -83,7 +83,7 @@ class Column:
         )
 
     def spelling(self, value: str) -> str:
-        """Return a value, given in any case, as the first record spells it, in order of the alphabet."""
+        """Return a value, given in any case, as a record spells it, the alphabetically first of several spellings."""
         first = bisect_left(self.span, value.casefold(), key=self.vocabulary.folded)
         end = bisect_right(self.span, value.casefold(), first, key=self.vocabulary.folded)
         held = self.values[(self.values >= first) & (self.values < end)]
@@ -102,7 +102,7 @@ class Column:
         return texts
 
     def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
-        """Which values are equal to any of `values`, or match it where it is in `globs`; (v,) bool."""
+        """Return the values that are equal to any of `values`, or match it if it is in `globs`; (v,) bool."""
         wanted = np.zeros(len(self), np.bool_)
         for value in values:
             if value in globs:
@@ -116,7 +116,7 @@ class Column:
         return wanted
 
     def _match(self, glob: str, wanted: Flags) -> None:
-        """Marks the values that match a glob, of which only those that start alike are looked at."""
+        """Mark the values that match a glob; only those with its literal prefix are compared."""
         if self.name in PATHS:
             glob = glob.removeprefix("./")
         pattern = path_glob(glob) if self.name in PATHS else text_glob(glob)
@@ -127,30 +127,31 @@ class Column:
         wanted[first:end] |= np.fromiter((pattern.fullmatch(text) is not None for text in texts), np.bool_, end - first)
 
     def compared(self, operator: str, values: Sequence[str]) -> Flags:
-        """Which values are numbers that stand in the relation to any of `values`; (v,) bool.
+        """Return the values that are numbers in the relation to any of `values`; (v,) bool.
 
         Raises:
-            UsageError: one of these is no number.
+            UsageError: one of these is not a number.
         """
         wanted = np.zeros(len(self), np.bool_)
         for value in values:
             number = number_of(self.name, value)
             if number is None:
                 raise UsageError(
-                    f"{quoted(value)} is no number to compare {quoted(self.name)} with", hint=f"{self.name}{operator}3"
+                    f"{quoted(value)} is not a number to compare {quoted(self.name)} with",
+                    hint=f"{self.name}{operator}3",
                 )
             wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
         return wanted
 
     def values_of(self, record: int) -> list[str]:
-        """The values of a record, in its order."""
+        """Return the values of a record, in its order."""
         start, end = np.searchsorted(self.records, [record, record + 1])
         return [self.text(value) for value in self.values[start:end].tolist()]
 
     def counts(self) -> dict[str, int]:
-        """How many records have each value, most frequent first.
+        """Return the number of records with each value, most frequent first.
 
-        Values that differ only in case are one, spelt as most records spell it.
+        Values that differ only in case are one, in the most frequent spelling.
         """
         spellings: dict[str, list[tuple[int, str]]] = {}
         for value, count in enumerate(np.bincount(self.values, minlength=len(self)).tolist()):

@@ -1,4 +1,4 @@
-"""Merges new values into the vocabulary of older columns: few Python steps for few changes, however large it is."""
+"""Merge of new values into the vocabulary of older columns: few Python steps for few changes, however large it is."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class FreshValues:
-    """Values of new records under codes, in the order in which they came: one may have several."""
+    """Values of new records under codes, in order of arrival; a value may have several."""
 
     _MOST = 1 << 17
-    """Values whose code is remembered; then they are forgotten, and what comes again gets another code."""
+    """Values whose code is remembered; beyond it they are forgotten, and a repeated value gets another code."""
 
     def __init__(self) -> None:
         self._words = TextBuffer()
@@ -61,7 +61,7 @@ class FreshValues:
         words = [self._words[code].decode() for code in self.codes(field).tolist()]
         folded = [word.casefold() for word in words]
         order = sorted(range(len(words)), key=words.__getitem__)
-        order.sort(key=folded.__getitem__)  # stable: in order of the text as it is where it is the same folded
+        order.sort(key=folded.__getitem__)  # stable: equal folded texts stay in order of the text
         del folded
         ordered = [words[number] for number in order]
         first = np.array([True, *(word != last for last, word in pairwise(ordered))], np.bool_)[: len(words)]
@@ -71,13 +71,13 @@ class FreshValues:
 
 
 class MergedVocabulary:
-    """The vocabulary of older columns without what is no longer used, with new values in their places."""
+    """The vocabulary of older columns without unused values, with new values in their places."""
 
     def __init__(self, old: Columns, used: Flags, fresh: FreshValues) -> None:
-        """`used` tells which of the old values are still there."""
+        """`used` marks the old values that are still there."""
         self._old = old
         self._new_numbers: tuple[array[int], array[float]] = array("q"), array("d")
-        """Which of the new values are numbers, and what they are."""
+        """The new values that are numbers, and these numbers."""
         words, where = TextBuffer(), array("q")
         at, news, own = np.zeros(len(fresh), np.int64), np.full(len(fresh), -1, np.int64), array("i")
         for number, field in enumerate(fresh.fields):
@@ -106,14 +106,14 @@ class MergedVocabulary:
         self._name([fresh.fields[number] for number in sorted(set(own))], np.array(own, np.int64))
 
     def _note(self, field: str, value: str, place: int) -> None:
-        """Keep what number a new value is, if it is one."""
+        """Store the number that a new value is, if it is one."""
         number = number_of(field, value)
         if number is not None:
             self._new_numbers[0].append(place)
             self._new_numbers[1].append(number)
 
     def _name(self, new: list[str], own: Rows) -> None:
-        """Finds the names of fields that are left, and the field of each value; `own` numbers those of new values."""
+        """Set the names of remaining fields, and the field of each value; `own` numbers those of new values."""
         old, kept = self._old, self._texts.kept
         fields = np.repeat(np.arange(len(old.names)), np.diff(old.arrays["value_starts"]))[kept]
         self.names = sorted({old.names[number] for number in np.unique(fields)} | set(new))
@@ -143,7 +143,7 @@ class MergedVocabulary:
         }
 
     def _numbers(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Which values are numbers, and what they are."""
+        """Return the values that are numbers, and these numbers."""
         old = self._old.arrays
         numbered = self.of_old[old["numbered"]]
         left = numbered >= 0

@@ -1,7 +1,7 @@
-"""What a row of `records.jsonl` has to filter by: fields with their values as text, and which of these are numbers.
+"""Values by which a row of `records.jsonl` can be filtered: fields with their values as text, some of them numbers.
 
-Limits are those of one record, never of the catalog: what a record has here does not depend on the others, so that a
-row can be taken over from an older generation and the columns stay a fraction of the records.
+Limits apply to one record, never to the catalog: the values of a record do not depend on the others, so that a row can
+be taken over from an older generation, and the columns stay a fraction of the records.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.terms.tenants import KEYS, TENANT
 
 LONGEST_VALUE = 200
-"""Characters of a value; what is longer is prose. Ids, names and paths have no limit."""
+"""Characters of a value; longer texts are prose. Ids, names and paths have no limit."""
 MOST_VALUES = 100
-"""Values of one field of a record; what has more is data (a vector, a table) and is left out whole."""
+"""Values of one field of a record; a field with more is data (a vector, a table) and is skipped."""
 MOST_FIELDS = 200
 """Fields that a record's metadata may have."""
 LONGEST_NAME = 100
@@ -24,7 +24,7 @@ DEEPEST = 8
 """Levels of objects in metadata."""
 
 OMITTED = ""
-"""The field whose values are names of fields of which something was left out."""
+"""The field whose values are the names of fields with skipped values."""
 PATHS = frozenset({"path", "source"})
 """Fields in which a glob's `*` stays within a folder."""
 FIELDS = frozenset("id name license group keyword kind source path modality dimension format".split())
@@ -46,22 +46,22 @@ _DIMENSION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*+(?:-\s*+)?[dD]")
 
 
 def known_as(name: str) -> str:
-    """The field that a name stands for, where it is one that any record may have; else the name itself."""
+    """Return the field that a name stands for, if any record may have it; else the name itself."""
     return TENANT if name.casefold() in KEYS else _SPELLINGS.get(name.casefold(), name)
 
 
 def number_of(field: str, value: str) -> float | None:
-    """The number a value is, if it is one; a dimension may be written 3D."""
-    if field == "dimension" and (found := _DIMENSION.fullmatch(value)):
-        value = found[1]
+    """Return the number that a value is, if it is one; a dimension may be written 3D."""
+    if field == "dimension" and (match := _DIMENSION.fullmatch(value)):
+        value = match[1]
     number = float(value) if _NUMBER.fullmatch(value) else None
     return number if number is not None and isfinite(number) else None
 
 
 def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
-    """The values of each field of a record, no two alike but for case; under `OMITTED` what is not among them.
+    """Return the values of each field of a record, distinct without regard to case; under `OMITTED` the skipped fields.
 
-    A field that the record itself does not have is taken from its metadata, where there is one called like it.
+    A field that the record itself does not have is taken from its metadata, if there is one of that name.
     """
     fields: dict[str, list[str]] = {name: [row[name]] for name in ("id", "name", "kind", "source")}
     fields["path"] = fields["id"] if row["kind"] == "catalog" else fields["source"]
@@ -82,12 +82,12 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
         if (shadowing := known_as(name.removeprefix(_METADATA))) in FIELDS:
             fields.setdefault(shadowing, fields[name])
     fields = _with_tenants(fields)
-    found = {name: _distinct(texts) for name, texts in fields.items() if texts[0]}
-    return {**found, OMITTED: list(omitted)} if omitted else found
+    values = {name: _distinct(texts) for name, texts in fields.items() if texts[0]}
+    return {**values, OMITTED: list(omitted)} if omitted else values
 
 
 def _with_tenants(fields: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The fields with the tenants of the record: those that every key names. Keys that disagree give it to nobody."""
+    """Return the fields with the tenants that every key names. With keys that disagree, a record has no tenant."""
     named = [fields[key] for key in KEYS if key in fields]
     shared = [text for text in named[0] if all(text in others for others in named)] if named else []
     others = {name: texts for name, texts in fields.items() if name != TENANT}
@@ -95,7 +95,7 @@ def _with_tenants(fields: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _leaves(value: Mapping[str, Json], prefix: str, levels: int) -> Iterator[tuple[str, Json]]:
-    """Name and value of everything in metadata that is no object, names joined by dots."""
+    """Yield name and value of everything in metadata that is not an object, names joined by dots."""
     for key, part in value.items():
         name = prefix + key.strip()
         if isinstance(part, Mapping) and levels > 1:
@@ -105,7 +105,7 @@ def _leaves(value: Mapping[str, Json], prefix: str, levels: int) -> Iterator[tup
 
 
 def _texts(value: Json) -> tuple[list[str], bool]:
-    """The values as text, and whether these are all that there are."""
+    """Return the values as text, and whether these are all."""
     parts = value if isinstance(value, list | tuple) else [value]
     if len(parts) > MOST_VALUES:
         return [], False
@@ -114,7 +114,7 @@ def _texts(value: Json) -> tuple[list[str], bool]:
 
 
 def _text(value: Json) -> str | None:
-    """One value as text, empty where there is nothing in it; None where it has no place in a column."""
+    """Return one value as text; empty if it is blank, None if it does not belong in a column."""
     if isinstance(value, str):
         text = value.strip()
         return text if len(text) <= LONGEST_VALUE else None

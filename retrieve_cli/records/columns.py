@@ -1,4 +1,4 @@
-"""What records can be filtered by: for each field of theirs its values, and which records have them.
+"""Columns by which records can be filtered: the values of each field, and the records that have them.
 
 One vocabulary holds the distinct values of all fields, in order of field, case-folded value and value; a posting says
 that a record has one of them. Postings are in order of field, record and place in the record. All of it lies in a
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FILE = "columns.pkl"
 CARD = 2
-"""Which values of a record can be filtered by; part of the recipe, raised where that changes."""
+"""Version of the rules for values of a record; part of the recipe, raised if they change."""
 _HINT = "retrieve inspect verify"
 _LISTED = 40
 """Fields that an error lists."""
@@ -53,14 +53,14 @@ DTYPES = {
 }
 
 LATER = ("text", "ends", "numbered", "numbers", "records", "values")
-"""Arrays of which a condition reads the part of its field: they are checked where they are read."""
+"""Arrays of which a condition reads the part of its field: they are checked when they are read."""
 
 
 class Columns:
-    """`columns.pkl`, opened: which records satisfy a condition, and which values there are."""
+    """`columns.pkl`, opened: records that satisfy a condition, and the values of fields."""
 
     def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
-        """Takes what `ColumnsWriter` stored, of which `check` holds the arrays of `LATER` to what was written.
+        """Takes what `ColumnsWriter` stored, of which `check` compares the arrays of `LATER` with their checksums.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
@@ -76,12 +76,12 @@ class Columns:
             raise IndexCorrupt("the arrays of columns.pkl do not fit each other", hint=_HINT)
         self.vocabulary = Vocabulary(stored["text"], stored["ends"])
         self.visible: Flags | None = None
-        """(n,) bool: the only records that are there; None: all."""
+        """(n,) bool: the visible records; None: all."""
 
     def within(self, visible: Flags) -> Columns:
         """Return the columns as they would be if only the `visible` records, (n,) bool, were there.
 
-        What no such record has is neither a field nor a value: it is not found, not counted, and not suggested.
+        Fields and values that no such record has do not exist: they are not found, counted or suggested.
         """
         view = copy(self)
         view.visible = visible
@@ -93,31 +93,31 @@ class Columns:
 
     @property
     def fields(self) -> list[str]:
-        """The fields that any record has a value for, in order."""
+        """The fields for which any visible record has a value, in order."""
         return [name for name in self._numbers if self._has(name)]
 
     @cached_property
     def names(self) -> list[str]:
-        """All fields as they are stored, in order, `OMITTED` first among them where it is."""
+        """The stored names of fields, in order; `OMITTED` comes first if it is there."""
         words = Vocabulary(self.arrays["names"], self.arrays["name_ends"])
         return [words[number] for number in range(len(words))]
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """The fields that can be asked for, and their places among `names`."""
+        """The fields for requests, and their places among `names`."""
         return {name: number for number, name in enumerate(self.names) if name != OMITTED}
 
     def select(
         self, field: str, operator: str, values: Sequence[str], *, globs: Collection[str] = frozenset()
     ) -> Flags:
-        """Which records satisfy a condition, (n,) bool: those of which any value of the field stands in the relation
-        to any of `values`. `!=` is true where `=` is false, records without the field included.
+        """Return the records that satisfy a condition, (n,) bool: those of which any value of the field stands in the
+        relation to any of `values`. `!=` is true if `=` is false, also for records without the field.
 
         Text is equal without regard to case, a dimension also as a number (3 is 3D). Values that are in `globs` are
         patterns: `*` and `?` stand for anything, in paths for anything but a slash, which takes `**`.
 
         Raises:
-            UsageError: no record has such a field, or a comparison is asked of one without numbers or with no number.
+            UsageError: no record has such a field, or a comparison needs numbers and there are none.
         """
         if operator == "!=":
             return ~self.select(field, "=", values, globs=globs)
@@ -133,7 +133,7 @@ class Columns:
         return selected
 
     def having(self, field: str, value: str) -> Flags:
-        """Which records have a value letter by letter, (n,) bool. Raises: UsageError for an unknown field."""
+        """Return the records that have exactly this value, (n,) bool. Raises: UsageError for an unknown field."""
         column = self._find(field)
         selected = np.zeros(self._length, np.bool_)
         if column is not None:
@@ -143,15 +143,15 @@ class Columns:
         return selected
 
     def column(self, field: str) -> Column | None:
-        """A field by any of its names; None where no record has it, or may have it."""
+        """Return a field by any of its names; None if no record has it, or may have it."""
         try:
             return self._find(field)
         except UsageError:
             return None
 
     def groups(self, field: str) -> tuple[Terms, list[str]]:
-        """The groups that a field puts records in: (n,) int32 the place of each record's first value among the names,
-        -1 where it has none, and the names. Raises: UsageError for an unknown field."""
+        """Return the groups that a field puts records in: (n,) int32 the place of each record's first value among the
+        names, -1 if it has none, and the names. Raises: UsageError for an unknown field."""
         column = self._find(field)
         places = np.full(self._length, -1, np.int32)
         if column is None:
@@ -160,18 +160,18 @@ class Columns:
         return places, [column.text(value) for value in range(len(column))]
 
     def values(self, field: str, record: int) -> list[str]:
-        """The values of a record as written, in their order there. Raises: UsageError for an unknown field."""
+        """Return the values of a record as written, in its order. Raises: UsageError for an unknown field."""
         column = self._find(field)
         return [] if column is None else column.values_of(record)
 
     def counts(self, field: str) -> dict[str, int]:
-        """How many records have each value, most frequent first. Raises: UsageError for an unknown field."""
+        """Return the number of records with each value, most frequent first. Raises: UsageError: unknown field."""
         column = self._find(field)
         return {} if column is None else column.counts()
 
     @property
     def omitted(self) -> dict[str, int]:
-        """By field, the number of records of which it holds not all: long texts, long lists, objects in lists."""
+        """By field, the number of records with skipped values: long texts, long lists, objects in lists."""
         if OMITTED not in self.names:
             return {}
         column = self._column(self.names.index(OMITTED))
@@ -179,7 +179,7 @@ class Columns:
         return {column.text(value): total for value, total in enumerate(totals)}
 
     def place(self, field: str, value: str) -> tuple[int, bool]:
-        """Where a value stands, or would stand, in the vocabulary, and whether it does."""
+        """Return the place of a value in the vocabulary, or the place where it would be, and whether it is there."""
         number = bisect_left(self.names, field)
         known = number < len(self.names) and self.names[number] == field
         starts = self.arrays["value_starts"]
@@ -189,7 +189,7 @@ class Columns:
         return place, place < span.stop and self.vocabulary[place] == value
 
     def _find(self, field: str) -> Column | None:
-        """The column of a field by any of its names, the last part of its path among them where only one field ends
+        """Return the column of a field by any of its names, also by the last part of its path if only one field ends
         so; None for one that records may have and none of these has.
 
         Raises:
@@ -211,12 +211,12 @@ class Columns:
         return self._column(self._numbers[alike[0]])
 
     def _has(self, name: str) -> bool:
-        """Whether any record, of those that are visible, has a field."""
+        """Return True if a visible record has a field."""
         number = self._numbers.get(name)
         if number is None or self.visible is None:
             return number is not None
         start, end = self.arrays["posting_starts"][number : number + 2].tolist()
-        # What is out of range is found to be damaged when the column is read.
+        # Numbers out of range are found to be damaged when the column is read.
         return bool(self.visible.take(self.arrays["records"][start:end], mode="clip").any())
 
     def _unknown(self, field: str) -> UsageError:
@@ -249,7 +249,7 @@ class Columns:
         return column if self.visible is None else column.within(self.visible)
 
     def _check_texts(self, span: range) -> None:
-        """Hold the values of `span` to what was written. Raises: IndexCorrupt."""
+        """Check the values of `span` against their checksums. Raises: IndexCorrupt."""
         ends = self.arrays["ends"][span.start : span.stop + 1]
         self._check(ends)
         if len(ends):
@@ -257,7 +257,7 @@ class Columns:
 
 
 def columns_of(generation: Generation) -> Columns:
-    """Return what the records of a generation can be filtered by.
+    """Return the columns of a generation.
 
     Raises:
         IndexCorrupt: the file is damaged.
@@ -268,7 +268,7 @@ def columns_of(generation: Generation) -> Columns:
 
 def _open(generation: Generation) -> Columns:
     if FILE not in generation.manifest.files:
-        raise UsageError("this index has no columns to filter by", hint="bring it up to date: retrieve sync")
+        raise UsageError("this index has no columns to filter by", hint="update it: retrieve sync")
     file = generation.file(FILE)
     columns = Columns(pickles.load(file, later=LATER), file.check_parts)
     if len(columns) != len(generation.records):
@@ -278,7 +278,7 @@ def _open(generation: Generation) -> Columns:
 
 
 def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether the arrays have the types and lengths that belong together; what they hold is looked at by column."""
+    """Return True if the arrays have matching types and lengths; their content is checked by column."""
     fields = len(arrays["name_ends"]) - 1
     return (
         all(arrays[name].dtype.str == dtype and arrays[name].ndim == 1 for name, dtype in DTYPES.items())

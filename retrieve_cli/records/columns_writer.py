@@ -1,4 +1,4 @@
-"""Writes `columns.pkl`: the columns of new records, and of those that one older generation has."""
+"""Writer of `columns.pkl`: the columns of new records, and of records of one older generation."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class ColumnsWriter:
         self._postings = PostingsWriter()
 
     def append(self, row: Mapping[str, Json]) -> None:
-        """Adds a record, given as its row of `records.jsonl`."""
+        """Add a record, given as its row of `records.jsonl`."""
         code = self._fresh.code
         self._postings.add(code(field, value) for field, values in values_of(row).items() for value in values)
 
     def keep(self, old: Columns, record: int) -> None:
-        """Adds a record of older columns, each of them at most once, without looking at it."""
+        """Add a record of older columns, each at most once, without reading it."""
         self.keep_all(old, range(record, record + 1))
 
     def keep_all(self, old: Columns, records: range, release: Callable[[], None] = unreleased) -> None:
-        """Adds records that lie together in older columns; `release` lets go of the memory in which they are read."""
+        """Add consecutive records of older columns; `release` frees the memory in which they are read."""
         if self._old is None:
             self._old, self._release = old, release
         elif self._old is not old:
@@ -54,12 +54,12 @@ class ColumnsWriter:
         self._postings.keep_all(records)
 
     def finish(self) -> dict[str, Json]:
-        """What the file holds; the same records give the same arrays, whichever of them were kept. What was gathered
-        is used up then."""
+        """Return the content of the file; the same records give the same arrays, whichever of them were kept. The
+        gathered values are used up."""
         return pickles.fill(*self._merged())
 
     def write(self, path: Path) -> None:
-        """Writes it, little of it in memory at a time. What was gathered is used up then."""
+        """Write the file, with little of it in memory at a time. The gathered values are used up."""
         stored, blocks = self._merged()
         pickles.dump(stored, path, blocks)
 
@@ -80,11 +80,11 @@ class ColumnsWriter:
         merged = self._postings.merged(
             table, origins, counts, old_groups=names.of_field, groups=groups, values=(names.of_old, names.of_fresh)
         )
-        found = {
+        content = {
             "length": len(self._postings),
             **names.arrays,
             "posting_starts": starts,
             "records": records,
             "values": values,
         }
-        return found, (part for block in merged for part in ((records, block.rows), (values, block.values)))
+        return content, (part for block in merged for part in ((records, block.rows), (values, block.values)))

@@ -1,7 +1,7 @@
-"""Glob patterns as regular expressions whose time grows with the text, never with the ways to match it.
+"""Glob patterns as regular expressions whose time is linear in the text, however many ways there are to match.
 
-After a star the leftmost place where the next piece fits is as good as any other, so that it is never tried again:
-the pieces are atomic groups, and a pattern of many stars from the network cannot keep a server busy.
+After a star the leftmost place where the next piece fits is as good as any other, and no other is tried: the pieces
+are atomic groups, so that a pattern of many stars from the network cannot keep a server busy.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ import re
 
 
 def text_glob(pattern: str) -> re.Pattern[str]:
-    """`*` stands for any characters, `?` for one; to be used with `fullmatch`."""
+    """Return a pattern for `fullmatch`: `*` stands for any characters, `?` for one."""
     return re.compile(_piece(pattern, "."), re.DOTALL)
 
 
 def path_glob(pattern: str) -> re.Pattern[str]:
-    """`*` and `?` stay within a part between slashes; `**` as a part of its own stands for any number of parts.
+    """Return a pattern for paths: `*` and `?` stay between slashes; `**` as a part stands for any number of parts.
 
-    `guides/**` is all below `guides`; `**/a.md` is `a.md` in any folder, the topmost too.
+    `guides/**` is everything below `guides`; `**/a.md` is `a.md` in any folder, also the topmost one.
     """
     first, *rest = _runs(pattern)
     if not rest:
         return re.compile("/".join(first), re.DOTALL)
     *inner, last = rest
-    # Parts are parted by slashes alone, so that the lazy repetition has one way to reach each of them.
+    # Parts are separated by slashes alone, so that the lazy repetition has one way to reach each of them.
     skipped = "".join("(?>(?:[^/]*/)*?" + "".join(part + "/" for part in run) + ")" for run in inner if run)
     tail = "(?:[^/]*/)*" + "/".join(last) if last else ".+"
     return re.compile("".join(part + "/" for part in first) + skipped + tail, re.DOTALL)
 
 
 def literal_prefix(pattern: str) -> str:
-    """What every match starts with."""
+    """Return the text that every match starts with."""
     return re.split(r"[*?]", pattern, maxsplit=1)[0]
 
 
 def _runs(pattern: str) -> list[list[str]]:
-    """The parts of a path pattern, as regular expressions, between its `**`."""
+    """Return the parts of a path pattern, as regular expressions, between its `**`."""
     runs: list[list[str]] = [[]]
     for part in pattern.split("/"):
         if part == "**":
@@ -46,7 +46,7 @@ def _runs(pattern: str) -> list[list[str]]:
 
 
 def _piece(pattern: str, char: str) -> str:
-    """A pattern without `**`, where `char` is what wildcards stand for."""
+    """Return a pattern without `**`, whose wildcards stand for `char`."""
     first, *rest = ("".join(char if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", pattern))
     if not rest:
         return first

@@ -1,4 +1,4 @@
-"""What is kept of a record and of a chunk: their rows of `records.jsonl` and `chunks.jsonl`."""
+"""Stored rows of a record and of a chunk, in `records.jsonl` and `chunks.jsonl`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DESCRIPTION = 4000
 
 
 def content_digest(record: Record) -> bytes:
-    """SHA-1 of what a record says, wherever it stands."""
+    """Return the SHA-1 of the content of a record, independent of its place."""
     return bytes.fromhex(sha1([_content(record), record.text, [field.text for field in record.fields]]))
 
 

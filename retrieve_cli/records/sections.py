@@ -1,6 +1,6 @@
-"""The sections of chunks: what they can be filtered by, as records can by their fields.
+"""Sections of chunks, by which they can be filtered as records by their fields.
 
-A chunk stands under headings, from the outermost inwards: `Munich > Transport`. Its values are each heading, the path
+A chunk has a path of headings, from the outermost inwards: `Munich > Transport`. Its values are each heading, the path
 up to each of them, and the whole. A chunk of several short sections, shown as `Munich > Transport, Heating`, has the
 values of each of their paths besides. Text is compared without regard to case.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 FIELD = "section"
 _LEVEL = " > "
 _DEEPEST = 16
-"""Headings of a path of which every beginning is a value; deeper ones are no outline."""
+"""Headings of a path of which every beginning is a value; a deeper path is not an outline."""
 
 
 class Sections:
-    """The section of each chunk, and which chunks satisfy a condition on it."""
+    """The section of each chunk, and the chunks that satisfy a condition on it."""
 
     def __init__(self, numbers: Terms, paths: Sequence[Sequence[str]]) -> None:
         """`numbers` (chunks,) int32 are the places in `paths` of those of each chunk; -1: none."""
@@ -48,7 +48,7 @@ class Sections:
         return bool((self._numbers[np.repeat(visible, np.diff(starts))] >= 0).any())
 
     def select(self, operator: str, values: Sequence[str], globs: Collection[str]) -> Mask:
-        """Return which chunks satisfy a condition, (chunks,) bool, as `Columns.select` does of records.
+        """Return the chunks that satisfy a condition, (chunks,) bool, as `Columns.select` does for records.
 
         Raises:
             UsageError: a value is not a number, and the operator compares numbers.
@@ -57,15 +57,15 @@ class Sections:
             return ~self.select("=", values, globs)
         wanted = np.zeros(self._different + 1, np.bool_)  # the last is that of chunks without a section
         for value in values:
-            for found in self._equal(value, globs) if operator == "=" else self._compared(operator, value):
-                wanted[self._values[found]] = True
+            for match in self._equal(value, globs) if operator == "=" else self._compared(operator, value):
+                wanted[self._values[match]] = True
         return wanted[self._numbers]
 
     def _equal(self, value: str, globs: Collection[str]) -> Iterator[str]:
         folded = value.casefold()
         if value in globs:
             pattern = text_glob(folded)
-            yield from (each for each in self._values if pattern.fullmatch(each))
+            yield from (known for known in self._values if pattern.fullmatch(known))
         elif folded in self._values:
             yield folded
 
@@ -74,9 +74,9 @@ class Sections:
         if number is None:
             hint = f"compare its text: {FIELD}={value}"
             raise UsageError(f"{quoted(value)} is not a number to compare {FIELD!r} with", hint=hint)
-        for each in self._values:
-            if (own := number_of(FIELD, each)) is not None and COMPARISONS[operator](own, number):
-                yield each
+        for known in self._values:
+            if (own := number_of(FIELD, known)) is not None and COMPARISONS[operator](own, number):
+                yield known
 
 
 def values_of(path: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Values and records to suggest in place of ones that nobody has, found in a time that does not grow with the records.
+"""Values and records to suggest in place of unknown ones, with a bounded number of comparisons.
 
 Only what the view of the columns shows is suggested or counted: see `Columns.within`.
 """
@@ -40,27 +40,27 @@ def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int
     counts = np.bincount(column.values, minlength=len(column))
     wanted = min(2 * most, len(counts))
     top = np.argpartition(-counts, wanted - 1)[:wanted] if wanted else np.empty(0, np.int64)
-    found: dict[str, tuple[str, int]] = {}
+    listed: dict[str, tuple[str, int]] = {}
     others = int(np.count_nonzero(counts))
     for value in top[np.lexsort((top, -counts[top]))].tolist():
         folded = column.text(value).casefold()
-        if counts[value] and folded not in found and len(found) < most:
+        if counts[value] and folded not in listed and len(listed) < most:
             same = list(_spellings(column, value, folded))
-            found[folded] = (column.text(value), int(counts[same].sum()))
+            listed[folded] = (column.text(value), int(counts[same].sum()))
             others -= int(np.count_nonzero(counts[same]))
-    return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].casefold())), others
+    return sorted(listed.values(), key=lambda pair: (-pair[1], pair[0].casefold())), others
 
 
 def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
     """Return the row of the record whose id or name is most like a given text in any case."""
-    named: dict[str, tuple[Column, int]] = {}
+    texts: dict[str, tuple[Column, int]] = {}
     for field in ("name", "id"):  # of equal ones, the id counts
         if (column := columns.column(field)) is not None:
-            named |= {column.text(value).casefold(): (column, value) for value in _candidates(column, given)}
-    near = _nearest(given, named, cutoff)
+            texts |= {column.text(value).casefold(): (column, value) for value in _candidates(column, given)}
+    near = _nearest(given, texts, cutoff)
     if near is None:
         return None
-    column, value = named[near]
+    column, value = texts[near]
     return int(column.records[np.flatnonzero(column.values == value)[0]])
 
 
@@ -82,8 +82,8 @@ def _candidates(column: Column, given: str) -> list[int]:
     if len(column) > _FEW:
         place = bisect_left(column.span, given.strip().casefold(), key=column.vocabulary.folded)
         values = values[(values >= place - _FEW // 2) & (values < place + _FEW // 2)]
-    found: list[int] = np.unique(values).tolist()
-    return found
+    candidates: list[int] = np.unique(values).tolist()
+    return candidates
 
 
 def _spellings(column: Column, value: int, folded: str) -> Iterator[int]:
