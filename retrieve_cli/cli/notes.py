@@ -26,7 +26,7 @@ def say_notes(answers: Sequence[Answer], shared: Shared, *, files: Collection[st
 
 
 def _fact(token: str) -> str:
-    """What a token of a file says, as people write it: CT of `format:CT`, chest of `anatomy:CHEST`."""
+    """Return a token of a file as people write it: CT of `format:CT`, chest of `anatomy:CHEST`."""
     kind, _, value = token.partition(":")
     return value.lower() if kind == "anatomy" else value
 

@@ -19,10 +19,10 @@ from retrieve_cli.untrusted.nearest import nearest
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
 _NARROWING = ("also", "files", "filters", "doc_ids", *KEYS, "retrievers")
-"""Keys of a line besides its text and id; one that is nearly called so is a misspelt one, and no line may go without
-its filter in silence."""
+"""Keys of a line besides its text and id. A key with nearly such a name is misspelt: no line may lose its filter
+silently."""
 _ALIKE = 0.8
-"""From how alike on a key counts as misspelt: filter and tenantid do, fields and title do not."""
+"""Similarity from which on a key counts as misspelt: that of filter and tenantid, not of fields and title."""
 
 
 __all__ = ["BadLine", "exact", "from_run", "from_stdin", "names", "read_lines", "read_requests", "sound"]
@@ -37,7 +37,7 @@ class BadLine(NamedTuple):
 
 
 def from_stdin(asked: Request) -> Iterator[Request | BadLine]:
-    """Yield the requests of standard input, one a line, each as soon as its line is there; flags hold for all.
+    """Yield the requests of standard input, one per line, each as soon as its line is there; flags apply to all.
 
     Raises:
         UsageError: stdin is closed.
@@ -62,11 +62,11 @@ def read_requests(lines: Iterable[bytes], where: str, asked: Request, *, folder:
 def read_lines(
     lines: Iterable[bytes], where: str, asked: Request, *, folder: Path = Path()
 ) -> Iterator[Request | BadLine]:
-    """A request a line: a JSON object with `query` (`text`) and `id` (`_id`), or plain text under its line number.
+    """Yield one request per line: a JSON object with `query` (`text`) and `id` (`_id`), or text under its line number.
 
     An object may have `also`, `files`, `filters`, `doc_ids`, `retrievers` (lists of strings) and `tenant` besides; they
-    add to what `asked` has, and none of them widens what may be found. Other keys are its own, unless they are nearly
-    called like one of these. Paths are relative to `folder`. A line that is neither is a `BadLine`.
+    add to those of `asked`, and none of them widens what may be found. Other keys are ignored, unless they have nearly
+    the name of one of these. Paths are relative to `folder`. A line that is neither is a `BadLine`.
     """
     for number, raw in enumerate(lines, 1):
         place = f"line {number} of {where}"
@@ -91,7 +91,7 @@ def _decoded(raw: bytes, place: str, *, first: bool) -> str:
 
 
 def _id_within(line: str) -> str:
-    """The id of a line that is a JSON object, and of any other nothing."""
+    """Return the id of a line that is a JSON object; empty for any other."""
     try:
         item = jsonlib.loads(line)
     except (ValueError, RecursionError):
@@ -130,8 +130,8 @@ def _request(item: Mapping[str, Json], where: str, number: str, asked: Request, 
 
 
 def from_run(item: Json, where: str) -> Request:
-    """The request that a run keeps: an object as a line of standard input, and of each file what it said of itself,
-    which is not asked again.
+    """Return the request of a saved run: an object as a line of standard input, and the facts from each file,
+    which is not read again.
 
     Raises:
         UsageError: it is not such an object, or a key of it is unknown; names it.
@@ -153,7 +153,7 @@ def from_run(item: Json, where: str) -> Request:
 
 
 def _entry_of_file(entry: Json, where: str) -> tuple[str, KnownFile | None]:
-    """A path, and what its file said if it was read."""
+    """Return a path, and the facts from its file if it was read."""
     if not isinstance(entry, dict) or not isinstance(path := entry.get("path"), str):
         raise UsageError(f"{where} has no path", hint="save the run again: retrieve query TEXT --save-run")
     if "tokens" not in entry:
@@ -163,7 +163,7 @@ def _entry_of_file(entry: Json, where: str) -> tuple[str, KnownFile | None]:
 
 
 def _check_keys(item: Mapping[str, Json], where: str) -> None:
-    """Raises: UsageError where a key is a misspelt one that narrows what may be found."""
+    """Raises: UsageError: a key is a misspelt one that narrows what may be found."""
     for key in item:
         near = nearest(key.casefold(), _NARROWING, cutoff=_ALIKE)
         if near and key not in _NARROWING:
@@ -174,54 +174,54 @@ def _strings(item: Mapping[str, Json], key: str, where: str) -> list[str]:
     value = item.get(key)
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise UsageError(f"`{key}` of {where} is no list of strings", hint=f'for example: "{key}": ["…"]')
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise UsageError(f"`{key}` of {where} must be a list of strings", hint=f'for example: "{key}": ["…"]')
     return value
 
 
 def _doc_ids(item: Mapping[str, Json], where: str, asked: Request) -> tuple[str, ...]:
-    """The ids of a line; where the command names some, a line chooses among these.
+    """Return the ids of a line; if the command names some, a line chooses among these.
 
-    An empty list allows nothing, and must not be taken for one that allows everything.
+    An empty list allows nothing, and must not be read as one that allows everything.
     """
-    found = exact(_strings(item, "doc_ids", where), f"`doc_ids` of {where}")
+    ids = exact(_strings(item, "doc_ids", where), f"`doc_ids` of {where}")
     if item.get("doc_ids") == []:
-        hint = "leave the key out where every record may be found"
+        hint = "remove the key to search every record"
         raise UsageError(f"`doc_ids` of {where} is empty: no record may be found", hint=hint)
-    if asked.doc_ids and (others := [name for name in found if name not in asked.doc_ids]):
+    if asked.doc_ids and (others := [name for name in ids if name not in asked.doc_ids]):
         message = f"{where} asks for the record {quoted(others[0])}, which is not among those of --doc-id"
-        raise UsageError(message, hint="leave one of them out")
-    return found or asked.doc_ids
+        raise UsageError(message, hint="remove one of them")
+    return ids or asked.doc_ids
 
 
 def _retrievers(item: Mapping[str, Json], where: str, asked: Request) -> tuple[str, ...]:
-    """The retrievers that answer a line; where the command names some, a line chooses among these."""
-    found = tuple(dict.fromkeys(_strings(item, "retrievers", where)))
+    """Return the retrievers that answer a line; if the command names some, a line chooses among these."""
+    chosen = tuple(dict.fromkeys(_strings(item, "retrievers", where)))
     if item.get("retrievers") == []:
-        hint = "leave the key out where every retriever may answer"
+        hint = "remove the key to ask every retriever"
         raise UsageError(f"`retrievers` of {where} is empty: no retriever may answer", hint=hint)
-    known = answering_names() if set(found) <= set(answering_names()) else (*answering_names(), *installed())
-    for name in found:
+    known = answering_names() if set(chosen) <= set(answering_names()) else (*answering_names(), *installed())
+    for name in chosen:
         if name not in known:
             from retrieve_cli.config.values import unknown
 
             raise unknown(f"retriever {quoted(sound(name))} of {where}", name, known)
-    if asked.retrievers and (others := [name for name in found if name not in asked.retrievers]):
+    if asked.retrievers and (others := [name for name in chosen if name not in asked.retrievers]):
         message = f"{where} asks for the retriever {quoted(others[0])}, which is not among those of --retrievers"
-        raise UsageError(message, hint="leave one of them out")
-    return found or asked.retrievers
+        raise UsageError(message, hint="remove one of them")
+    return chosen or asked.retrievers
 
 
 def _tenant(item: Mapping[str, Json], where: str, asked: Request) -> str | None:
-    """The tenant of a line; where the command names one, no line speaks for another."""
-    found, said = asked.tenant, "--tenant"
+    """Return the tenant of a line; if the command names one, no line may name another."""
+    named, place = asked.tenant, "--tenant"
     for key in KEYS:
         if (tenant := item.get(key)) is None:
             continue
         if not isinstance(tenant, str):
             raise UsageError(f"`{key}` of {where} is not a string", hint=f'for example: "{key}": "acme"')
-        if found not in (None, tenant):
-            message = f"{where} asks for the tenant {quoted(tenant)}, and {said} is {quoted(found)}"
-            raise UsageError(message, hint="leave one of them out")
-        found, said = exact([tenant], f"`{key}` of {where}")[0], f"its `{key}`"
-    return found
+        if named not in (None, tenant):
+            message = f"{where} asks for the tenant {quoted(tenant)}, and {place} is {quoted(named)}"
+            raise UsageError(message, hint="remove one of them")
+        named, place = exact([tenant], f"`{key}` of {where}")[0], f"its `{key}`"
+    return named

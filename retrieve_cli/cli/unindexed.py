@@ -1,4 +1,4 @@
-"""Queries over a folder that has no index: it is read, cut and searched for this command, and nothing of it is kept."""
+"""Queries over a folder without an index: it is read, cut and searched for one command, and nothing is kept."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from retrieve_cli.untrusted.files import MB
 
 
 class Unindexed(NamedTuple):
-    """A searcher over documents that were read for it, and what there is to say of them."""
+    """A searcher over documents that were read for it, and notices about them."""
 
     searcher: Searcher
     skipped: Mapping[str, str]
-    """Why a retriever is not there that an index would have."""
+    """By retriever that an index would have, why it is missing."""
     notices: Sequence[str]
 
     def check(self, options: SearchOptions) -> None:
-        """Raises: Unavailable if a retriever is asked for by name, or required, that is not there."""
+        """Raises: Unavailable: a retriever is missing that is named, or required."""
         settings = self.searcher.settings
         on_gpu = asked_with_vectors() if settings.encoder.device == "cuda" else []
         required = [
@@ -42,11 +42,11 @@ class Unindexed(NamedTuple):
         ]
         for name in options.retrievers or (*required, options.mode):
             if (why := self.skipped.get(name)) is not None:
-                hint = "leave it out, or build an index: retrieve build --docs-dir DIR"
+                hint = "ask without it, or build an index: retrieve build --docs-dir DIR"
                 raise Unavailable(f"{name} cannot answer without an index: {why}", hint=hint)
 
     def with_notes(self, answers: Sequence[Answer], options: SearchOptions) -> list[Answer]:
-        """Return the answers, which now say what an answer from an index would have had besides."""
+        """Return the answers with notices on what an index would add."""
         skipped = self.skipped if options.hybrid and not options.retrievers else {}
         return [
             replace(
@@ -65,10 +65,10 @@ class Unindexed(NamedTuple):
 
 @contextmanager
 def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterator[Unindexed]:
-    """Open a folder, or by default those that the configuration lists, as an index that is gone afterwards.
+    """Open a folder, or by default those that the configuration lists, as a temporary index.
 
     Raises:
-        UsageError: there is no folder, or more in it than `docs.unindexed_max_mb`.
+        UsageError: there is no folder, or it has more than `docs.unindexed_max_mb`.
     """
     sources = _sources(settings, folder)
     _check_size(sources, settings)
@@ -93,7 +93,7 @@ def _sources(settings: Settings, folder: Path | None) -> list[Source]:
 
 
 def _check_size(sources: Sequence[Source], settings: Settings) -> None:
-    """Raises: UsageError if there is more to read than a query may take."""
+    """Raises: UsageError: there is more to read than a query may take."""
     left = most = int(settings.docs.unindexed_max_mb * MB)
     for source in sources:
         size = getattr(source, "size", None)

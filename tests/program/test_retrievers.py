@@ -127,8 +127,8 @@ def test_a_line_chooses_among_the_retrievers_of_the_command(three: Path, retriev
     [
         ({"retrievers": ["bm26"]}, "unknown retriever 'bm26' of line 1 of stdin"),
         ({"retrievers": []}, "`retrievers` of line 1 of stdin is empty"),
-        ({"retrievers": "bm25"}, "`retrievers` of line 1 of stdin is no list of strings"),
-        ({"retrievers": [3]}, "`retrievers` of line 1 of stdin is no list of strings"),
+        ({"retrievers": "bm25"}, "`retrievers` of line 1 of stdin must be a list of strings"),
+        ({"retrievers": [3]}, "`retrievers` of line 1 of stdin must be a list of strings"),
         ({"retriever": ["bm25"]}, "line 1 of stdin has an unknown key 'retriever'"),
     ],
 )
