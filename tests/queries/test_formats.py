@@ -51,7 +51,7 @@ def test_a_lone_slice_says_what_its_series_is_likely_to_be_and_a_remark_says_bot
     assert tokens(path) == ["DICOM", said, "3D"]
     (remark,) = read_file(path).remarks
     assert remark.startswith(f"{path} is one slice (2D) of a {said} series")
-    assert remark.endswith("the query has format:3D")
+    assert remark.endswith("searching for 3D")
     assert tokens(write_dicom(path, modality, NumberOfTemporalPositions=5)) == ["DICOM", said, "4D"]
 
 

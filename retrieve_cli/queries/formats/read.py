@@ -45,8 +45,8 @@ def _tokens(header: Header) -> tuple[str, ...]:
 def _remarks(header: Header) -> tuple[str, ...]:
     if not header.lone_slice:
         return ()
-    said = f"is one slice ({header.dimensionality}) of a {header.modality} series, which is likely a volume"
-    return (f"{said}: the query has format:{header.likely}",)
+    remark = f"is one slice ({header.dimensionality}) of a {header.modality} series, which is likely a volume"
+    return (f"{remark}: searching for {header.likely}",)
 
 
 def _is_folder(path: Path) -> bool:
