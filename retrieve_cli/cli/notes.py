@@ -21,7 +21,8 @@ def say_notes(answers: Sequence[Answer], shared: Shared, *, files: Collection[st
     for path, tokens in read.items():
         if tokens:
             shared.talk.say(f"{path}: {', '.join(map(_fact, tokens))}")
-    for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
+    notices = dict.fromkeys(notice for answer in answers for notice in (*answer.notices, answer.stale) if notice)
+    for notice in notices:
         shared.talk.say(f"note: {notice}")
 
 

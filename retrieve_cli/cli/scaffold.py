@@ -119,7 +119,7 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
     try:
         while (most is None or len(judged) < most) and (text := dialogue.hear("query")):
             answer = searcher.answer([Request(text)])[0]
-            _say_notices(answer.notices, dialogue)
+            _say_notices([*answer.notices, *filter(None, [answer.stale])], dialogue)
             dialogue.show(answer)
             grades = dialogue.judgment(judged, [str(result.record["id"]) for result in answer.results])
             if grades is None:

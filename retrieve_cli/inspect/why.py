@@ -68,7 +68,12 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
         "rank": _rank(answer.results, place),
         **({} if (related := _rank(answer.related, place)) is None else {"related_rank": related}),
     }
-    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, searcher))}, answer.notices
+    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, searcher))}, _notices(answer)
+
+
+def _notices(answer: Answer) -> Sequence[str]:
+    """Return the notices of an answer, with that on its sources."""
+    return [*answer.notices, answer.stale] if answer.stale else answer.notices
 
 
 @dataclass(frozen=True, slots=True)

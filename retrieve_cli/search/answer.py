@@ -282,6 +282,9 @@ class Answer:
     """The retrievers whose score is a similarity."""
     notices: tuple[str, ...] = ()
     """Notices for the user: on the question, on the answer, and on the batch of this answer."""
+    stale: str = ""
+    """A notice on sources that have changed since the build. JSON has it by result: the rest of an answer does not
+    depend on the present state of sources."""
 
     @property
     def total_matches(self) -> int:

@@ -40,6 +40,7 @@ class _Batch(NamedTuple):
     timings: Mapping[str, float]
     deadline: Mapping[str, Json] | None
     notices: tuple[str, ...]
+    stale: str
     engine: Engine
     courses: Mapping[int, Course]
     """By the identity of a ranking."""
@@ -136,13 +137,12 @@ class Searcher:
             most=self._most(ranked, options),
         )
         shown = self._shown(rankings, ranked, options, notices.append)
-        if changed := self._freshness.notice([(*each.found, *each.related) for each in shown], requests):
-            notices.append(changed)
+        changed = self._freshness.notice([(*each.found, *each.related) for each in shown], requests) or ""
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
         engine: Engine = "naive" if options.dense_only else "advanced"
-        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), engine, courses, options.k)
+        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), changed, engine, courses, options.k)
         return [self._answer(*each, batch=batch) for each in zip(questions, rankings, shown, attempts, strict=True)]
 
     def _relaxation(self, ranked: Ranked) -> RelaxationSettings:
@@ -223,6 +223,7 @@ class Searcher:
             before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
             notices=tuple(dict.fromkeys((*question.notices, *batch.notices, *doubts))),
+            stale=batch.stale,
         )
 
     def _most(self, ranked: Ranked, options: SearchOptions) -> int:

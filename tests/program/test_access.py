@@ -259,7 +259,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def silent(way: Way, told: Sequence[object]) -> bool:
     """Whether nothing of others is told but what was asked, and what the tenant's records say of them."""
     text = re.sub(r'"(requires_tool|compatible_with)": ?\[[^]]*\]', "", "\n".join(map(str, told)))
-    asked = " ".join([*way.words, *way.keys.values()])
+    asked = " ".join([*way.words, *way.keys, *way.keys.values()])
     return foreign_words(text) <= foreign_words(asked)
 
 
