@@ -15,7 +15,7 @@ from retrieve_cli.assemble import registry
 from retrieve_cli.config.settings import STRATEGIES, ChunkingRule, Settings, sections
 from retrieve_cli.contracts import Card, Json
 from retrieve_cli.errors import RetrieveError, shortened
-from retrieve_cli.storage.recipe import Recipe, cards_read
+from retrieve_cli.storage.recipe import Recipe, reading_cards
 
 if TYPE_CHECKING:
     from retrieve_cli.records.columns import Columns
@@ -88,7 +88,7 @@ def unapplied(
     compared = _Compared(settings, recipe, columns)
     asked = sections("index") if keys is None else {key.partition(".")[0] for key in keys}
     differing: list[Unapplied] = []
-    with cards_read():
+    with reading_cards():
         comparisons = {
             **_COMPARISONS,
             **dict.fromkeys(registry.asked_with_vectors(), _vectors),
