@@ -494,9 +494,11 @@ def test_a_file_that_cannot_be_read_is_an_error(
 ) -> None:
     os.mkfifo("pipe")
     stdin(json.dumps({"query": "brain", "files": [name]}))
-    done = retrieve("query", "-")
-    assert (done.code, done.out) == (2, "")
-    assert "file" in done.err
+    done = retrieve("query", "-", "--json")
+    assert done.code == 8
+    error = done.json["error"]
+    assert (error["code"], error["kind"]) == (2, "usage")
+    assert "file" in error["message"]
 
 
 def test_a_misspelt_file_is_an_error_that_names_the_one_beside_it(index: Path, retrieve: Program) -> None:
