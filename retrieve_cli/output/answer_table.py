@@ -10,8 +10,8 @@ from retrieve_cli.errors import printable
 from retrieve_cli.output import plain_table
 from retrieve_cli.output.cells import cut
 from retrieve_cli.output.formats import result_id
+from retrieve_cli.output.pieces import title
 from retrieve_cli.output.plain_table import Column
-from retrieve_cli.output.prose import title
 from retrieve_cli.output.reasons import reasons
 from retrieve_cli.output.significant import percent
 from retrieve_cli.output.snippet import ROOM, snippet

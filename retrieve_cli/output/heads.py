@@ -9,7 +9,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
 from retrieve_cli.output.cells import ELLIPSIS, cut, lines, width
 from retrieve_cli.output.page import Line, Span, file_address
-from retrieve_cli.output.prose import one_line, title
+from retrieve_cli.output.pieces import title
+from retrieve_cli.output.prose import one_line
 from retrieve_cli.search.answer import Result
 
 _BETWEEN = Span("  ")

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from retrieve_cli.errors import printable
 from retrieve_cli.output.cells import ELLIPSIS, cut
-from retrieve_cli.output.prose import Piece, one_line, pieces
+from retrieve_cli.output.pieces import pieces
+from retrieve_cli.output.prose import Piece, one_line
 from retrieve_cli.search.answer import Answer, Result
 
 Spans = list[tuple[int, int]]

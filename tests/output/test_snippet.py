@@ -5,7 +5,7 @@ import re
 import pytest
 
 from retrieve_cli.output.markdown import inline
-from retrieve_cli.output.prose import pieces
+from retrieve_cli.output.pieces import pieces
 from retrieve_cli.output.snippet import Snippet, best
 
 

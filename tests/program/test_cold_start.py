@@ -35,8 +35,8 @@ def loaded(modules: str, *arguments: str) -> list[str]:
 
 @pytest.fixture
 def transformer(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index whose vectors are those of the default model."""
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    """An index whose vectors are those of the default model, and no configuration."""
+    monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
     assert retrieve("build", "--catalog", catalog).code == 0
 
 
