@@ -164,10 +164,10 @@ def _fitted(result: Result, room: _Room, seed: str | None, shown: _Shown) -> tup
     if (seed is not None or len(span) > 1) and (narrowed := shown.narrowed(result, room)) is not None:
         room.take(alone if narrowed.context is None else narrowed.context)
         return narrowed, f"shown with a narrower context; its whole context {lost}"
-    refused = room.take(alone) if seed is not None or len(span) > 1 else lost
-    if refused is None:
+    missing = room.take(alone) if seed is not None or len(span) > 1 else lost
+    if missing is None:
         return replace(result, context=alone), f"shown without its context, which {lost}"
-    return None, f"left out: it {refused}"
+    return None, f"skipped: it {missing}"
 
 
 class _Room:

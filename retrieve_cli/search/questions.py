@@ -139,7 +139,7 @@ class RequestReader:
                 from retrieve_cli.queries.formats.read import read_file
 
                 if not name:
-                    raise UsageError(f"query {quoted(request.id)} names a file without a name", hint="leave it out")
+                    raise UsageError(f"query {quoted(request.id)} names a file without a name", hint="remove it")
                 expect_file(name)
                 found = read_file(Path(name))
                 yield KnownFile(name, found.tokens, (*found.warnings, *found.remarks))

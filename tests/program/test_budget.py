@@ -237,7 +237,7 @@ def test_a_later_smaller_result_is_taken_where_an_earlier_one_has_no_room(spent_
     kept, spent = spent_on([["one two"], ["one two three four"], ["one"]], 0, 1, 2, max_tokens=4)
 
     assert [each.hit.id for each in kept] == ["d0#0", "d2#0"]
-    assert spent.cut == (("d1#0", "left out: it takes 4 tokens where 2 of 4 are left"),)
+    assert spent.cut == (("d1#0", "skipped: it takes 4 tokens where 2 of 4 are left"),)
 
 
 def test_a_result_whose_context_has_no_room_is_shown_as_the_hit_alone(spent_on: Spend) -> None:
@@ -263,7 +263,7 @@ def test_a_context_that_does_not_fit_loses_its_farthest_chunks_first(
     told = {
         9: (),
         2: f"shown without its context, which {left}",
-        1: "left out: it takes 2 tokens where 1 of 1 are left",
+        1: "skipped: it takes 2 tokens where 1 of 1 are left",
     }
     why = told.get(tokens, f"shown with a narrower context; its whole context {left}")
     assert spent.cut == ((("d0#2", why),) if why else ())
@@ -296,7 +296,7 @@ def test_chunks_count_as_they_are_shown(spent_on: Spend) -> None:
         max_chunks=4,
         cut=(
             ("d1#1", "shown without its context, which takes 2 chunks where 1 of 4 are left"),
-            ("d2#0", "left out: it takes 1 chunk where 0 of 4 are left"),
+            ("d2#0", "skipped: it takes 1 chunk where 0 of 4 are left"),
         ),
     )
 
@@ -311,7 +311,7 @@ def test_hits_that_were_merged_into_a_context_come_back_at_their_turn_where_it_h
     assert spent.cut == (
         ("d0#0", "shown without its context, which takes 6 tokens where 4 of 4 are left"),
         ("d0#2", "shown without its context, which was cut with that of d0#0"),
-        ("d0#3", "left out: it takes 2 tokens where 0 of 4 are left"),
+        ("d0#3", "skipped: it takes 2 tokens where 0 of 4 are left"),
     )
 
 
@@ -324,7 +324,7 @@ def test_a_budget_is_told_as_plain_values(spent_on: Spend) -> None:
         "max_tokens": 1,
         "tokens": 0,
         "tokenizer": "words",
-        "cut": [{"id": "d0#0", "why": "left out: it takes 2 tokens where 1 of 1 are left", "rank": 1, "size": 2}],
+        "cut": [{"id": "d0#0", "why": "skipped: it takes 2 tokens where 1 of 1 are left", "rank": 1, "size": 2}],
     }
 
 

@@ -160,7 +160,7 @@ def test_a_budget_that_nothing_fits_leaves_an_empty_answer_with_the_reasons(guid
     done = retrieve("query", "remove claims", "--max-tokens", "1", "--explain-empty")
     assert done.code == 0
     assert "no results" in done.out
-    assert "storage/claims.md#2: left out: it takes" in done.out
+    assert "storage/claims.md#2: skipped: it takes" in done.out
     assert retrieve("query", "remove claims", "--max-tokens", "1", "--exit-status").code == 3
 
 

@@ -222,7 +222,7 @@ def test_what_the_budget_has_no_room_for(index: Path, retrieve: Program, monkeyp
     monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "1")
     last = answered(retrieve, "brain")[0]["doc_id"]
     told = why(retrieve, "brain", next(name for name in IDS if name != last))
-    assert told["verdict"] == ("it does not fit into the budget: left out: it takes 1 chunk where 0 of 1 are left")
+    assert told["verdict"] == ("it does not fit into the budget: skipped: it takes 1 chunk where 0 of 1 are left")
 
 
 def test_a_chunk_that_is_shown_with_another_is_told_with_which(
@@ -273,7 +273,7 @@ def test_text_says_what_json_says(index: Path, retrieve: Program) -> None:
         (["brain [INCLUDE:nobody]"], "0 of 5 records pass all conditions"),
         (["the of", "--mode", "bm25"], "bm25: the query has no words besides stop words"),
         (["brain", "--min-score", "99"], "threshold(min_score=99) passed on 0 hits"),
-        (["brain", "--max-tokens", "1"], "brain#0: left out: it takes"),
+        (["brain", "--max-tokens", "1"], "brain#0: skipped: it takes"),
     ],
 )
 def test_an_empty_answer_says_which_stage_took_the_last(

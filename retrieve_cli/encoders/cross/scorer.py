@@ -63,7 +63,7 @@ class CrossScorer(Truncating):
         if max_tokens is not None and not 1 <= max_tokens <= limit:
             raise UsageError(
                 f"`max_tokens` is {max_tokens}, and {folder.name} takes 1 to {limit}.",
-                hint=f"leave it out, or choose at most {limit}",
+                hint=f"omit it, or choose at most {limit}",
             )
         if not 0 < stride <= 1:
             raise UsageError(f"`stride` is {stride}, and a window starts 0 < stride <= 1 of a window after the last.")

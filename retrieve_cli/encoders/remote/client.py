@@ -269,7 +269,7 @@ class Client:
     def _probe(self) -> str:
         """A command that shows a person what the server says."""
         key = f' -H "Authorization: Bearer ${self._api_key_env}"' if self._api_key_env else ""
-        return f"see what the server says: curl -sS {quote(self._shown('/models'))}{key}"
+        return f"check the server: curl -sS {quote(self._shown('/models'))}{key}"
 
 
 def wording(section: str) -> Wording:
