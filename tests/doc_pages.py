@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -156,7 +157,7 @@ def check(page: Path, folder: Path) -> Iterator[tuple[Step, Sequence[str]]]:
     Raises: AssertionError if a command ends with another code than the page says.
     """
     found = list(blocks(page.read_text("utf-8")))
-    for block, after in zip(found, [*found[1:], None], strict=True):
+    for block, after in zip_longest(found, found[1:]):
         if block.skipped is not None or block.language in INERT:
             continue
         for step in _steps_of(block, after):

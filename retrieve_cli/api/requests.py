@@ -125,9 +125,10 @@ def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1") -> Requ
 
 
 def options_of(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choices that no key of the configuration stands for, as `SearchOptions` has them."""
+    """Return `k` and the choices that no key of the configuration stands for, as `SearchOptions` has them."""
     chunks = choices.get("chunks")
     return {
+        "k": choices.get("k"),  # one that is given also holds where `search.similarity_top_k` replaces the default
         "unit": None if chunks is None else "chunk" if chunks else "record",
         "rerank": choices.get("rerank"),
         "min_confidence": choices.get("min_confidence"),

@@ -182,6 +182,7 @@ def query(
         asked,
         shape,
         {
+            "k": k,
             "chunks": shared.format == "prompt" if chunks is None else chunks,
             "rerank": rerank,
             "min_confidence": min_confidence,

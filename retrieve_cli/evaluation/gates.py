@@ -76,7 +76,7 @@ def _resolved(name: str, spellings: Mapping[str, str]) -> str:
         raise UsageError(f"--gate: {quoted(name)} is not a measure", hint=hint) from None
     if measure in spellings.values():
         return measure
-    measured = [each for each in spellings.values() if "@" in each and not each.startswith(("group", "chunk"))]
+    measured = [each for each in spellings.values() if "@" in each and " " not in each and each[:5] != "group"]
     hint = f"add it: --metrics {','.join([*measured, measure])}"
     raise UsageError(f"--gate: {quoted(name)} is not among the measures of this evaluation", hint=hint)
 

@@ -87,7 +87,7 @@ class Report:
         parts = [
             counted(self.records, items) + ("" if same or first else f" ({self.changes.signs})"),
             counted(self.chunks, "chunk"),
-            *([] if same or verb else [f"{self.embedded:,} embedded"]),
+            *([] if verb or (same and not self.embedded) else [f"{self.embedded:,} embedded"]),
             *([f"{self.quarantined:,} rejected"] if self.quarantined else []),
             f"{self.seconds:.1f} s",
         ]

@@ -20,13 +20,18 @@ def replace(path: Path, text: str) -> None:
     sync(path.parent)
 
 
+def unfinished(path: Path) -> Path:
+    """Return the place of the new content of a file until it replaces the file; a killed writer leaves it there."""
+    return path.with_name(f".{path.name}.new")
+
+
 def replace_later(path: Path, text: str) -> None:
     """Do the same as `replace` without waiting for the disk: for files that may be lost in a power failure."""
     _put_in_place(path, text, lambda _: None)
 
 
 def _put_in_place(path: Path, text: str, settle: Callable[[int], None]) -> None:
-    new = path.with_name(f".{path.name}.new")
+    new = unfinished(path)
     if new.is_symlink():  # not created by this program: it may lead anywhere
         new.unlink()
     try:

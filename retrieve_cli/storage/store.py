@@ -219,6 +219,8 @@ class Store(Generations):
         """Remove scratch folders of dead writers; only the holder of the lock may do so."""
         for folder in self.generations.glob(_SCRATCH + "*"):
             shutil.rmtree(folder, ignore_errors=True)
+        for path in (self.path / "current", self.quarantine):
+            durable.unfinished(path).unlink(missing_ok=True)
 
 
 def _write(path: Path, manifest: Manifest) -> None:

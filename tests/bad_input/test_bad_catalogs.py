@@ -99,7 +99,8 @@ def test_an_odd_but_sound_record_is_built_and_shown(tmp_path: Path, retrieve: Pr
     assert retrieve("build", "--catalog", catalog).code == 0
     for format_ in ("text", "json", "md"):
         shown = retrieve("query", "anything", "--format", format_)
-        assert (shown.code, shown.err) == (0, "")
+        assert shown.code == 0
+        assert not shown.err or shown.err.startswith("note: no word of the query occurs in the index")
     assert retrieve("inspect", "verify").code == 0
     assert retrieve("inspect", "records").code == 0
 

@@ -304,6 +304,6 @@ def test_what_is_within_noise_is_not_written(
     gold = gold_of(world[1], tmp_path / "gold.jsonl")
     done = retrieve("eval", "--artifacts", world[0], "--gold", gold, "--tune", "--write")
     assert done.code == 0
-    assert "nothing is written" in done.err
+    assert "nothing written" in done.err
     assert "not recommended" in done.out
     assert not Path("config.yaml").exists()

@@ -360,7 +360,7 @@ def test_an_encoder_without_a_tokenizer_is_called_by_the_rule_that_counts() -> N
 
 
 def test_an_absent_tokenizer_is_named_with_what_counts_without_it(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match=r"gone\.json is not there") as refusal:
+    with pytest.raises(Unavailable, match=r"gone\.json does not exist") as refusal:
         counter(str(tmp_path / "gone.json"), nobody)
 
     assert "`words`" in refusal.value.hint

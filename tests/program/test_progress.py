@@ -240,7 +240,7 @@ def test_an_interrupted_evaluation_says_where_it_was_and_that_nothing_is_kept(
         raise AssertionError("it was interrupted before")
 
     def interrupted(run: Any, *rest: Any) -> Any:
-        if run.name == "without the dense leg":
+        if run.name == "without dense":
             raise KeyboardInterrupt
         return evaluate(run, *rest)
 
@@ -250,7 +250,7 @@ def test_an_interrupted_evaluation_says_where_it_was_and_that_nothing_is_kept(
     done = retrieve("eval", "--gold", gold, "--ablate")
     assert done.code == 130
     assert re.search(
-        r"^error: interrupted: during run \d of \d+ \(without the dense leg\); nothing is kept$", done.err, re.MULTILINE
+        r"^error: interrupted: during run \d of \d+ \(without dense\); nothing is kept$", done.err, re.MULTILINE
     )
     assert done.out == ""
 

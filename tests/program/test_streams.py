@@ -23,7 +23,9 @@ class Stream:
     def __init__(self, *words: str) -> None:
         command = [sys.executable, "-m", "retrieve_cli", "query", "-", "--stream", "--json", "-k", "2", *words]
         pipe = subprocess.PIPE
+        heeded = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job would ignore
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(os.environ))
+        signal.signal(signal.SIGINT, heeded)
         assert self.process.stdin
         assert self.process.stdout
         self.stdin, self.stdout = self.process.stdin, self.process.stdout

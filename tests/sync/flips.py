@@ -20,6 +20,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.output import formats
+from retrieve_cli.output.reasons import reasons
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -49,7 +50,7 @@ def answers(artifacts: Path, asked: Sequence[tuple[Request, dict[str, Any]]] = A
     for request, options in asked:
         [answer] = searcher.answer([request], searcher.options(**options))
         said.append(formats.dump({**formats.answer_json(answer), "timings_ms": {}, "notices": list(answer.notices)}))
-        said += [formats.why(result) for result in answer.results]
+        said += ["\n".join(reason.text for reason in reasons(result, rank=1)) for result in answer.results]
     return "\n".join(said)
 
 

@@ -84,7 +84,9 @@ def logged(arguments: Sequence[str]) -> int:
     OnnxEncoder.encode_passages_gradually = noting(  # type: ignore[method-assign]
         "tokens", OnnxEncoder.encode_passages_gradually
     )
-    SpladeEncoder.encode_passages = noting("weights", SpladeEncoder.encode_passages)  # type: ignore[method-assign]
+    SpladeEncoder.encode_passages_gradually = noting(  # type: ignore[method-assign]
+        "weights", SpladeEncoder.encode_passages_gradually
+    )
     return main(arguments[2:])
 
 

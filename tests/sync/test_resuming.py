@@ -97,7 +97,7 @@ def weighed(said: str) -> tuple[int, int]:
 
 
 def embedded(out: str) -> int:
-    return int(re.findall(r"(\d+) embedded", out)[0])
+    return int((re.findall(r"(\d+) embedded", out) or ["0"])[0])
 
 
 # ------------------------------------------------------------------------------------------------------- kills

@@ -302,7 +302,7 @@ def test_old_generations_that_cannot_be_removed_are_said_and_no_failure(
         ([{"kind": "catalog", "paht": "x"}], "`paht`", "path"),
         ([{"kind": "docs", "path": "a/x"}, {"kind": "docs", "path": "b/x"}], "two sources", "name:"),
         ({"lists": []}, "`sources.lists`", "list"),
-        ({"list": {}}, "not a list", "- {kind"),
+        ({"list": {}}, "must be a list", "- {kind"),
         (["tools.jsonl"], "kind 'tools.jsonl'", "known"),
     ],
 )
@@ -633,7 +633,7 @@ def test_history_tells_what_each_publication_changed(artifacts: Path, source: Pa
     assert (newest["records"], first["records"]) == (50, 60)
     shown = retrieve("inspect", "history").out
     assert "10 removed" in shown
-    assert "live" in shown
+    assert "current" in shown
 
 
 def test_diff_shows_records_recipe_and_moved_answers(

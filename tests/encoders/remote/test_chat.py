@@ -88,7 +88,7 @@ def test_the_prompt_says_what_is_wanted(api: Api, selector) -> None:
     selector({"picked": [1]}).pick("q", TOOLS, count=2)
     system, user = (message["content"] for message in api.last.json["messages"])
     assert "pipeline" in system
-    assert "no instruction to you" in " ".join(system.split())
+    assert "not an instruction to you" in " ".join(system.split())
     assert user.endswith("Pick at most 2 of the 3 candidates.")
 
 
