@@ -42,6 +42,8 @@ _VARIABLE = [
     ),
     (re.compile(r"(?<![\w.])[-−+]?\d+\.\d+(e-?\d+)?"), "FRACTION"),
     (re.compile(r"\.md:\d+(-\d+)?"), ".md:LINES"),
+    (re.compile(r"\b\d+ threads?\b"), "THREADS"),
+    (re.compile(r"\b\d+ documents?, \d+ chunks?(, \d+ embedded)?|\(\.\w+ \d+(, \.\w+ \d+)*\)"), "FILES"),
     (re.compile(r"[-─━]{4,}"), "----"),
 ]
 
@@ -82,12 +84,10 @@ def blocks(text: str) -> Iterator[Block]:
         at += 1
 
 
-def workspace(folder: Path, vectors: Path | None = None) -> Path:
-    """Lay out a folder as a clone has it, for the commands of a page; `vectors` is a cache to start from."""
+def workspace(folder: Path) -> Path:
+    """Lay out a folder as a clone has it, for the commands of a page."""
     for name in ("catalogs", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    if vectors is not None:
-        shutil.copytree(vectors, folder / "artifacts" / "cache")
     return folder
 
 

@@ -12,17 +12,11 @@ from samples import Program
 CODE = re.compile(r"`retrieve ([^`]+)`")
 
 
-@pytest.fixture(scope="session")
-def vectors(sample_index: Path) -> Path:
-    """Vectors of the sample catalog, so that no page waits for them."""
-    return sample_index / "cache"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_commands_of_a_page_print_what_it_shows(page: Path, vectors: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) -> None:
     differences = [f"$ {step.command}\n--- shown\n" + "\n".join(step.shown) + "\n--- printed\n" + "\n".join(printed)
-                   for step, printed in check(page, workspace(tmp_path / "clone", vectors))]  # fmt: skip
+                   for step, printed in check(page, workspace(tmp_path / "clone"))]  # fmt: skip
     assert not differences, "\n\n".join(differences)
 
 
@@ -46,7 +40,7 @@ def _parts(inline: str) -> tuple[list[str], list[str]]:
     """The command of an inline `retrieve …`, with a command below it if it has one, and its flags."""
     words = inline.replace("\\|", "|").split()
     command = words[:1] if re.fullmatch("[a-z]+", words[0]) else []
-    nested = command and command[0] in ("inspect", "models", "snapshot", "config")
+    nested = command and command[0] in ("inspect", "models", "snapshot", "config", "eval")
     if nested and len(words) > 1 and re.fullmatch("[a-z]+", words[1]):
         command = words[:2]
     return command, [word.split("=")[0] for word in words if re.match("--?[a-z]", word)]
