@@ -93,7 +93,7 @@ class ResultReader:
         passed, confidences = confidence.filter(ranking) if confidence else (ranking, [None] * len(ranking.hits))
         found = self._bundled(self._results(passed, retrievers, confidences), ranking.query)
         results, spent = self._within_budget(self._in_context(found), found)
-        beside, spent = self._beside(related(passed), results, spent)
+        beside, spent = self._beside(related(passed) if results else (), results, spent)
         left_out = len(ranking.hits) - len(found)
         return Shown(found, results, spent, beside, confidence.source(left_out) if confidence else None)
 

@@ -142,6 +142,13 @@ def test_related_records_take_what_the_results_leave_of_a_budget(tools: Path, re
     assert words > asked(retrieve, "--max-tokens", "500", MAX_RELATED=0)["budget"]["tokens"]
 
 
+def test_where_no_result_fits_into_a_budget_nothing_is_related(tools: Path, retrieve: Program) -> None:
+    sizes = {cut["id"]: cut["size"] for cut in asked(retrieve, "--max-tokens", "1")["budget"]["cut"]}
+    least = min(sizes.values()) - 1  # enough for `loader`, whose text is shorter than that of any result
+    answer = asked(retrieve, "--max-tokens", str(least))
+    assert (answer["results"], answer["related"]) == ([], [])
+
+
 def test_what_a_result_lists_among_its_dependencies_is_not_listed_again(tools: Path, retrieve: Program) -> None:
     answer = asked(retrieve, "--bundle")
     needed = {need["id"] for each in answer["results"] for need in each["bundle"]["needs"]}
