@@ -69,11 +69,6 @@ def difference(value: float) -> str:
     return f"{value:+.4f}"
 
 
-def chance(p: float) -> str:
-    """Return a p-value with three decimals."""
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def _say(console: Console, line: str) -> None:
     console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
@@ -95,7 +90,7 @@ def _cells(each: Difference) -> tuple[str, str, str, str]:
     if not (each.wins.won or each.wins.lost):
         return "0  ", _SAME, "", "0/0"
     bounds = f"{difference(each.interval.low)} to {difference(each.interval.high)}"
-    p = "" if each.p_holm is None else chance(each.p_holm)
+    p = "" if each.p_holm is None else figures.chance(each.p_holm)
     mark = " *" if each.significant else "  "
     return f"{difference(each.interval.mean)}{mark}", bounds, p, f"{each.wins.won}/{each.wins.lost}"
 

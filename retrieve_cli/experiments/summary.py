@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
 from retrieve_cli.evaluation.calibration import Calibration
-from retrieve_cli.experiments.comparison import chance, difference, print_comparison, table
+from retrieve_cli.experiments.comparison import difference, print_comparison, table
 from retrieve_cli.experiments.trial import Trial
 from retrieve_cli.experiments.tuning import Tuned
 from retrieve_cli.output.formats import dump
@@ -118,7 +118,7 @@ def _tuning(tuned: Tuned | None) -> Iterator[str]:
     here = f"{figures.rounded(tuned.mean)} to {figures.rounded(tuned.mean_best)} on the queries it was chosen on"
     yield f"best: {values or 'as configured'} ({here})"
     bounds = f"{difference(gain.low)} to {difference(gain.high)}"
-    yield f"gain on held-out queries: {difference(gain.mean)} ({bounds}), p {chance(tuned.p)}"
+    yield f"gain on held-out queries: {difference(gain.mean)} ({bounds}), p {figures.chance(tuned.p)}"
     if tuned.recommended:
         yield "recommended: add --write to put it into the configuration"
     else:

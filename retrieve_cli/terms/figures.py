@@ -17,6 +17,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def chance(p: float) -> str:
+    """Return a p-value with three decimals."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def rounded(value: float) -> str:
     """Return a number with three significant digits, without an exponent: `0.810`, `13.0`, `1,490`."""
     if not isfinite(value):

@@ -22,11 +22,10 @@ from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.evaluation.statistics import Interval, Wins
-from retrieve_cli.experiments.comparison import chance
 from retrieve_cli.experiments.evaluate import Evaluation, judge, latency
 from retrieve_cli.experiments.report.about import About
 from retrieve_cli.experiments.report.page import Column, verdict, write
-from retrieve_cli.terms.figures import rounded
+from retrieve_cli.terms.figures import chance, rounded
 
 MEASURES = measures.parse(["nDCG@10", "RR@10"])
 TOPICS = [

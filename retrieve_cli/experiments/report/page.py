@@ -18,7 +18,6 @@ from retrieve_cli.evaluation.curves import Points, curves
 from retrieve_cli.evaluation.differences import SIGNIFICANT, Difference
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import ranked
-from retrieve_cli.experiments.comparison import chance
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.experiments.report import charts
 from retrieve_cli.experiments.report.about import About
@@ -280,7 +279,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = {"cut": _cut, "number": _number, "count": "{:,}".format, "chart": Markup, "chance": chance}
+    written = {"cut": _cut, "number": _number, "count": "{:,}".format, "chart": Markup, "chance": figures.chance}
     found.filters |= {**written, "verdict": verdict, "finite": isfinite, "rounded": figures.rounded}
     return found
 
