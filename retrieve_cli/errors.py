@@ -98,10 +98,6 @@ class RetrieveError(Exception):
         self.message = cut(message)
         self.hint = cut(hint)
 
-    def as_json(self) -> dict[str, object]:
-        """Return what programs are told of it."""
-        return {"code": int(self.code), "kind": self.kind, "message": self.message, "hint": self.hint}
-
 
 class UsageError(RetrieveError):
     """Invalid input: a flag, a key, a value, or a file of the wrong kind."""

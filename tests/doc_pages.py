@@ -59,17 +59,6 @@ class Block(NamedTuple):
     """The reason for which it is not run."""
 
 
-class Difference(NamedTuple):
-    """Output that is not what the page shows."""
-
-    command: str
-    shown: Sequence[str]
-    printed: Sequence[str]
-
-    def __str__(self) -> str:
-        return "\n".join((f"$ {self.command}", "--- shown", *self.shown, "--- printed", *self.printed))
-
-
 def blocks(text: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
     lines = text.split("\n")

@@ -37,7 +37,7 @@ class Run(NamedTuple):
     """Values of its flags that hold for every query."""
     shape: Shape
     choices: Mapping[str, Any]
-    """Choices that no key of the configuration stands for."""
+    """`k`, and the choices that no key of the configuration stands for."""
     given: Mapping[str, str]
     """Keys that the configuration sets, and where."""
     docs_dir: Path | None

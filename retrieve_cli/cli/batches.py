@@ -15,6 +15,7 @@ import typer
 from retrieve_cli.api.batches import answer_each, expect_sound
 from retrieve_cli.cli import answering, requests
 from retrieve_cli.cli.answering import Opened, Run
+from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.requests import BadLine
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted
@@ -121,6 +122,6 @@ def _print_lines(outcomes: Sequence[Outcome], answers: Sequence[Answer], *_: obj
     shown = iter(answers)
     for outcome in outcomes:
         if isinstance(outcome, BadLine):
-            print(formats.dump({"query_id": outcome.id, "error": outcome.error.as_json()}))
+            print(formats.dump({"query_id": outcome.id, "error": failure_of(outcome.error).to_json()}))
         else:
             sys.stdout.write(formats.as_json_lines([next(shown)]))

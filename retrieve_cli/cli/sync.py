@@ -81,7 +81,7 @@ def _run(shared: Shared, settings: Settings, line: Line) -> None:
 
 
 def _finish(report: Report, shared: Shared, settings: Settings) -> None:
-    """Name what was rejected and end with the code for that, if the caller was not told of it before."""
+    """Name what was rejected and end with the code for that, unless an earlier sync reported it."""
     if report.status != "failed" and not (report.rejected_new or settings.sync.report_rejected == "always"):
         report = replace(report, quarantined=0, rejected=())
     say_rest(report, shared)

@@ -93,7 +93,7 @@ class TorchEncoder(Truncating):
         take: Callable[[int, TokenVectors], None] | None = None,
     ) -> Vectors:
         """Return what `encode_passages` does; `done` gets places and vectors of each batch, `take` the tokens of each
-        text before that. If batches that are done are left out, the others are the same."""
+        text before that. Skipping finished batches does not change the others."""
         return self._encode(texts, prefix=self.card.passage_prefix, take=take, done=done)
 
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:

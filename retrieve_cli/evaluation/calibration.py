@@ -296,4 +296,4 @@ def of_bytes(content: bytes) -> list[Calibration]:
     try:
         return [Calibration.from_json(entry) for entry in value["calibrations"]]
     except (KeyError, TypeError) as error:
-        raise ValueError("it has no list of calibrations") from error
+        raise ValueError("`calibrations` must be a list") from error

@@ -60,7 +60,7 @@ def _says_more(record: Mapping[str, Json]) -> bool:
 
 
 def _of_record(result: Result, *, chunk: bool) -> Head:
-    """A record of a catalog by its name, its id if that cannot be told from the name, and its address."""
+    """A record of a catalog by its name, its id unless the name shows it, and its address."""
     record = result.record
     identifier = result.hit.id if chunk else str(record["id"])
     name = one_line(str(record["name"])) or identifier

@@ -1,6 +1,5 @@
 """The documentation tells the truth: its commands run, print what the pages show, and name flags that exist."""
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,4 +78,4 @@ def test_a_page_with_another_output_is_found(tmp_path: Path) -> None:
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#: ]+)(?:#[^) ]*)?\)", page.read_text("utf-8")):
-            assert os.path.exists(page.parent / target), f"{page.name}: {target}"  # noqa: PTH110
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
