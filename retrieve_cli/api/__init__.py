@@ -1,1 +1,1 @@
-"""The Python API: an open index that answers, for programs as for the command line."""
+"""An open index that answers, and the reading of requests: the Python API, and the floor under every server."""

@@ -113,7 +113,7 @@ class Index:
         """The contents of the index, as `retrieve inspect status --json` prints them."""
         from retrieve_cli.inspect.status import status
 
-        with self._reading() as generation:
+        with self.reading() as generation:
             return status(generation, self._store.path, self._settings)
 
     def records(self, *, filters: str | Sequence[str] = (), limit: int | None = None) -> list[dict[str, Json]]:
@@ -126,7 +126,7 @@ class Index:
 
         if limit is not None and limit < 1:
             return []
-        with self._reading() as generation:
+        with self.reading() as generation:
             rows: list[dict[str, Json]] = views.records(
                 generation, filters=texts(filters, "filters"), limit=limit or 0
             )["records"]
@@ -140,7 +140,7 @@ class Index:
         """
         from retrieve_cli.inspect import views
 
-        with self._reading() as generation:
+        with self.reading() as generation:
             return views.record(generation, record_id)
 
     def __len__(self) -> int:
@@ -178,8 +178,8 @@ class Index:
         self.close()
 
     @contextmanager
-    def _reading(self) -> Iterator[Generation]:
-        """The open generation; an error while it is read is the index's fault if one of its files is damaged."""
+    def reading(self) -> Iterator[Generation]:
+        """Yield the open generation; an error while it is read is the index's fault if one of its files is damaged."""
         generation = self.searcher.generation
         with self._store.reading(generation.id):
             yield generation

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import json as jsonlib
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from math import ceil
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, Talk, shared
+from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Encoder, PairScorer
+    from retrieve_cli.serving.running import Running
     from retrieve_cli.serving.service import Service
     from retrieve_cli.web.listening import Listener
+    from retrieve_cli.web.secrets import Secret
 
 _LOOPBACK = ("127.", "::1")
 _LONGEST_GRACE_S = 3600.0
-_CLOSING_S = 0.5
-"""Seconds that connections may take to close after their last answer."""
-_KEEP_ALIVE_S = 75
-"""Longer than clients pause between batches: each new connection costs a round trip."""
 
 
 @shared("text", "json")
 def serve(
-    encoders: Annotated[bool, typer.Option("--encoders", help="Serve the configured encoder and reranker.")] = False,
+    encoders: Annotated[
+        bool, typer.Option("--encoders", help="Serve the configured encoder and reranker only, without an index.")
+    ] = False,
     host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 8100,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=1, max=256, help="Processes that answer, on one port.")
+    ] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=0, max=256, help="Searches at once per process; 0: one a core.")
+    ] = 0,
+    queue: Annotated[
+        int, typer.Option("--queue", metavar="N", min=0, max=100_000, help="Requests that may wait; others get 503.")
+    ] = 128,
     api_key_env: Annotated[
         str | None,
         typer.Option("--api-key-env", metavar="NAME", help="Environment variable with the key that clients must send."),
@@ -47,40 +52,108 @@ def serve(
     grace: Annotated[
         str, typer.Option("--grace", metavar="SECONDS", help="Time to finish requests at shutdown: 10 or 10s.")
     ] = "10s",
+    descriptor: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
 ) -> None:
-    """Serve the encoder, and the cross-encoder if one is configured, over an OpenAI-compatible API.
+    """Answer searches over HTTP: POST /search takes the JSON of `retrieve query -` and answers as `query --json` does.
 
-    POST /v1/embeddings takes texts unchanged; `input_type: query` or `passage` adds the model's own prefix.
-    GET /metrics has metrics for Prometheus: of its requests, and of the query log in --artifacts.
+    GET /health and /readyz tell its state, GET /metrics has metrics for Prometheus, /openapi.json the whole API.
+    A new generation is opened as soon as it is published. With --encoders: POST /v1/embeddings and /v1/rerank only.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     """
-    from retrieve_cli.web.listening import bind
+    from retrieve_cli.serving.running import Running
     from retrieve_cli.web.secrets import read_key
 
-    if not encoders:
-        hint = "serve models: retrieve serve --encoders; search from a program: retrieve query - --stream --json"
-        raise UsageError("`retrieve serve` needs --encoders", hint=hint)
-    seconds = _seconds(grace)
+    running = Running(_seconds(grace), verbose=shared.talk.verbose)
     _check_packages()
     settings = shared.settings()
     key = read_key(api_key_env)
-    with bind(host, port) as listener:
-        encoder, scorer, prompted = _parts(settings)
-        from retrieve_cli.output.journal import QUERIES
-        from retrieve_cli.serving.app import encoder_app
-
-        name = encoder.card.name
-        query, passage, log = *prompted, shared.store.runs / QUERIES
-        app = encoder_app(encoder, scorer, name, key, query_prefix=query, passage_prefix=passage, query_log=log)
-        _warm(encoder, scorer)
-        shared.talk.detail(f"device: {encoder.device}")
+    with _listening(host, port, descriptor) as listener:
         address = listener.getsockname()
         if key is None and not address[0].startswith(_LOOPBACK):
             shared.talk.say("note: anyone who reaches this port may use it; require a key with --api-key-env NAME")
-        url = f"http://{f'[{host}]' if ':' in host else host}:{address[1]}/v1"
-        _serve(app, listener, lambda: _announce(shared, url, name, scorer), shared.talk, grace=seconds)
+        url = f"http://{f'[{host}]' if ':' in host else host}:{address[1]}"
+        if workers > 1 and descriptor is None:
+            _run_workers(shared, listener, workers, url)
+            return
+        if encoders:
+            app, said = _models(shared, settings, key)
+            url += "/v1"
+        else:
+            app, said = _search(shared, settings, key, threads=threads, queue=queue, workers=workers, url=url)
+        announced = (lambda: None) if descriptor is not None else lambda: _announce(shared, url, said)
+        _run(app, listener, announced, running)
+
+
+def _search(
+    shared: Shared, settings: Settings, key: Secret | None, *, threads: int, queue: int, workers: int, url: str
+) -> tuple[Service, dict[str, str | None]]:
+    """Return the server of the index, and what is announced of it."""
+    from retrieve_cli.api.live import LiveIndex
+    from retrieve_cli.errors import RetrieveError
+    from retrieve_cli.serving.app import server_app
+    from retrieve_cli.serving.callers import Callers
+    from retrieve_cli.serving.pool import Pool
+    from retrieve_cli.serving.state import State
+
+    live = LiveIndex(shared.store, settings)
+    if live.fault is not None:
+        shared.talk.say(f"note: {live.fault.message}; searches are answered by an error until there is an index")
+    pool = Pool(threads or len(os.sched_getaffinity(0)), queue)
+    state = State(live, pool, Callers(key), public_url=url, workers=workers)
+    generation = None
+    with suppress(RetrieveError):
+        generation = live.index.generation
+    return server_app(state), {"artifacts": str(shared.artifacts), "generation": generation}
+
+
+def _models(shared: Shared, settings: Settings, key: Secret | None) -> tuple[Service, dict[str, str | None]]:
+    """Return the server of the models, and what is announced of it."""
+    from retrieve_cli.output.journal import QUERIES
+    from retrieve_cli.serving.models import encoder_app
+
+    encoder, scorer, (query, passage) = _parts(settings)
+    name, log = encoder.card.name, shared.store.runs / QUERIES
+    app = encoder_app(encoder, scorer, name, key, query_prefix=query, passage_prefix=passage, query_log=log)
+    _warm(encoder, scorer)
+    shared.talk.detail(f"device: {encoder.device}")
+    return app, {"model": name, "reranker": None if scorer is None else scorer.name}
+
+
+def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> None:
+    """Answer by several processes. Raises: typer.Exit, KeyboardInterrupt at its end."""
+    import signal
+
+    from retrieve_cli.serving.workers import Workers
+    from retrieve_cli.web.listening import listen
+
+    listen(listener)
+    listener.set_inheritable(True)
+    _announce(shared, url, {"artifacts": str(shared.artifacts), "workers": str(count)})
+    ended = Workers(sys.argv[1:], count, listener.fileno(), say=shared.talk.say).run()
+    if ended == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise typer.Exit(Exit.OK)
+
+
+def _run(app: Service, listener: Listener, announced: Callable[[], None], running: Running) -> None:
+    """Answer requests until the end. Raises: typer.Exit by SIGTERM, KeyboardInterrupt by SIGINT."""
+    from retrieve_cli.serving.running import Ended, run
+
+    try:
+        run(app, listener, announced, running)
+    except Ended:
+        raise typer.Exit(Exit.OK) from None
+
+
+@contextmanager
+def _listening(host: str, port: int, descriptor: int | None) -> Iterator[Listener]:
+    """Yield the socket of the server: bound here, or inherited by a worker."""
+    from retrieve_cli.web.listening import bind, inherited
+
+    with bind(host, port) if descriptor is None else nullcontext(inherited(descriptor)) as listener:
+        yield listener
 
 
 def _seconds(text: str) -> float:
@@ -126,100 +199,9 @@ def _warm(encoder: Encoder, scorer: PairScorer | None) -> None:
         scorer.score("ready", ["ready"])
 
 
-def _announce(shared: Shared, url: str, name: str, scorer: PairScorer | None) -> None:
-    reranker = None if scorer is None else scorer.name
+def _announce(shared: Shared, url: str, said: dict[str, str | None]) -> None:
+    """Say that the server answers, and of what."""
     if shared.format == "json":
-        print(jsonlib.dumps({"url": url, "model": name, "reranker": reranker}), flush=True)
-    shared.talk.say(f"ready: {name}{f' and {reranker}' if reranker else ''} at {url}")
-
-
-def _serve(app: Service, listener: Listener, ready: Callable[[], None], talk: Talk, *, grace: float) -> None:
-    """Answer requests until SIGTERM, the usual end of a server, or SIGINT.
-
-    Raises:
-        RetrieveError: another process has taken the port.
-        KeyboardInterrupt: by SIGINT, once running requests are answered.
-    """
-    import uvicorn
-
-    from retrieve_cli.web.listening import listen
-
-    class Server(uvicorn.Server):
-        """Announces its start, and ends within the grace period."""
-
-        async def startup(self, sockets: list[Listener] | None = None) -> None:
-            await super().startup(sockets)
-            ready()
-
-        async def shutdown(self, sockets: list[Listener] | None = None) -> None:
-            loop = asyncio.get_running_loop()
-            loop.call_later(grace, app.give_up)
-            # By then every request is answered: a client that is still connected does not read, or sent half a request.
-            loop.call_later(grace + _CLOSING_S, self.hang_up)
-            await super().shutdown(sockets)
-
-        def hang_up(self) -> None:
-            for connection in self.server_state.connections:
-                connection.transport.abort()
-
-    listen(listener)
-    config = uvicorn.Config(
-        app,
-        log_config=_logging(),
-        log_level="info" if talk.verbose else "warning",
-        access_log=talk.verbose,
-        lifespan="on",
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=ceil(grace + 10 * _CLOSING_S),
-    )
-    with _ends_well(signal.SIGTERM), _unhindered_by(app):
-        Server(config).run(sockets=[listener])
-
-
-@contextmanager
-def _ends_well(number: signal.Signals) -> Iterator[None]:
-    """End the program with exit code 0 on a signal; uvicorn raises it again when it is done."""
-
-    def end(*_: object) -> None:
-        raise typer.Exit(Exit.OK)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(number, end)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
-@contextmanager
-def _unhindered_by(app: Service) -> Iterator[None]:
-    """End the program although a computation is running: by itself it would run into libraries being unloaded."""
-    try:
-        yield
-    except (typer.Exit, KeyboardInterrupt) as ended:
-        if app.busy:
-            code = ended.exit_code if isinstance(ended, typer.Exit) else Exit.INTERRUPTED
-            atexit.register(_end, int(code))
-        raise
-
-
-def _end(code: int) -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
-
-
-def _logging() -> dict[str, Any]:
-    """Send the log of uvicorn to stderr; by itself it would log requests on stdout."""
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr"}},
-        "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
-    }
+        print(jsonlib.dumps({"url": url, **said}), flush=True)
+    names = " and ".join(filter(None, (said.get("model"), said.get("reranker")))) or str(said.get("artifacts"))
+    shared.talk.say(f"ready: {names} at {url}")

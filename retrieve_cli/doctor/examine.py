@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from retrieve_cli.config import loading
@@ -35,6 +35,12 @@ def examine(artifacts: Path, file: Path | None) -> list[Check]:
     subject, first = configured(artifacts, file)
     checks = (_look(subject, name) for name in _CHECKS)
     return [first, *(check for check in checks if check is not None)]
+
+
+def check(artifacts: Path, settings: Settings, names: Sequence[str]) -> list[Check]:
+    """Return the findings of some checks under settings that were read already."""
+    subject = Subject(artifacts, None, settings)
+    return [finding for name in names if (finding := _look(subject, name)) is not None]
 
 
 def configured(artifacts: Path, file: Path | None) -> tuple[Subject, Check]:

@@ -176,6 +176,14 @@ def as_json(answers: Sequence[Answer]) -> str:
     return "".join(escaped_json(text) + "\n" for text in objects)
 
 
+def answer_bytes(answer: Answer) -> bytes:
+    """Return the answer as `retrieve query --json --no-timing` prints it: equal requests give equal bytes."""
+    value = answer_json(answer)
+    del value["timings_ms"]
+    text: str = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return (escaped_json(text) + "\n").encode()
+
+
 def as_json_lines(answers: Sequence[Answer]) -> str:
     """Return an answer a line: json and jsonl of a batch."""
     return lines(map(answer_json, answers))

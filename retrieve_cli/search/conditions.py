@@ -125,15 +125,15 @@ def together(generation: Generation, masks: Sequence[Mask], conditions: Sequence
     return records, chunks
 
 
-def allowed_by(generation: Generation, filters: Sequence[str]) -> Mask | None:
-    """(records,) bool: the records that satisfy every condition, those on chunks by one chunk; None where there is
-    none.
+def allowed_by(generation: Generation, filters: Sequence[str], visible: Mask | None = None) -> Mask | None:
+    """(records,) bool: the visible records that satisfy every condition, those on chunks by one chunk; None: all.
 
     Raises:
         UsageError: a filter is none, or names a field that no record has.
     """
     if not filters:
-        return None
+        return visible
     from retrieve_cli.queries.filters import parse
 
-    return together(generation, (), [satisfying(generation, each) for each in map(parse, filters)])[0]
+    masks = [] if visible is None else [visible]
+    return together(generation, masks, [satisfying(generation, each, visible) for each in map(parse, filters)])[0]

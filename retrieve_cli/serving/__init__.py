@@ -1,7 +1,7 @@
-"""HTTP server of an encoder and a cross-encoder, with the APIs of OpenAI, of Jina and Cohere, and of TEI.
+"""HTTP server: thin adapters over one searcher, and over the models.
 
-    request -> key -> body, within the limits -> JSON -> work -> one computation at a time -> answer
+    request -> caller (credential, tenant) -> Asked -> pool -> LiveIndex -> Answer -> the shape of the door
 
-https://platform.openai.com/docs/api-reference/embeddings, https://docs.cohere.com/reference/rerank,
-https://huggingface.github.io/text-embeddings-inference
+`app.py` lists the doors; each is a file with `router(state)`. A door that needs logic of its own has it in the wrong
+package: what a request means is read in api/, how an answer is written in output/.
 """

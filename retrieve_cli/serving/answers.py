@@ -1,7 +1,8 @@
-"""Values as JSON answers, and failures of every kind as OpenAI's error object."""
+"""Values as JSON answers, and failures of every kind as error objects."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Json
@@ -40,12 +41,52 @@ def response(value: Json, status: int = 200, headers: dict[str, str] | None = No
     return Response(body, status, headers, "application/json")
 
 
-def error_response(rejected: Rejected) -> Response:
-    """Return OpenAI's error object for a rejected request: https://platform.openai.com/docs/guides/error-codes"""
-    kind = "server_error" if rejected.status >= 500 else "invalid_request_error"
-    error = {"message": str(rejected), "type": kind, "param": rejected.param, "code": rejected.code}
-    headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(rejected.status)
-    return response({"error": error}, rejected.status, headers)
+def error_response(rejected: Rejected, *, path: str = "/v1/", request_id: str | None = None) -> Response:
+    """Return a rejected request as an error object: that of OpenAI on its routes, that of the command line elsewhere.
+
+    https://platform.openai.com/docs/guides/error-codes
+    """
+    headers = {**_HEADERS.get(rejected.status, {}), **rejected.headers}
+    if path.startswith(OPENAI):
+        kind = "server_error" if rejected.status >= 500 else "invalid_request_error"
+        error = {"message": str(rejected), "type": kind, "param": rejected.param, "code": rejected.code}
+        return response({"error": error}, rejected.status, headers)
+    value: dict[str, Json] = {
+        "code": rejected.exit_code,
+        "kind": rejected.code or _KINDS.get(rejected.status, "error"),
+        "message": str(rejected),
+        "hint": rejected.hint,
+        "request_id": request_id,
+        "retryable": rejected.status in _RETRYABLE,
+    }
+    return response({"error": value}, rejected.status, headers)
+
+
+OPENAI = ("/v1/", "/rerank")
+"""Beginnings of the paths whose errors have OpenAI's shape."""
+_HEADERS: Mapping[int, dict[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+_RETRYABLE = (429, 502, 503, 504)
+_KINDS = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method", 413: "too_large", 500: "internal"}
+STATUS: Mapping[str, int] = {
+    "usage": 422,
+    "not_found": 404,
+    "index_missing": 503,
+    "index_corrupt": 503,
+    "unavailable": 503,
+    "locked": 503,
+    "stale": 503,
+    "source_failed": 502,
+    "model_failed": 502,
+}
+"""Status of each kind of failure; 500 for any other."""
+
+
+def rejection(error: RetrieveError, *, path: str = "") -> Rejected:
+    """Return a failure as a rejected request."""
+    if path.startswith(OPENAI):
+        return Rejected(400 if isinstance(error, UsageError) else 503, error.message, code=error.kind)
+    status, number = STATUS.get(error.kind, 500), int(error.code)
+    return Rejected(status, error.message, code=error.kind, hint=error.hint, exit_code=number)
 
 
 def failure_handlers() -> dict[Any, Any]:
@@ -53,20 +94,24 @@ def failure_handlers() -> dict[Any, Any]:
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
 
-    async def rejected(_: Request, error: Rejected) -> Response:
-        return error_response(error)
+    def answered(request: Request, error: Rejected) -> Response:
+        found: str | None = getattr(request.state, "request_id", None)
+        return error_response(error, path=request.url.path, request_id=found)
 
-    async def failed(_: Request, error: RetrieveError) -> Response:
-        return error_response(Rejected(400 if isinstance(error, UsageError) else 503, error.message, code=error.kind))
+    async def rejected(request: Request, error: Rejected) -> Response:
+        return answered(request, error)
 
-    async def http(_: Request, error: HTTPException) -> Response:
-        return error_response(Rejected(error.status_code, error.detail))
+    async def failed(request: Request, error: RetrieveError) -> Response:
+        return answered(request, rejection(error, path=request.url.path))
 
-    async def gone(_: Request, __: ClientDisconnect) -> Response:
-        return error_response(Rejected(400, "the body is incomplete"))
+    async def http(request: Request, error: HTTPException) -> Response:
+        return answered(request, Rejected(error.status_code, error.detail, headers=error.headers))
 
-    async def unforeseen(_: Request, error: Exception) -> Response:
-        answer = error_response(Rejected(500, f"internal error ({type(error).__name__})", code="internal"))
+    async def gone(request: Request, _: ClientDisconnect) -> Response:
+        return answered(request, Rejected(400, "the body is incomplete"))
+
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        answer = answered(request, Rejected(500, f"internal error ({type(error).__name__})", code="internal"))
         # Starlette raises the error again after this answer, and uvicorn then closes the connection: say so, or a
         # client that keeps connections sends its next request into a closed one.
         answer.headers["Connection"] = "close"

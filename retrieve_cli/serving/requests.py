@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import printable
+from retrieve_cli.errors import Exit, printable
 
 Work = Callable[[], Json]
 """Computes the answer to a parsed request."""
@@ -31,13 +31,28 @@ class Limits:
 
 
 class Rejected(Exception):
-    """A request that is not answered; becomes OpenAI's error object under `status`."""
+    """A request that is not answered; becomes an error object under `status`."""
 
-    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        hint: str = "",
+        exit_code: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`code` is the kind of the error, `param` the key of the body that is at fault, `exit_code` that with which
+        the command line would end."""
         super().__init__(message)
         self.status = status
         self.param = param
         self.code = code
+        self.hint = hint
+        self.exit_code = exit_code or int(Exit.USAGE if status < 500 else Exit.ERROR)
+        self.headers = dict(headers or {})
 
 
 def read_object(body: bytes) -> dict[str, Any]:

@@ -32,6 +32,14 @@ def bind(host: str, port: int) -> Iterator[Listener]:
         yield listener
 
 
+def inherited(descriptor: int) -> Listener:
+    """Return the socket that another process of this program has bound. Raises: RetrieveError if it is not one."""
+    try:
+        return socket.socket(fileno=descriptor)
+    except OSError as error:
+        raise RetrieveError(f"descriptor {descriptor} is not a socket", hint="start it without --fd") from error
+
+
 def listen(listener: Listener) -> None:
     """Let clients connect.
 

@@ -86,13 +86,6 @@ def test_every_command_has_a_file_and_a_line_of_help() -> None:
     assert all(help_.endswith(".") for help_ in COMMANDS.values())
 
 
-def test_serve_without_a_choice_leads_to_what_it_can_serve(retrieve: Program) -> None:
-    done = retrieve("serve")
-    assert done.code == 2
-    assert "retrieve serve --encoders" in done.err
-    assert "retrieve query - --stream" in done.err
-
-
 def test_json_and_jsonl_are_one_object_and_lines(index: Path, retrieve: Program) -> None:
     one = retrieve("query", "brain", "--json")
     lines = retrieve("query", "brain", "--jsonl")

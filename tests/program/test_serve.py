@@ -32,7 +32,7 @@ from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.encoders.remote.rerank import RemoteScorer
 from retrieve_cli.errors import UsageError
-from retrieve_cli.serving.app import encoder_app
+from retrieve_cli.serving.models import encoder_app
 from retrieve_cli.serving.requests import Limits
 from retrieve_cli.web.secrets import Secret
 
@@ -485,7 +485,6 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((), 2, "retrieve serve --encoders"),
         (("--encoders", "--api-key-env", "NOT_SET"), 6, "NOT_SET"),
         (("--encoders", "--port", "70000"), 2, "65535"),
         *(

@@ -1,0 +1,86 @@
+"""Contents of an open index for a caller: records that another tenant has do not exist for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import NotFound, UsageError, quoted
+from retrieve_cli.search.access import of_tenant
+
+if TYPE_CHECKING:
+    from retrieve_cli.api.index import Index
+    from retrieve_cli.contracts import Mask
+    from retrieve_cli.storage.generation import Generation
+
+
+class Page(NamedTuple):
+    """A page of a list of records."""
+
+    records: list[dict[str, Json]]
+    total: int
+    """Number of records on all pages."""
+    following: str | None
+    """Cursor of the next page; None after the last one."""
+
+
+def record(index: Index, record_id: str, *, tenant: str | None) -> dict[str, Json]:
+    """Return a record with its text and chunks, as `retrieve inspect record ID --json` prints it.
+
+    Raises:
+        NotFound: there is no such record for the caller.
+    """
+    from retrieve_cli.inspect import views
+
+    with index.reading() as generation:
+        if generation.row_of(record_id, visible=visible_to(generation, tenant)) is None:
+            raise no_record(record_id)
+        return views.record(generation, record_id)
+
+
+def records(
+    index: Index, *, filters: Sequence[str] = (), limit: int = 20, after: str | None = None, tenant: str | None = None
+) -> Page:
+    """Return the records that pass every filter, in the order of the index, from behind the cursor `after`.
+
+    Raises:
+        UsageError: a filter cannot be read or names an unknown field, or the cursor is not one.
+    """
+    from retrieve_cli.search.conditions import allowed_by
+
+    first = _row_after(after)
+    with index.reading() as generation:
+        visible = visible_to(generation, tenant)
+        allowed = allowed_by(generation, filters, visible)
+        rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
+        left = [row for row in rows if row >= first]
+        shown = [generation.records[row] for row in left[:limit]]
+        following = f"r{left[limit - 1] + 1}" if len(left) > limit else None
+        return Page(shown, len(rows), following)
+
+
+def visible_to(generation: Generation, tenant: str | None) -> Mask | None:
+    """(records,) bool: the records of a tenant; None: all, without one. No record is visible to an unknown tenant."""
+    if tenant is None:
+        return None
+    try:
+        return of_tenant(generation, tenant)
+    except UsageError:
+        import numpy as np
+
+        return np.zeros(len(generation.records), np.bool_)
+
+
+def no_record(record_id: str) -> NotFound:
+    """Return the error for an id that does not exist for a caller."""
+    return NotFound(f"there is no record {quoted(record_id)}", hint="list them: GET /documents")
+
+
+def _row_after(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    digits = cursor.removeprefix("r")
+    if digits.isascii() and digits.isdigit() and len(digits) < 12:
+        return int(digits)
+    raise UsageError(f"{quoted(cursor)} is not a cursor", hint="take it from the answer before: `next`")

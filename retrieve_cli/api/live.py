@@ -1,0 +1,167 @@
+"""The index that a server answers from: it follows `current` while requests end on the generation they began with."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+from retrieve_cli.api.asked import Asked
+from retrieve_cli.api.batches import answer_each
+from retrieve_cli.api.index import Index
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Request
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.search.answer import Answer
+from retrieve_cli.storage.store import Store
+
+_PINNED = 4
+"""Older generations that stay open for requests that name them."""
+_RECENT = 8
+"""Requests with which a new generation is warmed."""
+_EVERY_S = 0.5
+"""Seconds between two looks at `current`."""
+_RETRY_S = 5.0
+"""The same if the generation in `current` could not be opened."""
+
+Outcome = Answer | RetrieveError
+
+
+class LiveIndex:
+    """The current generation of a store, and older ones on request. Threads may share one.
+
+    A store without an index yet, or with a damaged one, is no reason not to start: each request is answered by the
+    reason until there is a generation that can be opened.
+    """
+
+    def __init__(self, store: Store, settings: Settings, *, on_change: Callable[[], None] = lambda: None) -> None:
+        """Open the current generation, if there is one. `on_change` is called after each swap and each failure."""
+        self.store = store
+        self.settings = settings
+        self.fault: RetrieveError | None = None
+        """Reason why the current generation could not be opened; an older one answers then, if there was one."""
+        self._on_change = on_change
+        self._index: Index | None = None
+        self._pinned: OrderedDict[str, Index] = OrderedDict()
+        self._recent: deque[Asked] = deque(maxlen=_RECENT)
+        self._opening = Lock()
+        self._ended = Event()
+        self._seen: tuple[int, ...] | None = None
+        self.refresh()
+
+    @property
+    def index(self) -> Index:
+        """The open index. Raises: RetrieveError if there is none that can be opened."""
+        if (index := self._index) is not None:
+            return index
+        self.refresh()
+        if (index := self._index) is not None:
+            return index
+        raise self.fault or RetrieveError("the index is being opened", hint="try again")
+
+    def at(self, generation: str | None) -> Index:
+        """Return the index of a generation, by its id or the start of it; None: the current one.
+
+        Raises:
+            UsageError: there is no generation of that name any more.
+            IndexCorrupt: it is damaged.
+        """
+        current = self.index
+        if generation is None or generation == current.generation:
+            return current
+        with self._opening:
+            if (index := self._pinned.get(generation)) is None:
+                index = self._pinned[generation] = Index(self.store, self.settings, generation)
+            self._pinned.move_to_end(generation)
+            while len(self._pinned) > _PINNED:
+                self._pinned.popitem(last=False)
+            return index
+
+    def answer(self, asked: Sequence[Asked]) -> list[Outcome]:
+        """Return the answer to each request or its error, in order; requests of equal choices are one batch.
+
+        Requests that name no generation are answered by the one that is current now.
+        """
+        outcomes: dict[int, Outcome] = {}
+        groups: dict[str, list[int]] = {}
+        for place, one in enumerate(asked):
+            groups.setdefault(repr((one.generation, sorted(one.choices.items()))), []).append(place)
+        try:
+            current = self.index
+        except RetrieveError as error:
+            return [error] * len(asked)
+        for places in groups.values():
+            batch = [asked[place] for place in places]
+            outcomes.update(zip(places, self._answer_batch(batch, current), strict=True))
+        self._recent.extend(one for one in asked[:1] if one.generation is None)
+        return [outcomes[place] for place in range(len(asked))]
+
+    def _answer_batch(self, batch: Sequence[Asked], current: Index) -> list[Outcome]:
+        """Return the outcomes of requests of equal choices."""
+        first = batch[0]
+        try:
+            index = current if first.generation is None else self.at(first.generation)
+            options = index.options(**first.choices)
+            return answer_each(
+                index.searcher,
+                [one.request for one in batch],
+                common=Request(""),
+                answer=lambda requests: index.answer(requests, options),
+            )
+        except RetrieveError as error:
+            return [error] * len(batch)
+
+    # ------------------------------------------------------------------------------------------ following
+
+    def refresh(self) -> bool:
+        """Open the generation that is current now, if it is another one, and return True if it answers from now on.
+
+        It is opened beside the present one and warmed with the last requests. If it cannot be opened, the present one
+        stays and `fault` has the reason.
+        """
+        with self._opening:
+            if self._index is not None and self.store.live() in (None, self._index.generation):
+                self.fault = None
+                return False
+            try:
+                index = Index(self.store, self.settings)
+                self._warm(index)
+            except RetrieveError as error:
+                self.fault = error
+                index = None
+            else:
+                self._index, self.fault = index, None
+        self._on_change()
+        return index is not None
+
+    def follow(self) -> None:
+        """Follow `current` in a thread, until `close`."""
+        Thread(target=self._follow, name="follow", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop to follow, and let go of the index."""
+        self._ended.set()
+
+    def _follow(self) -> None:
+        while not self._ended.wait(_EVERY_S if self.fault is None else _RETRY_S):
+            if (mark := _mark(self.store.path / "current")) != self._seen:
+                self.refresh()
+                if self.fault is None:
+                    self._seen = mark
+
+    def _warm(self, index: Index) -> None:
+        """Answer the last requests by an index that nobody uses yet: its pages and models are loaded afterwards."""
+        for one in list(self._recent):
+            with suppress(RetrieveError):
+                index.answer([one.request], index.options(**one.choices))
+
+
+def _mark(path: Path) -> tuple[int, ...] | None:
+    """Return what changes whenever a file is replaced; None if there is none."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns, state.st_size

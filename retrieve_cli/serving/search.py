@@ -1,0 +1,154 @@
+"""Search: `POST /search`, `GET /search?q=`, `POST /search/batch`. The answer is that of `retrieve query --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retrieve_cli.api.asked import ALIASES, FIELDS, Asked, read_asked, schema
+from retrieve_cli.api.live import Outcome
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
+from retrieve_cli.output.formats import answer_bytes, answer_json
+from retrieve_cli.search.answer import Answer
+from retrieve_cli.serving.admission import read_body
+from retrieve_cli.serving.answers import dumped, rejection
+from retrieve_cli.serving.requests import Rejected, read_object
+from retrieve_cli.serving.state import State
+
+JSON = "application/json"
+_MOST = 256
+"""Requests of one batch."""
+
+
+def router(state: State) -> APIRouter:
+    """Return the routes of the search."""
+
+    async def search(request: Request) -> Response:
+        """Search the index."""
+        tenant = state.callers.of(request, "search").tenant
+        asked = read_asked(read_object(await read_body(request, state.limits)), tenant=tenant)
+        return await _answered(state, request, asked)
+
+    async def search_by_link(request: Request) -> Response:
+        """Search the index by a link."""
+        tenant = state.callers.of(request, "search").tenant
+        return await _answered(state, request, read_asked(from_parameters(request), tenant=tenant))
+
+    async def search_batch(request: Request) -> Response:
+        """Answer several requests as one batch."""
+        tenant = state.callers.of(request, "search").tenant
+        items = _items(read_object(await read_body(request, state.limits)))
+        asked = [_read(item, place, tenant) for place, item in enumerate(items)]
+        sound = [one for one in asked if isinstance(one, Asked)]
+        outcomes = iter(await state.pool.run(request, state.live.answer, sound))
+        answers = [_json(next(outcomes) if isinstance(one, Asked) else one) for one in asked]
+        return Response(dumped({"answers": answers}), media_type=JSON)
+
+    routes = APIRouter(tags=["search"])
+    body = {"requestBody": {"required": True, "content": {JSON: {"schema": schema()}}}}
+    batch = {"requestBody": {"required": True, "content": {JSON: {"schema": _batch_schema()}}}}
+    routes.add_api_route("/search", search, methods=["POST"], openapi_extra=body)
+    routes.add_api_route("/search", search_by_link, methods=["GET"], openapi_extra={"parameters": _parameters()})
+    routes.add_api_route("/search/batch", search_batch, methods=["POST"], openapi_extra=batch)
+    return routes
+
+
+async def _answered(state: State, request: Request, asked: Asked) -> Response:
+    """Return the answer to one request, or 304 if the client has it already."""
+    deadline = asked.choices.get("deadline_ms")
+    (outcome,) = await state.pool.run(request, state.live.answer, [asked], deadline_ms=deadline)
+    if isinstance(outcome, RetrieveError):
+        raise rejection(outcome)
+    body = answer_bytes(outcome)
+    headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Server-Timing": server_timing(outcome.timings_ms)}
+    if headers["ETag"] in request.headers.get("If-None-Match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type=JSON)
+
+
+def server_timing(timings_ms: Mapping[str, float]) -> str:
+    """Return milliseconds by stage as a Server-Timing header: https://www.w3.org/TR/server-timing/"""
+    return ", ".join(f"{stage};dur={spent:g}" for stage, spent in timings_ms.items())
+
+
+def from_parameters(request: Request) -> dict[str, Json]:
+    """Return the request that the parameters of a link are.
+
+    Raises:
+        UsageError: a parameter is given twice, or its value is not of its kind.
+    """
+    item: dict[str, Json] = {}
+    for key, text in request.query_params.multi_items():
+        field = FIELDS.get(ALIASES.get(key, key))
+        kind = "string" if field is None else field.schema.get("type", "string")
+        if kind == "array":
+            item.setdefault(key, []).append(text)
+        elif key in item:
+            raise UsageError(f"the parameter {quoted(key)} is given twice", hint="give it once")
+        else:
+            item[key] = _value(key, text, str(kind))
+    return item
+
+
+def _value(key: str, text: str, kind: str) -> Json:
+    try:
+        if kind == "boolean":
+            return {"true": True, "1": True, "false": False, "0": False}[text.casefold()]
+        return {"integer": int, "number": float}.get(kind, str)(text)
+    except (KeyError, ValueError):
+        raise UsageError(f"the parameter {quoted(key)} is not a {kind}: {quoted(text)}", hint="") from None
+
+
+def _parameters() -> list[dict[str, Json]]:
+    """Return the parameters of a link as OpenAPI describes them."""
+    return [
+        {
+            "name": "q" if key == "query" else key,
+            "in": "query",
+            "required": key == "query",
+            "schema": dict(field.schema),
+            "description": field.description,
+        }
+        for key, field in FIELDS.items()
+    ]
+
+
+def _batch_schema() -> dict[str, Json]:
+    requests = {"type": "array", "items": schema(), "minItems": 1, "maxItems": _MOST}
+    return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
+
+
+def _items(payload: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the requests of a batch. Raises: Rejected."""
+    items = payload.get("requests")
+    if not isinstance(items, list) or not items or len(items) > _MOST:
+        said = f"`requests` must be a list of 1 to {_MOST} requests"
+        raise Rejected(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
+    return items
+
+
+def _read(item: Json, place: int, tenant: str | None) -> Asked | UsageError:
+    """Return a request of a batch, or its error; without an id it has its number."""
+    where = f"request {place + 1}"
+    try:
+        if not isinstance(item, dict):
+            raise UsageError(f"{where} is not an object", hint='for example: {"query": "…"}')
+        named = item if "id" in item or "_id" in item else {**item, "id": str(place + 1)}
+        return read_asked(named, where=where, tenant=tenant)
+    except UsageError as error:
+        return error
+
+
+def _json(outcome: Outcome) -> Json:
+    if isinstance(outcome, Answer):
+        value = answer_json(outcome)
+        del value["timings_ms"]
+        return value
+    code, kind, message, hint = int(outcome.code), outcome.kind, outcome.message, outcome.hint
+    return {"error": {"code": code, "kind": kind, "message": message, "hint": hint}}

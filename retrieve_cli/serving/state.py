@@ -1,0 +1,51 @@
+"""State that all doors of a server share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.serving.callers import Callers
+from retrieve_cli.serving.pool import Pool
+from retrieve_cli.serving.requests import Limits
+from retrieve_cli.storage.store import Store
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+@dataclass(slots=True)
+class State:
+    """The parts that the doors of one server process share."""
+
+    live: LiveIndex
+    pool: Pool
+    callers: Callers
+    limits: Limits = field(default_factory=Limits)
+    public_url: str = ""
+    """The address that clients use, without a slash at its end."""
+    workers: int = 1
+    """Number of processes that answer."""
+
+    @property
+    def store(self) -> Store:
+        """The artifacts folder."""
+        return self.live.store
+
+    @property
+    def settings(self) -> Settings:
+        """The configuration."""
+        return self.live.settings
+
+    def close(self) -> None:
+        """Stop to follow the index, and drop the work that has not begun."""
+        self.live.close()
+        self.pool.close()
+
+
+def request_id(request: Request) -> str | None:
+    """Return the id of a request, if it has one already."""
+    found: str | None = getattr(request.state, "request_id", None)
+    return found
