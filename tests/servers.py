@@ -1,0 +1,104 @@
+"""Servers for tests: `retrieve serve` as a process, and its application in this process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import urllib3
+from starlette.types import ASGIApp
+
+from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.config.loading import load
+from retrieve_cli.serving.callers import Callers
+from retrieve_cli.serving.pool import Pool
+from retrieve_cli.serving.state import State
+from retrieve_cli.storage.store import Store
+from retrieve_cli.web.secrets import Secret
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+    def get(self, path: str, **headers: str) -> urllib3.BaseHTTPResponse:
+        return urllib3.request("GET", self.url + path, headers=headers, timeout=30, retries=False)
+
+    def post(self, path: str, value: Any, **headers: str) -> urllib3.BaseHTTPResponse:
+        """Post a value as JSON; bytes as they are."""
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        sent = {"Content-Type": "application/json", **headers}
+        return urllib3.request("POST", self.url + path, body=body, headers=sent, timeout=30, retries=False)
+
+    def search(self, **request: Any) -> Any:
+        """Return the answer of `POST /search`."""
+        answer = self.post("/search", request)
+        assert answer.status == 200, answer.data
+        return answer.json()
+
+
+@contextmanager
+def started(artifacts: Path, *flags: str, cwd: Path | None = None, **environment: str) -> Iterator[Server]:
+    """Start `retrieve serve` on a free port, wait until it is ready, and kill it at the end."""
+    command = [sys.executable, "-m", "retrieve_cli", "serve", "--artifacts", str(artifacts), "--port", "0", "--json"]
+    # A shell's background job ignores SIGINT, and so would what it starts.
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(
+        [*command, *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
+    signal.signal(signal.SIGINT, heeded)
+    with process:
+        assert process.stdout is not None
+        try:
+            said = process.stdout.readline()
+            assert said, process.communicate(timeout=10)[1]
+            server = Server(json.loads(said)["url"], process)
+            _wait_until_ready(server)
+            yield server
+        finally:
+            process.terminate()
+            try:
+                process.communicate(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+
+
+def _wait_until_ready(server: Server) -> None:
+    """Workers announce their socket before all of them answer."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            if server.get("/health").status == 200:
+                return
+        except urllib3.exceptions.HTTPError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not answer")
+
+
+def state_of(artifacts: Path, *, key: str | None = None, threads: int = 2, queue: int = 64) -> State:
+    """Return the state of a server in this process."""
+    live = LiveIndex(Store(artifacts), load(None))
+    return State(live, Pool(threads, queue), Callers(None if key is None else Secret(key)), public_url="http://test")
+
+
+def client_of(app: ASGIApp, headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
+    """Return a client of an application in this process, without a socket. Exceptions of the app are raised."""
+    transport = httpx.ASGITransport(app=app)
+    return httpx.AsyncClient(transport=transport, base_url="http://test", headers=dict(headers or {}))
