@@ -82,6 +82,10 @@ def serve(
             url += "/v1"
         else:
             app, said = _search(shared, settings, key, threads=threads, queue=queue, workers=workers, url=url)
+        if descriptor is not None:
+            from retrieve_cli.serving.workers import end_with_parent
+
+            end_with_parent()
         announced = (lambda: None) if descriptor is not None else lambda: _announce(shared, url, said)
         _run(app, listener, announced, running)
 

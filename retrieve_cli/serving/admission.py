@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.serving.answers import dumped
 from retrieve_cli.serving.requests import Limits, Rejected, Work
+from retrieve_cli.serving.slow_clients import BODY_S
 from retrieve_cli.web.secrets import Secret
 
 if TYPE_CHECKING:
@@ -31,12 +32,21 @@ def admit(request: Request, key: Secret | None) -> None:
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """Return the body, read up to its limit."""
+    """Return the body, read up to its limit.
+
+    Raises:
+        Rejected: it is too large (413), or its client too slow (408).
+    """
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > limits.bytes:
-            raise Rejected(413, f"the body has more than {limits.bytes} bytes", code="too_large")
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > limits.bytes:
+                    raise Rejected(413, f"the body has more than {limits.bytes} bytes", code="too_large")
+    except TimeoutError:
+        said = f"the body was not there within {BODY_S:g} seconds"
+        raise Rejected(408, said, code="timeout", headers={"Connection": "close"}) from None
     return bytes(body)
 
 

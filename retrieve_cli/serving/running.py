@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import Exit
+from retrieve_cli.serving.slow_clients import SlowClients
 
 if TYPE_CHECKING:
     from retrieve_cli.serving.service import Service
@@ -24,6 +26,8 @@ _CLOSING_S = 0.5
 """Seconds that connections may take to close after their last answer."""
 _KEEP_ALIVE_S = 75
 """Longer than clients pause between batches: each new connection costs a round trip."""
+_TICKS = 10
+"""Ticks of uvicorn, ten a second, between two looks for slow clients."""
 _HEADERS_BYTES = 32 << 10
 """Most bytes of the headers of a request."""
 
@@ -55,6 +59,8 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
 
     from retrieve_cli.web.listening import listen
 
+    slow = SlowClients()
+
     class Server(uvicorn.Server):
         """Announces its start, and ends within the grace period."""
 
@@ -68,6 +74,11 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
             # By then every request is answered: a client that is still connected does not read, or sent half a request.
             loop.call_later(options.grace + _CLOSING_S, self.hang_up)
             await super().shutdown(sockets)
+
+        async def on_tick(self, counter: int) -> bool:
+            if counter % _TICKS == 0:
+                slow.close(self.server_state.connections, time.monotonic())
+            return await super().on_tick(counter)
 
         def hang_up(self) -> None:
             for connection in self.server_state.connections:

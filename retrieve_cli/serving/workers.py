@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import Thread
 from types import FrameType
 
 from retrieve_cli.errors import RetrieveError
@@ -21,6 +22,8 @@ _MOST_FAILED = 3
 """Starts in a row that may fail before the server gives up."""
 NUMBER = "RETRIEVE_WORKER"
 """Environment variable with the number of a worker, from 1."""
+PARENT = "RETRIEVE_WORKER_PARENT"
+"""Environment variable with the process id of the process that started a worker."""
 
 
 class Workers:
@@ -68,7 +71,7 @@ class Workers:
             self._say(f"worker {number} ended with code {code}; starting another one")
             if self._failed > _MOST_FAILED:
                 raise RetrieveError("the workers end as soon as they start", hint="see the messages above")
-        environment = {**os.environ, NUMBER: str(number)}
+        environment = {**os.environ, NUMBER: str(number), PARENT: str(os.getpid())}
         self._processes[number] = subprocess.Popen(  # noqa: S603  this program
             [sys.executable, "-m", "retrieve_cli", *self._command],
             env=environment,
@@ -87,3 +90,15 @@ class Workers:
                 process.terminate()
         for process in self._processes.values():
             process.wait()
+
+
+def end_with_parent() -> None:
+    """End this worker when the process that started it is gone, even by SIGKILL: nobody would replace or end it."""
+    parent = os.environ.get(PARENT)
+
+    def watch() -> None:
+        while str(os.getppid()) == parent:
+            time.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=watch, name="parent", daemon=True).start()

@@ -1,0 +1,169 @@
+"""Several worker processes on one port; slow clients; the end of a server."""
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import urllib3
+from samples import TOOLS, Program, write_catalog
+from servers import Server, started
+
+from retrieve_cli.serving.slow_clients import HEADERS_S, READING_S, SlowClients
+
+
+def children(pid: int) -> list[int]:
+    return [int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def ids_of(answer: Any) -> list[str]:
+    return [result["id"] for result in answer["results"]]
+
+
+def within(seconds: float, true: Callable[[], object]) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def workers(index: Path) -> Iterator[Server]:
+    with started(index, "--workers", "2", cwd=index.parent) as server:
+        yield server
+
+
+def test_a_worker_that_is_killed_is_replaced_while_the_other_answers(workers: Server) -> None:
+    within(30, lambda: len(children(workers.process.pid)) == 2)
+    before = workers.search(query="brain")
+    killed = children(workers.process.pid)[0]
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda _: answer(workers), range(100))
+        os.kill(killed, signal.SIGKILL)
+        seen = list(answers)
+    assert {json.dumps(value) for value in seen if value is not None} == {json.dumps(before)}
+    assert len([value for value in seen if value is None]) <= 4  # those that the killed worker was answering
+    within(30, lambda: len(set(children(workers.process.pid)) - {killed}) == 2)
+    assert workers.search(query="brain") == before
+
+
+def answer(server: Server) -> object:
+    """The answer to a query; None if the connection broke."""
+    try:
+        return server.search(query="brain")
+    except urllib3.exceptions.HTTPError:
+        return None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_workers_end_with_their_parent(index: Path, number: signal.Signals, code: int) -> None:
+    with started(index, "--workers", "2", cwd=index.parent) as server:
+        within(30, lambda: len(children(server.process.pid)) == 2)
+        pids = children(server.process.pid)
+        server.process.send_signal(number)
+        assert server.process.wait(timeout=30) == code
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_workers_do_not_outlive_a_killed_parent(index: Path) -> None:
+    with started(index, "--workers", "2", cwd=index.parent) as server:
+        within(30, lambda: len(children(server.process.pid)) == 2)
+        pids = children(server.process.pid)
+        server.process.kill()
+        within(30, lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+def test_workers_that_cannot_start_end_the_server(index: Path) -> None:
+    from retrieve_cli.errors import RetrieveError
+    from retrieve_cli.serving.workers import Workers
+
+    said: list[str] = []
+    with pytest.raises(RetrieveError, match="end as soon as they start"):
+        Workers(["serve", "--no-such-flag"], 1, 0, say=said.append).run()
+    assert "ended with code 2" in said[0]
+
+
+def test_without_an_index_it_starts_and_answers_as_soon_as_there_is_one(catalog: Path, retrieve: Program) -> None:
+    with started(Path("artifacts"), cwd=Path.cwd()) as server:
+        missing = server.post("/search", {"query": "brain"})
+        assert (missing.status, missing.json()["error"]["kind"]) == (503, "index_missing")
+        assert missing.json()["error"]["retryable"] is True
+        assert server.get("/readyz").status == 503
+        assert server.get("/health").status == 200
+        assert retrieve("build", "--catalog", catalog).code == 0
+        assert server.search(query="brain")["results"]
+        assert server.get("/readyz").status == 200
+
+
+def test_a_damaged_generation_leaves_the_one_before_in_service(index: Path, retrieve: Program) -> None:
+    with started(index, cwd=index.parent) as server:
+        before = server.search(query="brain")
+        write_catalog(index.parent / "tools.jsonl", TOOLS[:3])
+        assert retrieve("sync").code == 0
+        newer = (index / "current").read_text()
+        within(30, lambda: server.search(query="brain")["generation"] == newer.strip())
+        (index / "current").write_text("0123456789ab\n")
+        within(30, lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "fail")
+        assert server.search(query="brain")["generation"] == newer.strip() != before["generation"]
+        older = server.search(query="brain", generation=before["generation"])
+        assert ids_of(older) == ids_of(before) != ids_of(server.search(query="brain"))
+        (index / "current").write_text(newer)
+        within(30, lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "ok")
+
+
+def test_a_body_above_the_limit_is_rejected(index: Path) -> None:
+    with started(index, cwd=index.parent) as server:
+        answer = server.post("/search", b"x" * (33 << 20))
+        assert (answer.status, answer.json()["error"]["kind"]) == (413, "too_large")
+
+
+class Connection:
+    """A connection as uvicorn keeps it."""
+
+    def __init__(self) -> None:
+        self.cycle: SimpleNamespace | None = None
+        self.timeout_keep_alive_task: object | None = None
+        self.flow = SimpleNamespace(write_paused=False)
+        self.aborted = False
+        self.transport = SimpleNamespace(abort=self.abort)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_client_that_never_completes_its_headers_is_cut_off() -> None:
+    slow, connection = SlowClients(), Connection()
+    slow.close([connection], 0.0)
+    slow.close([connection], HEADERS_S)
+    assert not connection.aborted
+    slow.close([connection], HEADERS_S + 1)
+    assert connection.aborted
+
+
+def test_a_client_that_does_not_read_is_cut_off_and_one_that_waits_is_not() -> None:
+    slow, stuck, waiting, idle = SlowClients(), Connection(), Connection(), Connection()
+    stuck.cycle = waiting.cycle = SimpleNamespace(response_complete=False)
+    stuck.flow.write_paused = True
+    idle.cycle, idle.timeout_keep_alive_task = SimpleNamespace(response_complete=True), object()
+    for now in (0.0, READING_S + 1):
+        slow.close([stuck, waiting, idle], now)
+    assert (stuck.aborted, waiting.aborted, idle.aborted) == (True, False, False)
+
+
+def test_uvicorn_has_what_the_watch_on_slow_clients_reads(index: Path) -> None:
+    """A connection without a request stands in its list as one that waits for its headers."""
+    with started(index, cwd=index.parent) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as half:
+            half.sendall(b"GET /health HTTP/1.1\r\nHost: ")
+            time.sleep(1.5)  # the watch looks at it once a second, and would fail on an attribute that is not there
+            assert server.get("/health").status == 200
+            half.sendall(f"{host}\r\n\r\n".encode())
+            assert half.recv(100).startswith(b"HTTP/1.1 200")
