@@ -21,7 +21,7 @@ _PINNED = 4
 """Older generations that stay open for requests that name them."""
 _RECENT = 8
 """Requests with which a new generation is warmed."""
-_EVERY_S = 0.5
+_EVERY_S = 0.2
 """Seconds between two looks at `current`."""
 _RETRY_S = 5.0
 """The same if the generation in `current` could not be opened."""

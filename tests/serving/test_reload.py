@@ -1,0 +1,116 @@
+"""Generations published under load: every answer is of one generation, and none fails."""
+
+import os
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program, write_catalog
+from servers import started
+
+from retrieve_cli.api.asked import read_asked
+from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.config.loading import load
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.search.answer import Answer
+from retrieve_cli.storage.store import Store
+
+SWAPS = int(os.environ.get("TEST_SWAPS", "6"))
+"""Generations that are published; the project's own bound is 100."""
+
+
+def records(version: int) -> list[dict[str, Any]]:
+    """A catalog in which every record names its version."""
+    return [
+        {"id": f"r{number}", "name": f"Tool {number}", "description": f"Segments lungs of kind {number}, v{version}."}
+        for number in range(12)
+    ]
+
+
+def versions(answer: Any) -> set[str]:
+    return {match for result in answer["results"] for match in re.findall(r"v(\d+)", result["content"])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_answer_fails_or_mixes_generations(workers: int, tmp_path: Path, retrieve: Program) -> None:
+    catalog = write_catalog(tmp_path / "tools.jsonl", records(0))
+    assert retrieve("build", catalog).code == 0
+    with started(Path("artifacts").resolve(), "--workers", str(workers), cwd=tmp_path) as server:
+        by_generation: dict[str, set[str]] = {}
+        faults: list[object] = []
+        ended = threading.Event()
+
+        def ask() -> None:
+            while not ended.is_set():
+                try:
+                    answer = server.search(query="segments lungs", limit=12)
+                    seen = versions(answer)
+                    if len(seen) != 1 or by_generation.setdefault(answer["generation"], seen) != seen:
+                        faults.append((answer["generation"], seen))
+                except Exception as error:  # noqa: BLE001  the main thread reports it
+                    faults.append(error)
+
+        clients = [threading.Thread(target=ask) for _ in range(4)]
+        for client in clients:
+            client.start()
+        try:
+            for version in range(1, SWAPS + 1):
+                write_catalog(catalog, records(version))
+                assert retrieve("sync", "--wait", "20").code == 0
+                current = (Path("artifacts") / "current").read_text().strip()
+                end = time.monotonic() + 30
+                while current not in by_generation and time.monotonic() < end and not faults:
+                    time.sleep(0.02)
+        finally:
+            ended.set()
+            for client in clients:
+                client.join()
+        assert faults == []
+        assert len(by_generation) >= SWAPS
+
+
+def test_a_request_ends_on_the_generation_that_it_began_with(tmp_path: Path, retrieve: Program) -> None:
+    catalog = write_catalog(tmp_path / "tools.jsonl", records(0))
+    assert retrieve("build", catalog).code == 0
+    live = LiveIndex(Store(Path("artifacts")), load(None))
+    held = live.index
+    write_catalog(catalog, records(1))
+    assert retrieve("sync").code == 0
+    assert live.refresh()
+    assert live.index.generation != held.generation
+    assert {text for result in held.search("lungs").results for text in re.findall(r"v\d", result.text)} == {"v0"}
+
+
+def test_a_generation_that_cannot_be_opened_is_named_and_the_present_one_stays(index: Path) -> None:
+    live = LiveIndex(Store(index), load(None))
+    before = live.index.generation
+    (index / "current").write_text("0123456789ab\n")
+    assert not live.refresh()
+    assert isinstance(live.fault, RetrieveError)
+    assert "0123456789ab" in live.fault.message
+    assert live.index.generation == before
+    (index / "current").write_text(f"{before}\n")
+    assert not live.refresh()
+    assert live.fault is None
+
+
+def test_requests_of_different_choices_are_answered_in_order_by_one_generation(index: Path) -> None:
+    live = LiveIndex(Store(index), load(None))
+    asked = [
+        read_asked({"query": "brain", "limit": 1}),
+        read_asked({"query": "cells", "mode": "bm25"}),
+        read_asked({"query": "brain", "filters": ["colour=red"]}),
+        read_asked({"query": "lungs", "limit": 1}),
+    ]
+    answers = live.answer(asked)
+    assert [answer.query.text for answer in answers if isinstance(answer, Answer)] == ["brain", "cells", "lungs"]
+    assert isinstance(answers[2], RetrieveError)
+    assert {answer.generation for answer in answers if isinstance(answer, Answer)} == {live.index.generation}
+    alone = [live.answer([one])[0] for one in asked]
+    for one, together in zip(alone, answers, strict=True):
+        if isinstance(one, Answer) and isinstance(together, Answer):
+            assert [hit.hit for hit in one.results] == [hit.hit for hit in together.results]
