@@ -404,6 +404,14 @@ class KnownFile:
     warnings: tuple[str, ...] = ()
 
 
+class FileHead(NamedTuple):
+    """The beginning of a file of a query that is not on this machine, or not to be opened."""
+
+    name: str
+    """Its name without folders; never opened."""
+    data: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A query as the user sent it, with all its conditions."""
@@ -416,6 +424,8 @@ class Request:
     """Paths of files that the query is about."""
     known: tuple[KnownFile, ...] = ()
     """Files that were already read: they are not read again."""
+    heads: tuple[FileHead, ...] = ()
+    """Beginnings of files that came with the query."""
     filters: tuple[str, ...] = ()
     """Conditions on records; all must hold."""
     doc_ids: tuple[str, ...] = ()
@@ -583,6 +593,9 @@ class Matches(Protocol):
 
     def matched(self) -> int:
         """Return the number of records (chunks, if these are ranked) that any retriever matched."""
+
+    def rows(self) -> Rows:
+        """Return the different rows of these, in order."""
 
     def considered(self) -> int:
         """Return the number of different ones on the retrievers' lists."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Request
+from retrieve_cli.contracts import FileHead, Request
 from retrieve_cli.errors import UsageError, quoted
 
 Texts = str | Sequence[str]
@@ -39,6 +39,9 @@ class Choices(TypedDict, total=False):
     min_confidence      drop results of less confidence; needs `retrieve eval --calibrate`
     deadline_ms         skip optional steps that do not fit into this time
     chunks              rank chunks instead of whole records
+    offset              results to pass over: those of earlier pages
+    facets              fields of which the values of matching records are counted: `["license", "modality"]`
+    explain             say of each result why it stands where it does: the key `why` of its JSON
     """
 
     k: int
@@ -62,6 +65,9 @@ class Choices(TypedDict, total=False):
     min_confidence: float | None
     deadline_ms: float | None
     chunks: bool
+    offset: int
+    facets: Texts
+    explain: bool
 
 
 KEYS: Mapping[str, str] = {
@@ -79,6 +85,8 @@ KEYS: Mapping[str, str] = {
     "max_tokens": "budget.max_tokens",
 }
 """Choices that stand for a key of the configuration, which checks them."""
+MOST_OFFSET = 10_000
+"""Results before the last page that can be asked for."""
 _NARROWING = ("filters", "boosts", "doc_ids", "also")
 
 
@@ -102,7 +110,7 @@ def under_choices(settings: Settings, choices: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1") -> Request:
+def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1", heads: Sequence[FileHead] = ()) -> Request:
     """Return the request that a text and its choices are.
 
     Raises:
@@ -117,6 +125,7 @@ def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1") -> Requ
         id=sound(id_),
         also=tuple(map(sound, narrowing["also"])),
         files=_paths(choices.get("files")),
+        heads=tuple(heads),
         filters=exact(narrowing["filters"], "filters"),
         doc_ids=exact(narrowing["doc_ids"], "doc_ids"),
         tenant=None if tenant is None else exact(texts(tenant, "tenant")[:1], "tenant")[0],
@@ -133,7 +142,17 @@ def options_of(choices: Mapping[str, Any]) -> dict[str, Any]:
         "rerank": choices.get("rerank"),
         "min_confidence": choices.get("min_confidence"),
         "boosts": exact(texts(choices.get("boosts"), "boosts"), "boosts") or None,
+        "offset": _offset(choices.get("offset")),
+        "facets": exact(texts(choices.get("facets"), "facets"), "facets") or None,
+        "explain": choices.get("explain"),
     }
+
+
+def _offset(value: Any) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_OFFSET):
+        return value
+    hint = "0 for the first page, then the offset of the page before plus its number of results"
+    raise UsageError(f"offset takes a whole number from 0 to {MOST_OFFSET:,}, not {quoted(value)}", hint=hint)
 
 
 def texts(value: Any, name: str) -> tuple[str, ...]:

@@ -55,7 +55,8 @@ class Shape(NamedTuple):
 
     ids: bool
     explain: bool
-    timing: bool
+    timing: bool | None
+    """None: times are in JSON alone."""
     batch: bool
     group_by: GroupBy | None
     trec_ids: Path | None

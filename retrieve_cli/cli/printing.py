@@ -18,6 +18,8 @@ def print_answers(answers: Sequence[Answer], shared: Shared, shape: Shape) -> No
     Raises:
         RetrieveError: a file that is asked for cannot be written.
     """
+    if shape.timing is False:
+        answers = [answer.without_times() for answer in answers]
     prompt = shared.format.startswith("prompt")
     if not shared.talk.json and not shared.talk.quiet:
         _say_cuts(answers, shared, batch=shape.batch, prompt=prompt and not shape.ids)
@@ -51,7 +53,7 @@ def _text(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
         from retrieve_cli.output.answer_table import print_table
 
         table = partial(print_table, console=shared.console, plain=shared.plain_width)
-    shown = {"explain": shape.explain, "timing": shape.timing, "batch": shape.batch}
+    shown = {"explain": shape.explain, "timing": bool(shape.timing), "batch": shape.batch}
     text.print_answers(answers, shared.page, table=table, **shown)
 
 

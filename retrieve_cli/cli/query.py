@@ -27,6 +27,13 @@ def query(
         int | None,
         typer.Option("-k", "-n", "--top-k", "--limit", metavar="N", help="Number of results.  [default: 10]"),
     ] = None,
+    offset: Annotated[
+        int | None, typer.Option("--offset", metavar="N", help="Skip the first N results: those of earlier pages.")
+    ] = None,
+    facets: Annotated[
+        list[str] | None,
+        typer.Option("--facet", metavar="FIELD", help="Count the values that matching records have; repeatable."),
+    ] = None,
     mode: Annotated[
         str | None,
         typer.Option("--mode", metavar=MODES, help="All retrievers, or one.  [default: hybrid]"),
@@ -123,7 +130,10 @@ def query(
     explain_empty: Annotated[
         bool, typer.Option("--explain-empty", help="If there are no results, name the stage that dropped the last.")
     ] = False,
-    timing: Annotated[bool, typer.Option("--timing", help="Show the time that each step took.")] = False,
+    timing: Annotated[
+        bool | None,
+        typer.Option("--timing/--no-timing", help="Show the time of each step; --no-timing: none in JSON either."),
+    ] = None,
     save_run: Annotated[
         str | None,
         typer.Option("--save-run", metavar="[=full]", help="Save the run in runs/; =full includes its texts."),
@@ -187,6 +197,9 @@ def query(
             "rerank": rerank,
             "min_confidence": min_confidence,
             "boosts": exact(boosts, "--boost"),
+            "offset": offset,
+            "facets": exact(facets, "--facet"),
+            "explain": explain,
         },
         given=given,
         docs_dir=docs_dir,

@@ -22,7 +22,7 @@ from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
 from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.search.relaxation import answered
-from retrieve_cli.search.searcher import Searcher, replace_retrievers
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
     except UsageError as error:
         return {"id": name, "in_index": False, "verdict": f"{error.message}: {error.hint}"}, ()
     searcher = searcher.under(override(searcher.settings, {"search": {"deadline_ms": None}}, where="why"))
-    options = replace_retrievers(searcher.options(unit=place.unit), request.retrievers)
+    options = searcher.options(unit=place.unit).by(request.retrievers)
     (answer,) = searcher.answer([request], options)
     question = answer.question
     query = answered(question, answer.attempts)
@@ -185,7 +185,7 @@ def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Plac
         yield _not_found(view, ranked, answer, place, searcher)
     else:
         yield _cut(view["stages"][lost - 1], view["stages"][lost], ranked, searcher.settings)
-    for rank, result in enumerate(answer.results, 1):
+    for rank, result in answer.ranked:
         name = searcher.generation.chunk_id(place.row)
         if place.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
             yield f"its text is shown in the context of result {rank}, {result.hit.id}"

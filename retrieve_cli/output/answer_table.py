@@ -70,7 +70,7 @@ def _plain(answer: Answer, width: int) -> str | None:
             *_cells(answer, result, rank),
             snippet(answer, result).cut(ROOM).text,
         )
-        for rank, result in enumerate(answer.results, 1)
+        for rank, result in answer.ranked
     ]
     return plain_table.table(_columns(answer), rows, width=width)
 
@@ -79,7 +79,7 @@ def _table(answer: Answer) -> Table:
     from rich.text import Text
 
     table = grid(_columns(answer))
-    for rank, result in enumerate(answer.results, 1):
+    for rank, result in answer.ranked:
         name = Text()
         for place, (line, style) in enumerate(_names(answer, result)):
             name.append("\n" * (place > 0) + line, style=style)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from retrieve_cli.output import cells
 from retrieve_cli.output.heads import Head, head_of, laid_out
 from retrieve_cli.output.page import Line, Span
-from retrieve_cli.output.reasons import ALSO_NEEDED, SEPARATOR, Reason, path_in_words, reasons
+from retrieve_cli.output.reasons import ALSO_NEEDED, SEPARATOR, Reason, path_in_words, rank_before_budget, reasons
 from retrieve_cli.output.significant import percent, significant
 from retrieve_cli.output.snippet import Snippet, snippet
 from retrieve_cli.search.answer import Answer, Bundle, Result
@@ -34,20 +34,13 @@ def block(answer: Answer, result: Result, *, rank: int, width: int) -> Iterator[
     # More than is shown, so that a sentence whose match is a little farther on counts as well.
     found = snippet(answer, result, room=(1 if room >= _WIDE else 2) * min(room, _MOST))
     yield from ([indent, *line] for line in _sentence(found, room))
-    yield from ([indent, *line] for line in _reasons(reasons(result, rank=_before_budget(answer, rank)), room))
+    yield from ([indent, *line] for line in _reasons(reasons(result, rank=rank_before_budget(answer, rank)), room))
     if result.bundle is not None:
         yield from ([indent, *line] for line in needs(result.bundle, room))
 
 
-def _before_budget(answer: Answer, rank: int) -> int:
-    """The rank that the result of a rank had before a budget skipped some."""
-    for skipped in answer.spent.skipped if answer.spent else ():
-        rank += skipped.rank <= rank
-    return rank
-
-
 def _number(rank: int, answer: Answer) -> str:
-    return f"{rank:>{max(2, len(str(len(answer.results))))}}  "
+    return f"{rank:>{max(2, len(str(answer.offset + len(answer.results))))}}  "
 
 
 def indent_of(answer: Answer) -> int:

@@ -34,7 +34,7 @@ def _budget(answer: Answer, spent: Spent) -> Iterator[str]:
 
 def _quotas(answer: Answer) -> Iterator[str]:
     """Hits beyond a quota that stood above the last one shown."""
-    last = len(answer.results)
+    last = answer.offset + len(answer.results)
     better: list[Mapping[str, Json]] = []
     for stage in reversed(_by_stage(answer.trace.get("diversity", {}).get("cut", ()))):
         last = _last_shown([int(each["rank"]) for each in stage], last)

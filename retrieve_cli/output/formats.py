@@ -40,6 +40,9 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else null.
     `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
 
+    `facets` are the values of fields among the records that match, for a field that filters concern without these
+    filters: `value` and `count`, most frequent first, at most 50; `facet_others` has the numbers of further values.
+
     `related` are records that the results link to and that are not among them, best first, ranked from 1: objects like
     those of `results`, each with the `path` that leads to it, and a `score` on the scale of the results.
     """
@@ -51,7 +54,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "enhanced_query": answer.question.enhanced,
         "excluded": list(answer.question.excluded),
         "filters": _filters_json(answer.question.filters),
-        "results": [_result_json(rank, result, answer) for rank, result in enumerate(answer.results, 1)],
+        "results": [_result_json(rank, result, answer) for rank, result in answer.ranked],
         "related": [_result_json(rank, result, answer) for rank, result in enumerate(answer.related, 1)],
         "total_results": len(answer.results),
         "total_matches": answer.total_matches,
@@ -67,7 +70,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
             "candidates_considered": answer.candidates_considered,
         },
         "generation": answer.generation,
-        "timings_ms": dict(answer.timings_ms),
+        **({"timings_ms": dict(answer.timings_ms)} if answer.timings_ms else {}),
         **_asked_for(answer),
     }
 
@@ -81,8 +84,20 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
         **({"attempts": [asdict(attempt) for attempt in answer.attempts]} if answer.attempts else {}),
         **({"budget": answer.spent.as_json()} if answer.spent else {}),
         **({"trace": dict(answer.trace)} if answer.trace else {}),
+        **(_facets_json(answer) if answer.facets else {}),
         **({"run_id": answer.run_id} if answer.run_id else {}),
     }
+
+
+def _facets_json(answer: Answer) -> dict[str, Json]:
+    """By field, the values of the records that match, with their numbers of records; and the numbers of values that
+    are not listed."""
+    listed = {
+        field: [{"value": value, "count": count} for value, count in facet.values]
+        for field, facet in answer.facets.items()
+    }
+    others = {field: facet.others for field, facet in answer.facets.items() if facet.others}
+    return {"facets": listed, **({"facet_others": others} if others else {})}
 
 
 def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
@@ -132,7 +147,17 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
         "strategies_used": answer.strategies_of(result),
         "source_scores": {evidence.source: _evidence_json(evidence) for evidence in result.hit.evidence},
+        **({"why": _why(rank, result, answer)} if answer.explain else {}),
     }
+
+
+def _why(rank: int, result: Result, answer: Answer) -> list[str]:
+    """The reasons for a result as one line, and a line for each part of its score."""
+    from retrieve_cli.output.explanation import of_result
+    from retrieve_cli.output.reasons import rank_before_budget, why
+
+    parts = (f"{label}: {text}" for label, text in of_result(answer, result))
+    return [why(result, rank=rank_before_budget(answer, rank)), *parts]
 
 
 def _span_json(span: Span) -> dict[str, Json]:
@@ -178,10 +203,7 @@ def as_json(answers: Sequence[Answer]) -> str:
 
 def answer_bytes(answer: Answer) -> bytes:
     """Return the answer as `retrieve query --json --no-timing` prints it: equal requests give equal bytes."""
-    value = answer_json(answer)
-    del value["timings_ms"]
-    text: str = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-    return (escaped_json(text) + "\n").encode()
+    return as_json([answer.without_times()]).encode()
 
 
 def as_json_lines(answers: Sequence[Answer]) -> str:
@@ -194,7 +216,7 @@ def as_jsonl(answers: Sequence[Answer]) -> str:
     return lines(
         {"query_id": answer.query.id, **_result_json(rank, result, answer)}
         for answer in answers
-        for rank, result in enumerate(answer.results, 1)
+        for rank, result in answer.ranked
     )
 
 
@@ -212,7 +234,7 @@ def as_csv(answers: Sequence[Answer]) -> str:
     writer = csv.DictWriter(out, columns, extrasaction="ignore")
     writer.writeheader()
     for answer in answers:
-        for rank, result in enumerate(answer.results, 1):
+        for rank, result in answer.ranked:
             row = _result_json(rank, result, answer)
             place = {key: row["metadata"][key] for key in ("source", "start_line")}
             cells = {**row, **place, "query_id": answer.query.id}
@@ -231,16 +253,16 @@ def _cell(value: Json) -> Json:
 
 def as_markdown(answers: Sequence[Answer]) -> str:
     """Return a numbered list under each query."""
-    from retrieve_cli.output.reasons import why  # with patterns that JSON has no use for
+    from retrieve_cli.output.reasons import rank_before_budget, why  # with patterns that JSON has no use for
     from retrieve_cli.output.snippet import ROOM, snippet
 
     parts = []
     for answer in answers:
         parts += [f"## {answer.query.text}", ""]
-        for rank, result in enumerate(answer.results, 1):
+        for rank, result in answer.ranked:
             name, url = result.record["name"], result.record["url"]
             parts.append(f"{rank}. **{f'[{name}]({url})' if url else name}** `{result.hit.id}` {result.hit.score:.4f}")
-            parts.append(f"   - {why(result, rank=rank)}")
+            parts.append(f"   - {why(result, rank=rank_before_budget(answer, rank))}")
             if text := snippet(answer, result).cut(ROOM).text:
                 parts.append(f"   > {text}")
         parts += ["", *_also_needed(answer)] if answer.related else [""]
@@ -263,7 +285,7 @@ def as_trec(answers: Sequence[Answer]) -> str:
     """Return a TREC run, `qid Q0 docid rank score tag`; ids with white space are percent-encoded."""
     ids, rows = trec_ids(answers), []
     for answer in answers:
-        for rank, result in enumerate(answer.results, 1):
+        for rank, result in answer.ranked:
             query, document = ids.query(answer.query.id), ids.document(result_id(answer, result))
             rows.append(f"{query} Q0 {document} {rank} {result.hit.score!r} {RUN_TAG}\n")
     return "".join(rows)

@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from retrieve_cli import __version__
@@ -166,7 +167,7 @@ def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
         lines += [f"   {name} skipped: {reason}" for name, reason in answer.strategies_skipped.items()]
         lines += [
             f"   {rank}. {result.hit.id} {result.hit.score:.4f} {why(result, rank=rank)}"
-            for rank, result in enumerate(answer.results[:_SHOWN], 1)
+            for rank, result in islice(answer.ranked, _SHOWN)
         ]
         more = len(answer.results) - _SHOWN
         lines += [f"   and {more} more"] if more > 0 else []

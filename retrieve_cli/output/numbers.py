@@ -14,8 +14,7 @@ def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
     evidence = [one for result in answer.results for one in result.hit.evidence]
     similar = [one.score for one in evidence if one.source in answer.similar]
     moved = sum(
-        result.hit.reranked is not None and result.hit.reranked.before != rank
-        for rank, result in enumerate(answer.results, 1)
+        result.hit.reranked is not None and result.hit.reranked.before != rank for rank, result in answer.ranked
     )
     return {
         "candidates": dict(answer.stages),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Evidence
 from retrieve_cli.errors import printable
-from retrieve_cli.search.answer import Result
+from retrieve_cli.search.answer import Answer, Result
 
 SEPARATOR = " · "
 ALSO_NEEDED = "Also needed"
@@ -50,6 +50,13 @@ def reasons(result: Result, *, rank: int) -> list[Reason]:
 def why(result: Result, *, rank: int) -> str:
     """Return the reasons for a result as one line."""
     return SEPARATOR.join(reason.text for reason in reasons(result, rank=rank))
+
+
+def rank_before_budget(answer: Answer, rank: int) -> int:
+    """Return the rank that the result of a rank had before a budget skipped some."""
+    for skipped in answer.spent.skipped if answer.spent else ():
+        rank += skipped.rank <= rank
+    return rank
 
 
 def _states(result: Result) -> Iterator[Reason]:

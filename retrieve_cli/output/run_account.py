@@ -55,6 +55,11 @@ def _request(request: Request, answer: Answer) -> dict[str, Json]:
         }
         for path in request.files
     ]
+    files += [
+        {"path": head.name, "tokens": read[head.name].tokens, "warnings": read[head.name].warnings}
+        for head in request.heads
+        if head.name in read
+    ]
     narrowing = {name: getattr(request, name) for name in ("also", "filters", "doc_ids", "tenant", "retrievers")}
     chosen = {name: value for name, value in {**narrowing, "files": files}.items() if value}
     return {"id": request.id, "query": request.text, **chosen}

@@ -48,7 +48,7 @@ def _blocks(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
     if not answer.results:
         yield [Span("no results")]
     indent = block.indent_of(answer)
-    for rank, result in enumerate(answer.results, 1):
+    for rank, result in answer.ranked:
         yield from block.block(answer, result, rank=rank, width=width)
         if explain:
             from retrieve_cli.output import explanation
@@ -60,7 +60,7 @@ def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]
     """Lines for which a table has no room: the dependencies of each result, and the explanation of its score."""
     from retrieve_cli.output import explanation
 
-    for rank, result in enumerate(answer.results, 1):
+    for rank, result in answer.ranked:
         if result.bundle is None and not explain:
             continue
         yield [Span(f"{rank}. {result.hit.id if explain else result.record['id']}")]
@@ -73,6 +73,10 @@ def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]
 def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator[Line]:
     """The lines below all results."""
     yield from block.related(answer, width)
+    if answer.facets:
+        from retrieve_cli.output.facet_lines import facet_lines
+
+        yield from facet_lines(answer.facets, width)
     if explain:
         from retrieve_cli.output import explanation
 

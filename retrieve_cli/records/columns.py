@@ -121,7 +121,7 @@ class Columns:
         """
         if operator == "!=":
             return ~self.select(field, "=", values, globs=globs)
-        column = self._find(field)
+        column = self.find(field)
         selected = np.zeros(self._length, np.bool_)
         if column is None and operator == "=":
             return selected
@@ -134,7 +134,7 @@ class Columns:
 
     def having(self, field: str, value: str) -> Flags:
         """Return the records that have exactly this value, (n,) bool. Raises: UsageError for an unknown field."""
-        column = self._find(field)
+        column = self.find(field)
         selected = np.zeros(self._length, np.bool_)
         if column is not None:
             place = self.vocabulary.place(column.span, value)
@@ -145,50 +145,11 @@ class Columns:
     def column(self, field: str) -> Column | None:
         """Return a field by any of its names; None if no record has it, or may have it."""
         try:
-            return self._find(field)
+            return self.find(field)
         except UsageError:
             return None
 
-    def groups(self, field: str) -> tuple[Terms, list[str]]:
-        """Return the groups that a field puts records in: (n,) int32 the place of each record's first value among the
-        names, -1 if it has none, and the names. Raises: UsageError for an unknown field."""
-        column = self._find(field)
-        places = np.full(self._length, -1, np.int32)
-        if column is None:
-            return places, []
-        places[column.records[::-1]] = column.values[::-1]  # of several values, the first is written last
-        return places, [column.text(value) for value in range(len(column))]
-
-    def values(self, field: str, record: int) -> list[str]:
-        """Return the values of a record as written, in its order. Raises: UsageError for an unknown field."""
-        column = self._find(field)
-        return [] if column is None else column.values_of(record)
-
-    def counts(self, field: str) -> dict[str, int]:
-        """Return the number of records with each value, most frequent first. Raises: UsageError: unknown field."""
-        column = self._find(field)
-        return {} if column is None else column.counts()
-
-    @property
-    def omitted(self) -> dict[str, int]:
-        """By field, the number of records with skipped values: long texts, long lists, objects in lists."""
-        if OMITTED not in self.names:
-            return {}
-        column = self._column(self.names.index(OMITTED))
-        totals = np.bincount(column.values, minlength=len(column)).tolist()
-        return {column.text(value): total for value, total in enumerate(totals)}
-
-    def place(self, field: str, value: str) -> tuple[int, bool]:
-        """Return the place of a value in the vocabulary, or the place where it would be, and whether it is there."""
-        number = bisect_left(self.names, field)
-        known = number < len(self.names) and self.names[number] == field
-        starts = self.arrays["value_starts"]
-        span = range(int(starts[number]), int(starts[number + known]))
-        self._check_texts(span)
-        place = self.vocabulary.place(span, value)
-        return place, place < span.stop and self.vocabulary[place] == value
-
-    def _find(self, field: str) -> Column | None:
+    def find(self, field: str) -> Column | None:
         """Return the column of a field by any of its names, also by the last part of its path if only one field ends
         so; None for one that records may have and none of these has.
 
@@ -209,6 +170,50 @@ class Columns:
         if len(alike) != 1:
             raise self._unknown(field)
         return self._column(self._numbers[alike[0]])
+
+    def same(self, field: str, other: str) -> bool:
+        """Return True if two names are those of one field."""
+        columns = [self.column(name) for name in (field, other)]
+        return columns[0] is not None and columns[1] is not None and columns[0].name == columns[1].name
+
+    def groups(self, field: str) -> tuple[Terms, list[str]]:
+        """Return the groups that a field puts records in: (n,) int32 the place of each record's first value among the
+        names, -1 if it has none, and the names. Raises: UsageError for an unknown field."""
+        column = self.find(field)
+        places = np.full(self._length, -1, np.int32)
+        if column is None:
+            return places, []
+        places[column.records[::-1]] = column.values[::-1]  # of several values, the first is written last
+        return places, [column.text(value) for value in range(len(column))]
+
+    def values(self, field: str, record: int) -> list[str]:
+        """Return the values of a record as written, in its order. Raises: UsageError for an unknown field."""
+        column = self.find(field)
+        return [] if column is None else column.values_of(record)
+
+    def counts(self, field: str) -> dict[str, int]:
+        """Return the number of records with each value, most frequent first. Raises: UsageError: unknown field."""
+        column = self.find(field)
+        return {} if column is None else column.counts()
+
+    @property
+    def omitted(self) -> dict[str, int]:
+        """By field, the number of records with skipped values: long texts, long lists, objects in lists."""
+        if OMITTED not in self.names:
+            return {}
+        column = self._column(self.names.index(OMITTED))
+        totals = np.bincount(column.values, minlength=len(column)).tolist()
+        return {column.text(value): total for value, total in enumerate(totals)}
+
+    def place(self, field: str, value: str) -> tuple[int, bool]:
+        """Return the place of a value in the vocabulary, or the place where it would be, and whether it is there."""
+        number = bisect_left(self.names, field)
+        known = number < len(self.names) and self.names[number] == field
+        starts = self.arrays["value_starts"]
+        span = range(int(starts[number]), int(starts[number + known]))
+        self._check_texts(span)
+        place = self.vocabulary.place(span, value)
+        return place, place < span.stop and self.vocabulary[place] == value
 
     def _has(self, name: str) -> bool:
         """Return True if a visible record has a field."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from retrieve_cli.contracts import Freshness, Hit, Json, Matches, Question, Ranking, Request, Unit
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
+    from retrieve_cli.search.facets import Facet
     from retrieve_cli.stages.pipeline import Step
 
 Engine = Literal["advanced", "naive"]
@@ -282,6 +283,12 @@ class Answer:
     """The retrievers whose score is a similarity."""
     notices: tuple[str, ...] = ()
     """Notices for the user: on the question, on the answer, and on the batch of this answer."""
+    offset: int = 0
+    """Results before the first of these: those of earlier pages."""
+    facets: Mapping[str, Facet] = field(default_factory=dict)
+    """By field that was asked for, the values that matching records have."""
+    explain: bool = False
+    """True if each result is to say why it stands where it does."""
     stale: str = ""
     """A notice on sources that have changed since the build. JSON has it by result: the rest of an answer does not
     depend on the present state of sources."""
@@ -300,6 +307,15 @@ class Answer:
         """The retrievers that have a result on their lists; of several texts, for the one that ranked it best."""
         ranked = {evidence.source for evidence in result.hit.evidence if evidence.rank is not None}
         return [name for name in self.strategies_used if name in ranked]
+
+    @property
+    def ranked(self) -> Iterator[tuple[int, Result]]:
+        """The results with their ranks, from 1 on the first page."""
+        return enumerate(self.results, self.offset + 1)
+
+    def without_times(self) -> Answer:
+        """Return the answer without the time that it took: equal requests have equal ones."""
+        return replace(self, timings_ms={})
 
     @property
     def query(self) -> Request:

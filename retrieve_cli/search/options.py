@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from retrieve_cli.config.plugins import HYBRID
@@ -42,6 +43,12 @@ class SearchOptions:
     """Boosts besides those of the configuration: `section=Results:1.2`."""
     dense_only: bool = False
     """The naive engine: the nearest chunks, and no stage besides."""
+    offset: int = 0
+    """Results before the first one that is shown: those of earlier pages."""
+    facets: tuple[str, ...] = ()
+    """Fields of which the values of matching records are counted."""
+    explain: bool = False
+    """Say of each result why it stands where it does."""
 
     @classmethod
     def of(cls, settings: Settings, **given: Any) -> SearchOptions:
@@ -65,6 +72,15 @@ class SearchOptions:
             **{name: value for name, value in given.items() if value is not None},
         }
         return cls(**chosen)
+
+    @property
+    def whole(self) -> SearchOptions:
+        """The options of the whole list that a page is cut from: the results of earlier pages and its own."""
+        return replace(self, k=self.k + self.offset, offset=0) if self.offset else self
+
+    def by(self, retrievers: tuple[str, ...]) -> SearchOptions:
+        """Return the options for a request that names its own retrievers, if it names any."""
+        return replace(self, retrievers=retrievers) if retrievers else self
 
     @property
     def hybrid(self) -> bool:

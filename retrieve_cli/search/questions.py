@@ -23,7 +23,7 @@ _NAMED = 3
 """Number of unknown names that a notice lists."""
 _ALIKE = 0.6
 """Similarity from which on the name of another record is suggested in a notice."""
-_LONGEST = 100_000
+LONGEST_TEXT = 100_000
 """Characters of a query."""
 
 
@@ -37,8 +37,8 @@ def check_requests(requests: Sequence[Request], search: SearchSettings) -> None:
         if search.require_tenant and request.tenant is None:
             message = "this index is searched for one tenant at a time (search.require_tenant)"
             raise UsageError(message, hint="name it: --tenant X")
-        if max(map(len, (request.text, *request.also))) > _LONGEST:
-            message = f"query {quoted(request.id)} has more than {_LONGEST:,} characters"
+        if max(map(len, (request.text, *request.also))) > LONGEST_TEXT:
+            message = f"query {quoted(request.id)} has more than {LONGEST_TEXT:,} characters"
             raise UsageError(message, hint="ask with the part that matters: models read a few hundred words")
         if len(request.also) > search.max_also:
             message = f"query {quoted(request.id)} has {len(request.also)} variants, more than search.max_also"
@@ -110,6 +110,27 @@ class RequestReader:
         access, _ = self._access(request, tagged)
         return self._conditions(request, tagged, access, access.visible)
 
+    def beside(self, request: Request, field: str) -> tuple[Mask | None, ...] | None:
+        """Return the records and the chunks that may be found if no filter concerned a field: the tenant, exclusions,
+        ids and other filters hold. None if there is no such filter.
+
+        Raises:
+            UsageError: as `read` does.
+        """
+        from retrieve_cli.queries.filters import parse
+
+        tagged = _together([read_tags(text) for text in (request.text, *request.also)])
+        access, _ = self._access(request, tagged)
+        visible, filters = access.visible, (*request.filters, *tagged.filters)
+        columns = columns_seen(self._generation, visible)
+        kept = tuple(each for each in filters if not columns.same(parse(each).field, field))
+        if kept == filters:
+            return None
+        rest = replace(request, filters=kept)
+        conditions = self._conditions(rest, replace(tagged, filters=()), access, visible)
+        included, _ = self._named(access, tagged.included, "INCLUDE")
+        return self._allowed(conditions, access, visible, included if tagged.included else None)
+
     def own(self, request: Request) -> Mask | None:
         """(records,) bool: the records of the request's tenant; None: all, as it has none.
 
@@ -143,6 +164,11 @@ class RequestReader:
                 expect_file(name)
                 found = read_file(Path(name))
                 yield KnownFile(name, found.tokens, (*found.warnings, *found.remarks))
+        for head in request.heads if self._file_tokens else ():
+            from retrieve_cli.queries.formats.read import read_head
+
+            found = read_head(head.name, head.data)
+            yield KnownFile(head.name, found.tokens, (*found.warnings, *found.remarks))
 
     def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
         """The rows of the records that a tag names by id or name, and a word on names that nobody has.

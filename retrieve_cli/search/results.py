@@ -91,10 +91,11 @@ class ResultReader:
         confidence: Confidence | None,
     ) -> Shown:
         passed, confidences = confidence.filter(ranking) if confidence else (ranking, [None] * len(ranking.hits))
-        found = self._bundled(self._results(passed, retrievers, confidences), ranking.query)
+        page, before = replace(passed, hits=passed.hits[self._options.offset :]), self._options.offset
+        found = self._bundled(self._results(page, retrievers, confidences[before:]), ranking.query)
         results, spent = self._within_budget(self._in_context(found), found)
         beside, spent = self._beside(related(passed) if results else (), results, spent)
-        left_out = len(ranking.hits) - len(found)
+        left_out = len(ranking.hits) - len(passed.hits)
         return Shown(found, results, spent, beside, confidence.source(left_out) if confidence else None)
 
     def _beside(
@@ -181,7 +182,10 @@ class ResultReader:
         from retrieve_cli.search.budget import spend
 
         limits = {"max_chunks": budget.max_chunks, "max_tokens": budget.max_tokens}
-        return spend(results, found, **limits, counter=lambda: self._counter, narrower=self._narrower())
+        kept, spent = spend(results, found, **limits, counter=lambda: self._counter, narrower=self._narrower())
+        before = self._options.offset
+        skipped = tuple(each._replace(rank=each.rank + before) for each in spent.skipped)
+        return kept, replace(spent, skipped=skipped)
 
     @cached_property
     def _counter(self) -> Counter:

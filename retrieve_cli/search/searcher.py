@@ -29,6 +29,7 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
+    from retrieve_cli.search.facets import Facet
 
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
 
@@ -44,7 +45,7 @@ class _Batch(NamedTuple):
     engine: Engine
     courses: Mapping[int, Course]
     """By the identity of a ranking."""
-    k: int
+    options: SearchOptions
 
 
 class Searcher:
@@ -106,24 +107,29 @@ class Searcher:
         subsets = {request.retrievers: None for request in requests} or {(): None}
         if len(subsets) == 1:
             (subset,) = subsets
-            return self._answered(requests, replace_retrievers(options, subset))
+            return self._answered(requests, options.by(subset))
         found: dict[int, Answer] = {}
         for subset in subsets:
             places = [place for place, request in enumerate(requests) if request.retrievers == subset]
-            answers = self._answered([requests[place] for place in places], replace_retrievers(options, subset))
+            answers = self._answered([requests[place] for place in places], options.by(subset))
             found.update(zip(places, answers, strict=True))
         return [found[place] for place in range(len(requests))]
 
     def _answered(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
         """The answers to requests that ask for the same retrievers."""
         questions = self.read(requests)
-        ranked = self.rank([question.query for question in questions], options)
+        queries = [question.query for question in questions]
+        if options.facets:
+            from retrieve_cli.search.facets import expect_fields
+
+            expect_fields(self.generation, queries, options.facets)
+        ranked = self.rank(queries, options.whole)
         notices = list(ranked.notices)
         begun = time.perf_counter()
         courses = Course.by_ranking(ranked.steps, ranked.rankings)
 
         def rank(queries: Sequence[Query]) -> Sequence[Ranking]:
-            again = self.rank(queries, options)
+            again = self.rank(queries, options.whole)
             notices.extend(again.notices)
             courses.update(Course.by_ranking(again.steps, again.rankings))
             return again.rankings
@@ -142,8 +148,10 @@ class Searcher:
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
         engine: Engine = "naive" if options.dense_only else "advanced"
-        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), changed, engine, courses, options.k)
-        return [self._answer(*each, batch=batch) for each in zip(questions, rankings, shown, attempts, strict=True)]
+        facets = self._facets(questions, rankings, ranked, options)
+        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), changed, engine, courses, options)
+        each = zip(questions, rankings, shown, attempts, facets, strict=True)
+        return [self._answer(*parts, batch=batch) for parts in each]
 
     def _relaxation(self, ranked: Ranked) -> RelaxationSettings:
         """Number of retries of a query with fewer words."""
@@ -165,6 +173,18 @@ class Searcher:
                 rankings, retrievers=ranked.retrievers, related=ranked.related, confidence=confidence
             )
 
+    def _facets(
+        self, questions: Sequence[Question], rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions
+    ) -> list[dict[str, Facet]]:
+        """The facets of each question, by field."""
+        if not options.facets:
+            return [{} for _ in questions]
+        from retrieve_cli.search.facets import FacetCounter
+
+        with self.store.reading(self.generation.id):
+            counter = FacetCounter(self.generation, self._reader(), self.rank, ranked.retrievers, options)
+            return counter.facets_of(questions, rankings)
+
     def _results(self, options: SearchOptions) -> ResultReader:
         return ResultReader(
             self.generation,
@@ -181,6 +201,7 @@ class Searcher:
         ranking: Ranking,
         shown: Shown,
         attempts: tuple[Attempt, ...],
+        facets: Mapping[str, Facet],
         *,
         batch: _Batch,
     ) -> Answer:
@@ -219,7 +240,10 @@ class Searcher:
             spent=shown.spent,
             related=shown.related,
             course=batch.courses[id(ranking)],
-            k=batch.k,
+            k=batch.options.k,
+            offset=batch.options.offset,
+            facets=facets,
+            explain=batch.options.explain,
             before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
             notices=tuple(dict.fromkeys((*question.notices, *batch.notices, *doubts))),
@@ -227,12 +251,10 @@ class Searcher:
         )
 
     def _most(self, ranked: Ranked, options: SearchOptions) -> int:
-        """The most results that there can be."""
-        generation, settings = self.generation, self.settings
-        limits = [ranked.most, len(generation.records if options.unit == "record" else generation.chunks)]
-        if options.dense_only:
-            limits.append(settings.search.similarity_top_k or options.k)
-        return min(limits)
+        """The most results that a page can have."""
+        rows = self.generation.records if options.unit == "record" else self.generation.chunks
+        naive = self.settings.search.similarity_top_k if options.dense_only else None
+        return min(options.k, ranked.most, len(rows), naive or options.k)
 
     def read(self, requests: Sequence[Request]) -> list[Question]:
         """Return what the requests come to: their control tags, files and filters read.
@@ -240,9 +262,12 @@ class Searcher:
         Raises:
             UsageError: one of them cannot be understood.
         """
-        reader = RequestReader(self.generation, file_tokens=self.settings.search.file_tokens)
+        reader = self._reader()
         with self.store.reading(self.generation.id):
             return [reader.read(request) for request in requests]
+
+    def _reader(self) -> RequestReader:
+        return RequestReader(self.generation, file_tokens=self.settings.search.file_tokens)
 
     def check(self, requests: Sequence[Request]) -> None:
         """Hold requests to what the configuration demands of them.
@@ -284,10 +309,3 @@ class Searcher:
         each = 1000.0 / max(queries, 1)
         timings = {"open": self.ranker.opened * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
         return {name: round(value, 3) for name, value in {**timings, "total": sum(timings.values())}.items()}
-
-
-def replace_retrievers(options: SearchOptions, retrievers: tuple[str, ...]) -> SearchOptions:
-    """Return the options for a request that names its own retrievers, if it names any."""
-    from dataclasses import replace
-
-    return replace(options, retrievers=retrievers) if retrievers else options

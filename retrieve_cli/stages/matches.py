@@ -40,6 +40,9 @@ class Found:
     def matched(self) -> int:
         return len(_union([each.matched() for each in self.accounts])) if self.known is None else self.known
 
+    def rows(self) -> Rows:
+        return np.unique(np.concatenate([each.matched() for each in self.accounts]))
+
     def considered(self) -> int:
         return len(_union([each.candidates.rows for each in self.accounts]))
 

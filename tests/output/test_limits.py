@@ -12,7 +12,7 @@ from samples import Program
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.output import formats, prompt, text
-from retrieve_cli.output.block import _before_budget
+from retrieve_cli.output.reasons import rank_before_budget
 from retrieve_cli.output.cuts import _last_shown, cut_notes
 from retrieve_cli.output.page import Page
 from retrieve_cli.search.answer import Answer, Skipped, Spent
@@ -157,4 +157,4 @@ def test_too_little_confidence_is_said(answer: Answer) -> None:
 def test_the_move_of_a_reranker_counts_the_hits_that_a_budget_skipped(answer: Answer) -> None:
     skipped = (Skipped("x#0", 1, 5, outranks=True), Skipped("y#0", 4, 5, outranks=False))
     limited = replace(answer, spent=Spent(chunks=1, skipped=skipped))
-    assert [_before_budget(limited, rank) for rank in (1, 2, 3)] == [2, 3, 5]
+    assert [rank_before_budget(limited, rank) for rank in (1, 2, 3)] == [2, 3, 5]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from retrieve_cli.queries.formats.content import GZIP, LIMIT, Content, Exhausted, decompressed, opened
+from retrieve_cli.queries.formats.content import GZIP, LIMIT, Content, Exhausted, content_of, decompressed, opened
 from retrieve_cli.queries.formats.dicom import read_dicom
 from retrieve_cli.queries.formats.header import Header, Unreadable
 from retrieve_cli.queries.formats.metaimage import read_metaimage
@@ -43,6 +44,16 @@ def look(path: Path, allowance: int = LIMIT) -> Header:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no file can have this name"
         return Header(complaints=(f"cannot be read: {reason}",))
+
+
+def look_at_head(name: str, data: bytes) -> Header:
+    """Return the facts from the first bytes of a file; its problems are among them, and never an error."""
+    try:
+        if not data:
+            raise Unreadable("is empty")
+        return _look_into(content_of(io.BytesIO(data), len(data), LIMIT, complete=False), name)
+    except Unreadable as error:
+        return Header(complaints=(str(error),))
 
 
 def _look_into(content: Content, name: str) -> Header:

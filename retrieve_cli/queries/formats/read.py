@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from retrieve_cli.errors import printable
 from retrieve_cli.queries.formats.complaints import overheard
 from retrieve_cli.queries.formats.header import Header
 from retrieve_cli.queries.formats.image_folder import look_into_folder
-from retrieve_cli.queries.formats.look import look
+from retrieve_cli.queries.formats.look import look, look_at_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,21 @@ def read_file(path: Path) -> FileTokens:
     """Return the tokens of a file, or of a folder that is one thing; only headers are read; no content is an error."""
     with overheard() as heard:
         header = look_into_folder(path) if _is_folder(path) else look(path)
+    return _found(header, heard, str(path))
+
+
+def read_head(name: str, data: bytes) -> FileTokens:
+    """Return the tokens of a file by its name and its first bytes; no content is an error."""
+    with overheard() as heard:
+        header = look_at_head(name, data)
+    return _found(header, heard, name)
+
+
+def _found(header: Header, heard: Sequence[str], name: str) -> FileTokens:
     complaints = header.complaints
     if heard and not complaints:
         complaints = ("has a header with minor errors",)
-    shown = printable(str(path).encode("utf-8", "replace").decode())
+    shown = printable(name.encode("utf-8", "replace").decode())
     warnings = tuple(f"{shown} {complaint}" for complaint in complaints)
     return FileTokens(_tokens(header), warnings, tuple(f"{shown} {remark}" for remark in _remarks(header)))
 

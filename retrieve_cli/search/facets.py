@@ -1,0 +1,108 @@
+"""Facets: how many of the records that match a question have each value of a field.
+
+The records counted are those of `total_matches`. For a field that filters concern, these filters do not apply, so that
+the other values of the field can be chosen; the tenant, exclusions, ids and all other filters do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from retrieve_cli.search.access import columns_seen
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Query, Question, Ranking
+    from retrieve_cli.search.options import SearchOptions
+    from retrieve_cli.search.questions import RequestReader
+    from retrieve_cli.search.ranked import Ranked
+    from retrieve_cli.stages.pipeline import Edit, Pipeline
+    from retrieve_cli.storage.generation import Generation
+
+MOST_VALUES = 50
+"""Values of a field that an answer lists."""
+
+
+class Facet(NamedTuple):
+    """Values of a field among the records that match."""
+
+    values: tuple[tuple[str, int], ...]
+    """The most frequent values with their numbers of records, most frequent first; of equal ones in their order."""
+    others: int
+    """Number of further values."""
+
+
+def expect_fields(generation: Generation, queries: Iterable[Query], fields: Sequence[str]) -> None:
+    """Hold the fields of facets to those that the visible records have.
+
+    Raises:
+        UsageError: no visible record has such a field; names the nearest that one has.
+    """
+    for query in queries:
+        for field in fields:
+            columns_seen(generation, query.visible).find(field)
+
+
+class FacetCounter(NamedTuple):
+    """Counts the values of fields for the questions of a batch."""
+
+    generation: Generation
+    reader: RequestReader
+    rank: Callable[[Sequence[Query], SearchOptions, Edit], Ranked]
+    retrievers: tuple[str, ...]
+    """Those that answered the batch."""
+    options: SearchOptions
+
+    def facets_of(self, questions: Sequence[Question], rankings: Sequence[Ranking]) -> list[dict[str, Facet]]:
+        """Return the facets of each question by field, from the ranking that answers it.
+
+        Raises:
+            UsageError: no visible record has such a field.
+        """
+        fields = tuple(dict.fromkeys(self.options.facets))
+        others = self._under_other_filters(questions, rankings)
+        return [
+            {field: self._facet(field, others.get((place, field), ranking)) for field in fields}
+            for place, ranking in enumerate(rankings)
+        ]
+
+    def _under_other_filters(
+        self, questions: Sequence[Question], rankings: Sequence[Ranking]
+    ) -> dict[tuple[int, str], Ranking]:
+        """The rankings of questions without their filters on a field, by place of the question and field."""
+        queries: dict[tuple[int, str], Query] = {}
+        for place, (question, ranking) in enumerate(zip(questions, rankings, strict=True)):
+            for field in self.options.facets if question.filters else ():
+                if (masks := self.reader.beside(question.request, field)) is not None:
+                    queries[place, field] = _allowing(ranking.query, *masks)
+        if not queries:
+            return {}
+        names = () if self.options.dense_only else self.retrievers
+        options = replace(self.options.whole, retrievers=names, deadline_ms=None)
+        ranked = self.rank(list(queries.values()), options, _retrieving)
+        return dict(zip(queries, ranked.rankings, strict=True))
+
+    def _facet(self, field: str, ranking: Ranking) -> Facet:
+        """The values of a field among the records that a ranking matched."""
+        column = columns_seen(self.generation, ranking.query.visible).find(field)
+        matched = np.zeros(len(self.generation.records), np.bool_)
+        if ranking.matches is not None:
+            rows, starts = ranking.matches.rows(), self.generation.starts
+            matched[rows if self.options.unit == "record" else np.searchsorted(starts, rows, side="right") - 1] = True
+        counts = {} if column is None else column.within(matched).counts()
+        return Facet(tuple(islice(counts.items(), MOST_VALUES)), max(len(counts) - MOST_VALUES, 0))
+
+
+def _retrieving(pipeline: Pipeline) -> Pipeline:
+    """The pipeline up to what the retrievers match."""
+    return pipeline.without("rerank").without("expand")
+
+
+def _allowing(query: Query, records: Mask | None, chunks: Mask | None) -> Query:
+    """The query, with other records that may be found."""
+    also = tuple(replace(other, records=records, chunks=chunks) for other in query.also)
+    return replace(query, records=records, chunks=chunks, also=also)
