@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import binascii
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from retrieve_cli.api.requests import Choices, request_of
-from retrieve_cli.contracts import Json, Request
+from retrieve_cli.api.fields import ALIASES, FIELDS, HEAD_BYTES, Field, schema
+from retrieve_cli.api.requests import request_of, sound
+from retrieve_cli.api.schemas import checked
+from retrieve_cli.contracts import FileHead, Json, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted.nearest import nearest
+
+__all__ = ["ALIASES", "FIELDS", "Asked", "Field", "read_asked", "read_line", "schema"]
+
+_EXAMPLE = 'for example: {"query": "segment lungs in CT"}'
+_IN_REQUEST = ("query", "id", "also", "files", "filters", "doc_ids", "tenant", "retrievers", "generation", "at_least")
+"""Keys that are no choices of the search."""
+_ALIKE = 0.8
+"""Similarity from which on a key of a line counts as misspelt: that of filter and tenantid, not of fields and title."""
+_SHORTEST = 5
+"""Characters from which on it may: `model` is not `mode`."""
+_PREFERRED = ("query", "id")
+"""Keys of which a line may have several spellings: the first one counts, as files of queries have further texts."""
 
 
 class Asked(NamedTuple):
@@ -23,88 +39,134 @@ class Asked(NamedTuple):
     """Sequence of a document that the generation must include."""
 
 
-class Field(NamedTuple):
-    """A key of a request."""
-
-    schema: Mapping[str, Json]
-    """Fragment of a JSON Schema (2020-12)."""
-    description: str
-
-
-_TEXT: Mapping[str, Json] = {"type": "string"}
-_FLAG: Mapping[str, Json] = {"type": "boolean"}
-_NUMBER: Mapping[str, Json] = {"type": "number"}
-_COUNT: Mapping[str, Json] = {"type": "integer", "minimum": 0}
-_TEXTS: Mapping[str, Json] = {"type": "array", "items": _TEXT}
-
-FIELDS: Mapping[str, Field] = {
-    "query": Field(_TEXT, "The query."),
-    "id": Field(_TEXT, "Id of the query in the answer."),
-    "limit": Field({"type": "integer", "minimum": 1, "maximum": 1000}, "Number of results."),
-    "mode": Field(_TEXT, "`hybrid`, or the name of the only retriever."),
-    "retrievers": Field(_TEXTS, "The only retrievers that answer."),
-    "engine": Field(_TEXT, "`advanced`, or `naive`: the dense retriever alone."),
-    "also": Field(_TEXTS, "Query variants, searched along with the query."),
-    "filters": Field(_TEXTS, "Conditions on records: license=MIT, dims>=3."),
-    "doc_ids": Field(_TEXTS, "The only records that may be found."),
-    "tenant": Field(_TEXT, "The only tenant whose records take part."),
-    "chunks": Field(_FLAG, "Rank chunks instead of records."),
-    "context": Field(_COUNT, "Neighbouring chunks before and after each hit."),
-    "max_tokens": Field(_COUNT, "Most tokens of an answer."),
-    "max_chunks": Field(_COUNT, "Most chunks of an answer."),
-    "min_score": Field(_NUMBER, "Drop results that score below this."),
-    "min_confidence": Field(_NUMBER, "Drop results of less confidence."),
-    "rerank": Field(_FLAG, "Rerank the top results."),
-    "expand": Field(_FLAG, "Add records linked to the top results."),
-    "route": Field(_FLAG, "Search only the groups that a first pass picks."),
-    "dependencies": Field(_FLAG, "Add the dependencies of each result."),
-    "boosts": Field(_TEXTS, "Factors for matching records: section=Results:1.2."),
-    "deadline_ms": Field(_NUMBER, "Skip optional steps that do not fit into this time."),
-    "generation": Field(_TEXT, "Generation that answers, while it is kept."),
-    "at_least": Field(_COUNT, "Sequence of a document that the answer must include."),
-}
-ALIASES: Mapping[str, str] = {
-    "q": "query",
-    "question": "query",
-    "text": "query",
-    "k": "limit",
-    "top_k": "limit",
-    "n": "limit",
-    "_id": "id",
-    "strategies": "retrievers",
-}
-_IN_REQUEST = ("query", "id", "generation", "at_least")
-
-
-def schema(keys: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the JSON Schema (2020-12) of a request with these keys, by default all."""
-    chosen = FIELDS if keys is None else {key: FIELDS[key] for key in keys}
-    properties = {key: {**field.schema, "description": field.description} for key, field in chosen.items()}
-    return {"type": "object", "properties": properties, "required": ["query"], "additionalProperties": False}
-
-
 def read_asked(item: Mapping[str, Json], *, where: str = "the request", tenant: str | None = None) -> Asked:
     """Return the request that a JSON object is; `tenant` is that of the credential, which the object may only repeat.
 
     Raises:
         UsageError: a key is unknown, or its value is not one that it takes.
     """
-    values = {_key(key, where): value for key, value in item.items() if value is not None}
-    query = values.get("query")
-    if not isinstance(query, str):
-        raise UsageError(f"{where} has no query", hint='for example: {"query": "segment lungs in CT"}')
-    if tenant is not None and values.setdefault("tenant", tenant) != tenant:
-        raise UsageError(f"{where} names another tenant than its credential", hint="remove `tenant`")
-    choices = {("k" if key == "limit" else key): value for key, value in values.items() if key not in _IN_REQUEST}
-    request = request_of(query, choices, id_=str(values.get("id", "1")))
-    left = {key: value for key, value in choices.items() if key in Choices.__annotations__}
-    return Asked(request, left, values.get("generation"), values.get("at_least"))
+    for key in item:
+        if ALIASES.get(key, key) not in FIELDS:
+            near = nearest(key.casefold(), [*FIELDS, *ALIASES])
+            hint = f"did you mean `{near}`?" if near else f"keys: {', '.join(FIELDS)}"
+            raise UsageError(f"{where} has an unknown key {quoted(key)}", hint=hint)
+    values = {}
+    for name, spelling, value in _spelt(item, where):
+        values[name] = _heads(value, where) if name == "files" else _checked(name, value, f"`{spelling}` of {where}")
+    return _asked(values, where, tenant)
 
 
-def _key(key: str, where: str) -> str:
-    name = ALIASES.get(key, key)
-    if name not in FIELDS:
-        near = nearest(key.casefold(), [*FIELDS, *ALIASES])
-        hint = f"did you mean `{near}`?" if near else f"keys: {', '.join(FIELDS)}"
-        raise UsageError(f"{where} has an unknown key {quoted(key)}", hint=hint)
-    return name
+def read_line(item: Mapping[str, Json], *, where: str, id_: str, folder: Path = Path()) -> Asked:
+    """Return the request that a line of a file or of standard input is.
+
+    Unlike `read_asked`: a key that is not nearly a known one is ignored, an id is any value, by default `id_`, and
+    `files` may have paths, relative to `folder`.
+
+    Raises:
+        UsageError: a key is nearly one of a request, or its value is not one that it takes.
+    """
+    for key in item:
+        near = nearest(key.casefold(), [name for name in FIELDS if len(name) >= _SHORTEST], cutoff=_ALIKE)
+        if near and ALIASES.get(key, key) not in FIELDS:
+            raise UsageError(f"{where} has an unknown key {quoted(key)}", hint=f"did you mean `{near}`?")
+    values: dict[str, Json] = {}
+    paths: tuple[str, ...] = ()
+    for name, spelling, value in _spelt(item, where, preferred=_PREFERRED):
+        if name == "files":
+            paths, values[name] = _files(value, where, folder)
+        elif name == "id":
+            values[name] = str(value)
+        else:
+            values[name] = _checked(name, value, f"`{spelling}` of {where}")
+    asked = _asked({**values, "id": values.get("id") or id_}, where, None)
+    return asked._replace(request=_with_paths(asked.request, paths, where))
+
+
+def _spelt(item: Mapping[str, Json], where: str, *, preferred: tuple[str, ...] = ()) -> list[tuple[str, str, Json]]:
+    """The known keys that have a value, in the order of `FIELDS`: name, spelling, value.
+
+    Raises:
+        UsageError: two spellings of one key have different values; of the `preferred` ones, the first counts.
+    """
+    chosen: dict[str, tuple[str, Json]] = {}
+    for spelling in (*FIELDS, *ALIASES):
+        if (value := item.get(spelling)) is None:
+            continue
+        name = ALIASES.get(spelling, spelling)
+        first, known = chosen.setdefault(name, (spelling, value))
+        if (known != value or type(known) is not type(value)) and name not in preferred:
+            message = f"{where} has `{first}` and `{spelling}`, which mean the same, with different values"
+            raise UsageError(message, hint="remove one of them")
+    return [(name, *chosen[name]) for name in FIELDS if name in chosen]
+
+
+def _checked(name: str, value: Json, place: str) -> Json:
+    return checked(value, FIELDS[name].schema, place, hint=FIELDS[name].description)
+
+
+def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
+    """The request of values that are checked."""
+    if "query" not in values:
+        raise UsageError(f"{where} has no query", hint=_EXAMPLE)
+    if tenant is not None and values.get("tenant", tenant) != tenant:
+        message = f"{where} asks for the tenant {quoted(values['tenant'])}, and its credential is for {quoted(tenant)}"
+        raise UsageError(message, hint="remove `tenant`")
+    filters = values.get("filters")
+    if isinstance(filters, dict):
+        from retrieve_cli.queries.filter_objects import filters_of
+
+        filters = filters_of(filters, f"`filters` of {where}")
+    narrowing = {name: values.get(name) for name in ("also", "doc_ids", "retrievers")}
+    named = {**narrowing, "filters": filters, "tenant": values.get("tenant", tenant)}
+    request = request_of(values["query"], named, id_=str(values.get("id", "1")), heads=values.get("files", ()))
+    choices = {("k" if key == "limit" else key): each for key, each in values.items() if key not in _IN_REQUEST}
+    return Asked(request, choices, values.get("generation"), values.get("at_least"))
+
+
+# --------------------------------------------------------------------------------------------------- files
+
+
+def _heads(value: Json, where: str) -> tuple[FileHead, ...]:
+    """The beginnings of files that a request brings along.
+
+    Raises:
+        UsageError: it names a file instead, or two have the same name.
+    """
+    if isinstance(value, list) and any(isinstance(entry, str) for entry in value):
+        hint = 'send its first bytes: "files": [{"name": "scan.nii.gz", "head_base64": "…"}]'
+        raise UsageError(f"`files` of {where} names a file, and no file of this machine is opened", hint=hint)
+    entries = _checked("files", value, f"`files` of {where}")
+    heads = tuple(FileHead(sound(entry["name"]), _decoded(entry, where)) for entry in entries)
+    _expect_different([head.name for head in heads], where)
+    return heads
+
+
+def _decoded(entry: Mapping[str, Json], where: str) -> bytes:
+    place = f"`head_base64` of {quoted(entry['name'])} in {where}"
+    try:
+        data = binascii.a2b_base64(entry["head_base64"].encode("ascii"), strict_mode=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise UsageError(f"{place} is not Base64", hint="base64 of the first bytes of the file") from error
+    if len(data) > HEAD_BYTES:
+        raise UsageError(f"{place} has more than {HEAD_BYTES:,} bytes", hint=f"send the first {HEAD_BYTES:,}")
+    return data
+
+
+def _files(value: Json, where: str, folder: Path) -> tuple[tuple[str, ...], tuple[FileHead, ...]]:
+    """The paths and the beginnings of files of a line."""
+    if not isinstance(value, list):
+        raise UsageError(f"`files` of {where} must be a list of paths", hint='for example: "files": ["scan.nii.gz"]')
+    paths = tuple(str(folder / entry) if entry else "" for entry in value if isinstance(entry, str))
+    return paths, _heads([entry for entry in value if not isinstance(entry, str)], where)
+
+
+def _with_paths(request: Request, paths: tuple[str, ...], where: str) -> Request:
+    from dataclasses import replace
+
+    _expect_different([*dict.fromkeys(paths), *(head.name for head in request.heads)], where)
+    return replace(request, files=paths)
+
+
+def _expect_different(names: list[str], where: str) -> None:
+    if len(set(names)) < len(names):
+        raise UsageError(f"`files` of {where} has two files of one name", hint="rename one of them")

@@ -4,24 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import Request
+from retrieve_cli.contracts import Question, Request
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, UsageError
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.plan import check
 from retrieve_cli.search.searcher import Searcher
 
+if TYPE_CHECKING:
+    from retrieve_cli.api.asked import Asked
+
+Outcome = Answer | RetrieveError
 _SOME_TEXT = "text"
 Answering = Callable[[Sequence[Request]], list[Answer]]
 
 
+def answer_groups(asked: Sequence[Asked], answer: Callable[[Sequence[Asked]], Sequence[Outcome]]) -> list[Outcome]:
+    """Return the answer to each request or its error, in order; those of equal choices and generation are one batch,
+    which `answer` answers."""
+    groups: dict[str, list[int]] = {}
+    for place, one in enumerate(asked):
+        groups.setdefault(repr((one.generation, sorted(one.choices.items()))), []).append(place)
+    outcomes: dict[int, Outcome] = {}
+    for places in groups.values():
+        outcomes.update(zip(places, answer([asked[place] for place in places]), strict=True))
+    return [outcomes[place] for place in range(len(asked))]
+
+
 def answer_each(
-    searcher: Searcher, requests: Sequence[Request], *, common: Request, answer: Answering
-) -> list[Answer | RetrieveError]:
+    searcher: Searcher,
+    requests: Sequence[Request],
+    *,
+    common: Request,
+    answer: Answering,
+    facets: Sequence[str] = (),
+) -> list[Outcome]:
     """Return the answer to each request, or the error of the request itself, in order.
 
     `common` is what all requests have in common: an error of that is the caller's and is raised. `answer` answers
-    several requests as one batch, by `searcher`.
+    several requests as one batch, by `searcher`, with these `facets`.
 
     Raises:
         RetrieveError: no request can be answered, whatever it says: the index is damaged or stale, a model is missing.
@@ -31,7 +53,9 @@ def answer_each(
     try:
         return list(answer(requests))
     except (UsageError, *STEP_FAILURES):
-        outcomes = {place: error for place, request in enumerate(requests) if (error := _fault(searcher, request))}
+        outcomes = {
+            place: error for place, request in enumerate(requests) if (error := _fault(searcher, request, facets))
+        }
     if outcomes:
         expect_sound(searcher, common)
     for retrievers in dict.fromkeys(request.retrievers for request in requests):
@@ -50,20 +74,30 @@ def answer_each(
     return [outcomes[place] for place in range(len(requests))]
 
 
-def expect_sound(searcher: Searcher, common: Request) -> None:
+def expect_sound(searcher: Searcher, common: Request, *, facets: Sequence[str] = ()) -> None:
     """Hold what all requests have in common to the index.
 
     Raises:
-        UsageError: its filters, records or tenant cannot be read, or the index does not have them.
+        UsageError: its filters, records, tenant or facets cannot be read, or the index does not have them.
     """
-    searcher.read([replace(common, text=_SOME_TEXT)])
+    _expect_facets(searcher, searcher.read([replace(common, text=_SOME_TEXT)]), facets)
 
 
-def _fault(searcher: Searcher, request: Request) -> Answer | RetrieveError | None:
+def _fault(searcher: Searcher, request: Request, facets: Sequence[str]) -> Outcome | None:
     """The error of a request by itself, before anything is searched."""
     try:
         searcher.check([request])
-        check([question.query for question in searcher.read([request])], 1)
+        questions = searcher.read([request])
+        check([question.query for question in questions], 1)
+        _expect_facets(searcher, questions, facets)
     except UsageError as error:
         return error
     return None
+
+
+def _expect_facets(searcher: Searcher, questions: Sequence[Question], facets: Sequence[str]) -> None:
+    """Raises: UsageError: no record that a question may find has one of the fields."""
+    if facets:
+        from retrieve_cli.search.facets import expect_fields
+
+        expect_fields(searcher.generation, [question.query for question in questions], facets)

@@ -9,12 +9,11 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 from retrieve_cli.api.asked import Asked
-from retrieve_cli.api.batches import answer_each
+from retrieve_cli.api.batches import Outcome, answer_each, answer_groups
 from retrieve_cli.api.index import Index
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage.store import Store
 
 _PINNED = 4
@@ -25,8 +24,6 @@ _EVERY_S = 0.2
 """Seconds between two looks at `current`."""
 _RETRY_S = 5.0
 """The same if the generation in `current` could not be opened."""
-
-Outcome = Answer | RetrieveError
 
 
 class LiveIndex:
@@ -84,19 +81,13 @@ class LiveIndex:
 
         Requests that name no generation are answered by the one that is current now.
         """
-        outcomes: dict[int, Outcome] = {}
-        groups: dict[str, list[int]] = {}
-        for place, one in enumerate(asked):
-            groups.setdefault(repr((one.generation, sorted(one.choices.items()))), []).append(place)
         try:
             current = self.index
         except RetrieveError as error:
             return [error] * len(asked)
-        for places in groups.values():
-            batch = [asked[place] for place in places]
-            outcomes.update(zip(places, self._answer_batch(batch, current), strict=True))
+        outcomes = answer_groups(asked, lambda batch: self._answer_batch(batch, current))
         self._recent.extend(one for one in asked[:1] if one.generation is None)
-        return [outcomes[place] for place in range(len(asked))]
+        return outcomes
 
     def _answer_batch(self, batch: Sequence[Asked], current: Index) -> list[Outcome]:
         """Return the outcomes of requests of equal choices."""
@@ -109,6 +100,7 @@ class LiveIndex:
                 [one.request for one in batch],
                 common=Request(""),
                 answer=lambda requests: index.answer(requests, options),
+                facets=options.facets,
             )
         except RetrieveError as error:
             return [error] * len(batch)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from retrieve_cli.api.index import Index
-from retrieve_cli.api.requests import options_of
+from retrieve_cli.api.requests import options_of, under_choices
 from retrieve_cli.cli import notes, printing
 from retrieve_cli.cli.options import Shape, Shared
 from retrieve_cli.config.settings import Settings
@@ -74,14 +74,32 @@ class Opened(NamedTuple):
 
     find: Callable[[], Searcher]
     """Returns the open generation."""
-    answer: Callable[[Sequence[Request]], list[Answer]]
-    options: SearchOptions
+    answer: Callable[[Sequence[Request], SearchOptions], list[Answer]]
+    options_for: Callable[[Mapping[str, Any]], SearchOptions]
+    """Returns the options of the flags, with the choices of a line in their place."""
     opened: Index | None = None
     """None: a folder was read for this command."""
 
     @property
     def searcher(self) -> Searcher:
         return self.find()
+
+    @property
+    def options(self) -> SearchOptions:
+        """The options of the flags."""
+        return self.options_for({})
+
+    def at(self, generation: str | None, run: Run) -> Opened:
+        """Return what a generation answers, by its id; None: the current one.
+
+        Raises:
+            UsageError: there is no such generation.
+        """
+        if generation is None:
+            return self
+        if self.opened is None:
+            raise UsageError("a folder without an index has no generations", hint="remove `generation`")
+        return _of_index(Index(run.shared.store, run.settings, generation), run)
 
 
 @contextmanager
@@ -95,12 +113,18 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Opened]:
         from retrieve_cli.cli.unindexed import unindexed
 
         with unindexed(shared, settings, run.docs_dir) as aside:
-            options = SearchOptions.of(settings, **options_of(run.choices))
-            aside.check(options)
+
+            def options_for(choices: Mapping[str, Any]) -> SearchOptions:
+                merged = {**run.choices, **choices}
+                options = SearchOptions.of(under_choices(settings, choices), **options_of(merged))
+                aside.check(options)
+                return options
+
+            options_for({})
             yield Opened(
                 lambda: aside.searcher,
-                lambda requests: aside.with_notes(aside.searcher.answer(requests, options), options),
-                options,
+                lambda requests, options: aside.with_notes(aside.searcher.answer(requests, options), options),
+                options_for,
             )
         return
     if settings.syncs_each_time or settings.sync.every_hours:
@@ -109,14 +133,20 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Opened]:
         sync_first(shared, settings, show_reason=show_reason)
     index = Index(shared.store, settings)
     notes.note_unapplied(shared, settings, index.searcher.generation, given=run.given)
-    options = index.options(**run.choices)
-    yield Opened(lambda: index.searcher, lambda requests: index.answer(requests, options), options, index)
+    index.options(**run.choices)
+    yield _of_index(index, run)
+
+
+def _of_index(index: Index, run: Run) -> Opened:
+    return Opened(
+        lambda: index.searcher, index.answer, lambda choices: index.options(**{**run.choices, **choices}), index
+    )
 
 
 def answer_one(run: Run, request: Request) -> None:
     """Answer the query of a command line."""
     with opened(run, show_reason=request.tenant is None) as place:
-        answers = place.answer([request])
+        answers = place.answer([request], place.options)
         tell_generation(run, place, all_records=request.tenant is None)
         show(run, place, answers)
     run.end(stale=is_stale(answers[0]), found=bool(answers[0].results))

@@ -12,13 +12,13 @@ from functools import partial
 
 import typer
 
-from retrieve_cli.api.batches import answer_each, expect_sound
+from retrieve_cli.api.asked import Asked
+from retrieve_cli.api.batches import answer_each, answer_groups, expect_sound
 from retrieve_cli.cli import answering, requests
 from retrieve_cli.cli.answering import Opened, Run
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.requests import BadLine
-from retrieve_cli.contracts import Request
-from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted
+from retrieve_cli.errors import STEP_FAILURES, Exit, RetrieveError, UsageError, quoted
 from retrieve_cli.search.answer import Answer
 
 Outcome = Answer | BadLine
@@ -29,10 +29,13 @@ _STREAMED = ("text", "table", "json", "jsonl", "md")
 def answer_batch(run: Run) -> None:
     """Answer all queries of stdin as one batch."""
     lines = list(requests.from_stdin(run.asked))
-    sound = [line for line in lines if isinstance(line, Request)]
-    all_records = all(request.tenant is None for request in sound)
+    sound = [line for line in lines if isinstance(line, Asked)]
+    _expect_one_run(sound, run)
+    all_records = all(line.request.tenant is None for line in sound)
     with answering.opened(run, show_reason=all_records) as place:
-        answers = iter(answer_each(place.searcher, sound, common=run.asked, answer=place.answer))
+        if run.choices["facets"] or any(_own(line) for line in sound):
+            expect_sound(place.searcher, run.asked, facets=run.choices["facets"])
+        answers = iter(answer_groups(sound, partial(_answer_group, place=place, run=run)))
         answering.tell_generation(run, place, all_records=all_records)
         outcomes = [line if isinstance(line, BadLine) else _outcome(line, next(answers)) for line in lines]
         _show(outcomes, run, place)
@@ -50,9 +53,9 @@ def answer_stream(run: Run) -> None:
     lines, tally = requests.from_stdin(run.asked), Tally()
     try:
         with answering.opened(run, show_reason=False) as place:
-            expect_sound(place.searcher, run.asked)
+            expect_sound(place.searcher, run.asked, facets=run.choices["facets"])
             for line in lines:
-                outcome = line if isinstance(line, BadLine) else _answered(line, place)
+                outcome = line if isinstance(line, BadLine) else _answered(line, place, run)
                 _show([outcome], run, place)
                 sys.stdout.flush()
                 tally.add([outcome])
@@ -83,18 +86,50 @@ class Tally:
         run.end(stale=self._stale, found=self._found)
 
 
-def _answered(request: Request, place: Opened) -> Outcome:
+def _own(line: Asked) -> bool:
+    """True if a line chooses what the flags choose for the others."""
+    return bool(line.choices) or line.generation is not None
+
+
+def _expect_one_run(lines: Sequence[Asked], run: Run) -> None:
+    """Raises: UsageError: a run is to be saved, which has one set of options, and a line has choices of its own."""
+    if run.save_run is not None and any(map(_own, lines)):
+        message = "--save-run keeps the choices of a run once, and a line has some of its own"
+        raise UsageError(message, hint="give them as flags, or query without --save-run")
+
+
+def _answer_group(lines: Sequence[Asked], *, place: Opened, run: Run) -> list[Answer | RetrieveError]:
+    """The answers to lines of equal choices. Raises: RetrieveError: no line can be answered, whatever it says."""
+    first, requests = lines[0], [line.request for line in lines]
+    try:
+        place = place.at(first.generation, run)
+        options = place.options_for(first.choices)
+        return answer_each(
+            place.searcher,
+            requests,
+            common=run.asked,
+            answer=lambda batch: place.answer(batch, options),
+            facets=options.facets,
+        )
+    except (UsageError, *STEP_FAILURES) as error:
+        if not _own(first):
+            raise
+        return [error] * len(lines)
+
+
+def _answered(line: Asked, place: Opened, run: Run) -> Outcome:
     """The answer by the current generation, or why there is none."""
     try:
         if place.opened is not None:
             place.opened.refresh()
-        return place.answer([request])[0]
+        chosen = place.at(line.generation, run)
+        return chosen.answer([line.request], chosen.options_for(line.choices))[0]
     except RetrieveError as error:
-        return BadLine(request.id, error)
+        return BadLine(line.request.id, error)
 
 
-def _outcome(request: Request, outcome: Answer | RetrieveError) -> Outcome:
-    return BadLine(request.id, outcome) if isinstance(outcome, RetrieveError) else outcome
+def _outcome(line: Asked, outcome: Answer | RetrieveError) -> Outcome:
+    return BadLine(line.request.id, outcome) if isinstance(outcome, RetrieveError) else outcome
 
 
 def _show(outcomes: Sequence[Outcome], run: Run, place: Opened) -> None:

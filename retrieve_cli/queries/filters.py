@@ -96,8 +96,13 @@ def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], fr
     return tuple(values), frozenset(globs)
 
 
+def is_number(text: str) -> bool:
+    """Return True if a text is a number to compare with, or a dimension: 3D."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def _expect_number(expression: str, start: str, values: tuple[str, ...]) -> None:
-    if len(values) != 1 or not _NUMBER.fullmatch(values[0]):
+    if len(values) != 1 or not is_number(values[0]):
         raise UsageError(
             f"the filter {quoted(expression)} needs a number after {quoted(start)}", hint=f"write {start}3"
         )

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from retrieve_cli.api.asked import ALIASES, FIELDS, Asked, read_asked, schema
-from retrieve_cli.api.live import Outcome
+from retrieve_cli.api.batches import Outcome
+from retrieve_cli.api.schemas import kinds_of
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.output.formats import answer_bytes, answer_json
@@ -86,13 +87,13 @@ def from_parameters(request: Request) -> dict[str, Json]:
     item: dict[str, Json] = {}
     for key, text in request.query_params.multi_items():
         field = FIELDS.get(ALIASES.get(key, key))
-        kind = "string" if field is None else field.schema.get("type", "string")
-        if kind == "array":
+        kinds = ["string"] if field is None else kinds_of(field.schema)
+        if "array" in kinds:
             item.setdefault(key, []).append(text)
         elif key in item:
             raise UsageError(f"the parameter {quoted(key)} is given twice", hint="give it once")
         else:
-            item[key] = _value(key, text, str(kind))
+            item[key] = _value(key, text, kinds[0])
     return item
 
 

@@ -447,8 +447,10 @@ def test_lines_of_a_batch_have_filters_ids_and_other_texts_of_their_own(
 @pytest.mark.parametrize(
     "line",
     [
-        {"filters": "license=MIT"},
-        {"filters": {}},
+        {"filters": {"license": {"nott": "MIT"}}},
+        {"filters": {"license": []}},
+        {"filters": {"license=MIT": "BSD"}},
+        {"filters": {"license": None}},
         {"filters": [1]},
         {"filters": ""},
         {"doc_ids": ""},
