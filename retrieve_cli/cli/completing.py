@@ -203,6 +203,19 @@ def _shells(typed: Typed) -> Sequence[str]:
     return () if typed.positional else _starting(("bash", "zsh", "fish"), typed.word)
 
 
+def _key_ids(typed: Typed) -> Sequence[str]:
+    from retrieve_cli.serving.credentials.keys import KeyFile
+
+    return _starting([key.id for key in KeyFile(typed.artifacts).stored() if key.revoked is None], typed.word)
+
+
+def _scopes(typed: Typed) -> Sequence[str]:
+    from retrieve_cli.serving.credentials.scopes import SCOPES
+
+    before, comma, last = typed.word.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _starting(SCOPES, last)]
+
+
 def _models(typed: Typed) -> Sequence[str]:
     """The stages of a query that have a model on a device here."""
     from retrieve_cli.config.keys import every_key
@@ -255,6 +268,7 @@ _VALUES: Mapping[str, Source] = {
     "--boost": _boosts,
     "--doc-id": _ids,
     "--retrievers": _retrievers,
+    "--scope": _scopes,
 }
 """Options whose values are not listed in their help, by flag."""
 _ARGUMENTS: Mapping[str, Source] = {
@@ -268,6 +282,7 @@ _ARGUMENTS: Mapping[str, Source] = {
     "sync": _first(_generations),
     "config": _actions_and_keys,
     "completion": _shells,
+    "keys revoke": _first(_key_ids),
     "models pull": _models,
     "models verify": _models,
 }

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = {
     "snapshot": "Save an index as one file: create, list, verify, restore.",
     "replay": "Repeat a saved run and compare.",
     "serve": "Serve the configured models over HTTP.",
+    "keys": "Create, list and revoke keys of the server's callers.",
     "completion": "Print a completion script for bash, zsh or fish.",
     "help": "Show the help of a command.",
 }
@@ -49,6 +50,10 @@ RELATED_WORDS: Mapping[str, str] = {
     "tune": "eval --tune",
     "settings": "config show",
     "server": "serve",
+    "key": "keys create",
+    "token": "keys create",
+    "auth": "keys",
+    "revoke": "keys revoke ID",
     "download": "models pull",
     "pull": "models pull",
     "backup": "snapshot create",

@@ -46,6 +46,7 @@ from retrieve_cli.config.query_settings import (
     RerankSettings,
     SearchSettings,
 )
+from retrieve_cli.config.serve_settings import JwtSettings, ServeSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.frozen import dataclass
 
@@ -72,12 +73,14 @@ __all__ = [
     "FusionSettings",
     "GatingSettings",
     "GraphSettings",
+    "JwtSettings",
     "LlmSettings",
     "LogSettings",
     "ModelsSettings",
     "RelaxationSettings",
     "RerankSettings",
     "SearchSettings",
+    "ServeSettings",
     "Settings",
     "SourceSetting",
     "SourcesSettings",
@@ -128,6 +131,8 @@ class Settings:
     context: ContextSettings = field(default_factory=ContextSettings, metadata=_ANSWERS)
     budget: BudgetSettings = field(default_factory=BudgetSettings, metadata=_ANSWERS)
     log: LogSettings = field(default_factory=LogSettings, metadata=_ANSWERS)
+    serve: ServeSettings = field(default_factory=ServeSettings, metadata=_NEITHER)
+    jwt: JwtSettings = field(default_factory=JwtSettings, metadata=_NEITHER)
     plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, metadata=_INDEX)
     """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""
 

@@ -14,9 +14,12 @@ PIECE = 1 << 18
 """Bytes written to a file at a time."""
 
 
-def replace(path: Path, text: str) -> None:
-    """Replace the file by `text` in one step: a reader sees the old or the new content, never a part."""
-    _put_in_place(path, text, os.fsync)
+def replace(path: Path, text: str, *, mode: int | None = None) -> None:
+    """Replace the file by `text` in one step: a reader sees the old or the new content, never a part.
+
+    `mode` is its permissions, before a byte of the text is in it; None: as the umask says.
+    """
+    _put_in_place(path, text, os.fsync, mode)
     sync(path.parent)
 
 
@@ -30,12 +33,14 @@ def replace_later(path: Path, text: str) -> None:
     _put_in_place(path, text, lambda _: None)
 
 
-def _put_in_place(path: Path, text: str, settle: Callable[[int], None]) -> None:
+def _put_in_place(path: Path, text: str, settle: Callable[[int], None], mode: int | None = None) -> None:
     new = unfinished(path)
     if new.is_symlink():  # not created by this program: it may lead anywhere
         new.unlink()
     try:
         with open(new, "w", encoding="utf-8", newline="", opener=regular_descriptor) as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(text)
             file.flush()
             settle(file.fileno())

@@ -286,6 +286,15 @@ ELSEWHERE = {
     "rerank.concurrency": "tests/encoders/remote",
     "rerank.form": "tests/encoders/remote",
     "rerank.prompt": "tests/encoders/remote",
+    "serve.allowed_hosts": "tests/serving/test_hosts.py",
+    "serve.allowed_origins": "tests/serving/test_hosts.py",
+    **{
+        f"jwt.{key}": "tests/serving/test_web_tokens.py"
+        for key in (
+            *("issuer", "audience", "jwks_url", "jwks_file", "secret_env", "algorithms", "leeway_s"),
+            *("tenant_claim", "scope_claim", "rate"),
+        )
+    },
 }
 """Keys whose effect another test shows."""
 

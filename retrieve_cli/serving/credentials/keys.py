@@ -1,0 +1,204 @@
+"""Keys of a server, as digests in a file of the artifacts folder that only its owner may read.
+
+    artifacts/keys.json     {version, keys: [{id, sha256, name, scopes, tenant, created, expires, rate, revoked}]}
+    artifacts/keys.lock     the process that changes it
+
+The file is replaced as a whole, so that a running server reads the old keys or the new ones.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import RetrieveError, UsageError, quoted, unwritable
+from retrieve_cli.serving.credentials.key_text import digest, new_key
+from retrieve_cli.serving.credentials.periods import read_time, written
+from retrieve_cli.serving.credentials.rates import Rate, read_rate
+from retrieve_cli.serving.credentials.scopes import SCOPES, Caller
+from retrieve_cli.storage import durable, lock
+from retrieve_cli.untrusted.files import MB, read_text
+
+FILE = "keys.json"
+_LOCK = "keys.lock"
+_PRIVATE = 0o600
+_VERSION = 1
+_WAIT_S = 10.0
+_LIMIT = 8 * MB
+_MOST = 2000
+"""Keys of one file, which is read as a whole."""
+_LONGEST = 200
+"""Characters of the name of a key or a tenant."""
+
+
+class Key(NamedTuple):
+    """A key as it is stored."""
+
+    id: str
+    sha256: str
+    name: str
+    scopes: tuple[str, ...]
+    tenant: str | None
+    created: datetime
+    expires: datetime | None
+    rate: Rate | None
+    revoked: datetime | None
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.tenant, frozenset(self.scopes), self.name or self.id)
+
+    def state(self, now: datetime) -> str:
+        """Return `valid`, `expired` or `revoked`."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= now else "valid"
+
+    def shown(self, now: datetime) -> dict[str, Json]:
+        """Return the key as `retrieve keys list --json` prints it: without its digest."""
+        return {**{name: value for name, value in self.to_json().items() if name != "sha256"}, "state": self.state(now)}
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the key as the file stores it."""
+        times = {name: None if time is None else written(time) for name, time in self._times().items()}
+        rate = None if self.rate is None else str(self.rate)
+        return {**self._asdict(), **times, "scopes": list(self.scopes), "rate": rate}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Key:
+        """Read a stored key. Raises: KeyError, TypeError, ValueError or UsageError if it is damaged."""
+        id_, sha256, name, tenant = (entry[key] for key in ("id", "sha256", "name", "tenant"))
+        if not all(isinstance(text, str) for text in (id_, sha256, name, "" if tenant is None else tenant)):
+            raise TypeError("a name is not a text")
+        expires, revoked = (None if entry[key] is None else read_time(entry[key]) for key in ("expires", "revoked"))
+        scopes = tuple(scope for scope in SCOPES if scope in entry["scopes"])
+        rate = None if entry["rate"] is None else read_rate(entry["rate"], where=FILE)
+        return cls(id_, sha256, name, scopes, tenant, read_time(entry["created"]), expires, rate, revoked)
+
+    def _times(self) -> dict[str, datetime | None]:
+        return {"created": self.created, "expires": self.expires, "revoked": self.revoked}
+
+
+class Created(NamedTuple):
+    """A new key: its text, which is stored nowhere, and what is stored."""
+
+    text: str
+    key: Key
+
+
+class KeyFile:
+    """The file of keys in an artifacts folder."""
+
+    def __init__(self, artifacts: Path) -> None:
+        self.path = artifacts / FILE
+        self._lock = artifacts / _LOCK
+
+    def stored(self) -> list[Key]:
+        """Return the keys, the oldest first.
+
+        Raises:
+            RetrieveError: the file cannot be read, or is damaged.
+        """
+        try:
+            text = read_text(self.path, limit=_LIMIT)
+        except FileNotFoundError:
+            return []
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise RetrieveError(f"cannot read {self.path}: {reason}", hint="fix its permissions") from error
+        try:
+            value = json.loads(text)
+            if value["version"] > _VERSION:
+                raise RetrieveError(f"{self.path} was written by a newer version", hint="pip install -U retrieve-cli")
+            return [Key.from_json(entry) for entry in value["keys"]]
+        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
+            hint = "move it away and create the keys again: retrieve keys create"
+            raise RetrieveError(f"{self.path} is damaged", hint=hint) from error
+
+    def create(
+        self,
+        scopes: Sequence[str],
+        *,
+        name: str = "",
+        tenant: str | None = None,
+        expires: datetime | None = None,
+        rate: Rate | None = None,
+    ) -> Created:
+        """Add a key, and return it with its text.
+
+        Raises:
+            UsageError: a name is empty, too long or not printable, or there are too many keys.
+            Locked: another process changes the file.
+            RetrieveError: the file cannot be read or written.
+        """
+        check_name(name or "key", "--name")
+        if tenant is not None:
+            check_name(tenant, "--tenant")
+        self._prepare()
+        with self._writing():
+            keys = self.stored()
+            if len(keys) >= _MOST:
+                raise UsageError(f"{self.path} has {len(keys)} keys", hint="one key per service is enough")
+            text, taken = new_key(), {key.id for key in keys}
+            id_ = next(id_ for _ in range(_MOST) if (id_ := secrets.token_hex(4)) not in taken)
+            key = Key(id_, digest(text), name, tuple(scopes), tenant, _now(), expires, rate, None)
+            self._write([*keys, key])
+        return Created(text, key)
+
+    def revoke(self, id_: str) -> Key:
+        """Make a key invalid for good, and return it. A revoked key stays in the list.
+
+        Raises:
+            UsageError: there is no key of that id.
+            Locked, RetrieveError: as `create` does.
+        """
+        if not self.stored():
+            raise UsageError(f"there is no key {quoted(id_)}: {self.path.parent} has none")
+        with self._writing():
+            keys = self.stored()
+            place = next((place for place, key in enumerate(keys) if key.id == id_), None)
+            if place is None:
+                raise UsageError(f"there is no key {quoted(id_)}", hint="list the ids: retrieve keys list")
+            if keys[place].revoked is None:
+                keys[place] = keys[place]._replace(revoked=_now())
+                self._write(keys)
+        return keys[place]
+
+    def _prepare(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.path.parent, error) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(lock.hold_for_writing(self._lock, wait=_WAIT_S, say=lambda _: None))
+            except OSError as error:
+                raise unwritable(self._lock, error) from error
+            yield
+
+    def _write(self, keys: Sequence[Key]) -> None:
+        value = {"version": _VERSION, "keys": [key.to_json() for key in keys]}
+        try:
+            durable.replace(self.path, json.dumps(value, indent=1, ensure_ascii=False) + "\n", mode=_PRIVATE)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+
+
+def check_name(name: str, flag: str) -> None:
+    """Check a name that stands in logs and is compared letter by letter. Raises: UsageError."""
+    if not name.strip() or not name.isprintable() or len(name) > _LONGEST:
+        message = f"{flag} is {quoted(name)}; it takes 1 to {_LONGEST} printable characters"
+        raise UsageError(message, hint=f"{flag} acme")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
