@@ -432,6 +432,9 @@ class Request:
     """Ids to which the results are restricted, if there are any."""
     tenant: str | None = None
     """Tenant whose records may be found."""
+    confined: bool = False
+    """True if the tenant is that of a credential: then a request to an index in which no record has a tenant finds
+    nothing, as one of any tenant without records does; otherwise it is an error for the operator."""
     retrievers: tuple[str, ...] = ()
     """Retrievers to use, if the request names any."""
 

@@ -4,6 +4,7 @@
     ├── SourceFailed            1   a source could not be read, or lost too much at once: nothing was published
     ├── ModelFailed             1   a model, its server or a plug-in returned an unusable answer
     ├── UsageError              2   an unknown flag, key or value; a file that the command does not accept
+    │   ├── Forbidden           2   a request for records of another tenant than its credential's
     │   └── NotFound            2   an id that does not exist for the caller: unknown, or of another tenant
     ├── IndexMissing            4   no index there yet
     ├── IndexCorrupt            5   the index is damaged or its parts disagree
@@ -105,6 +106,12 @@ class UsageError(RetrieveError):
 
     code = Exit.USAGE
     kind = "usage"
+
+
+class Forbidden(UsageError):
+    """A request for the records of another tenant than the one of its credential."""
+
+    kind = "forbidden"
 
 
 class NotFound(UsageError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from retrieve_cli.api.fields import ALIASES, FIELDS, HEAD_BYTES, Field, schema
 from retrieve_cli.api.requests import request_of, sound
 from retrieve_cli.api.schemas import checked
 from retrieve_cli.contracts import FileHead, Json, Request
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.errors import Forbidden, UsageError, quoted
 from retrieve_cli.untrusted.nearest import nearest
 
 __all__ = ["ALIASES", "FIELDS", "Asked", "Field", "read_asked", "read_line", "schema"]
@@ -44,6 +45,7 @@ def read_asked(item: Mapping[str, Json], *, where: str = "the request", tenant: 
 
     Raises:
         UsageError: a key is unknown, or its value is not one that it takes.
+        Forbidden: it names another tenant.
     """
     for key in item:
         if ALIASES.get(key, key) not in FIELDS:
@@ -110,7 +112,7 @@ def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
         raise UsageError(f"{where} has no query", hint=_EXAMPLE)
     if tenant is not None and values.get("tenant", tenant) != tenant:
         message = f"{where} asks for the tenant {quoted(values['tenant'])}, and its credential is for {quoted(tenant)}"
-        raise UsageError(message, hint="remove `tenant`")
+        raise Forbidden(message, hint="remove `tenant`")
     filters = values.get("filters")
     if isinstance(filters, dict):
         from retrieve_cli.queries.filter_objects import filters_of
@@ -119,6 +121,7 @@ def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
     narrowing = {name: values.get(name) for name in ("also", "doc_ids", "retrievers")}
     named = {**narrowing, "filters": filters, "tenant": values.get("tenant", tenant)}
     request = request_of(values["query"], named, id_=str(values.get("id", "1")), heads=values.get("files", ()))
+    request = request if tenant is None else replace(request, confined=True)
     choices = {("k" if key == "limit" else key): each for key, each in values.items() if key not in _IN_REQUEST}
     return Asked(request, choices, values.get("generation"), values.get("at_least"))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError, quoted
-from retrieve_cli.search.access import of_tenant
+from retrieve_cli.search.access import of_tenant_or_none
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
@@ -62,14 +62,7 @@ def records(
 
 def visible_to(generation: Generation, tenant: str | None) -> Mask | None:
     """(records,) bool: the records of a tenant; None: all, without one. No record is visible to an unknown tenant."""
-    if tenant is None:
-        return None
-    try:
-        return of_tenant(generation, tenant)
-    except UsageError:
-        import numpy as np
-
-        return np.zeros(len(generation.records), np.bool_)
+    return None if tenant is None else of_tenant_or_none(generation, tenant)
 
 
 def no_record(record_id: str) -> NotFound:

@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.server_access import (
+    Access,
+    AllowedHosts,
+    AllowedOrigins,
+    Insecure,
+    TlsCertificate,
+    TlsKey,
+    access_of,
+)
 from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -21,9 +30,7 @@ if TYPE_CHECKING:
     from retrieve_cli.serving.running import Running
     from retrieve_cli.serving.service import Service
     from retrieve_cli.web.listening import Listener
-    from retrieve_cli.web.secrets import Secret
 
-_LOOPBACK = ("127.", "::1")
 _LONGEST_GRACE_S = 3600.0
 
 
@@ -52,6 +59,11 @@ def serve(
     grace: Annotated[
         str, typer.Option("--grace", metavar="SECONDS", help="Time to finish requests at shutdown: 10 or 10s.")
     ] = "10s",
+    insecure: Insecure = False,
+    allowed_host: AllowedHosts = None,
+    allowed_origin: AllowedOrigins = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
     descriptor: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
@@ -65,23 +77,32 @@ def serve(
     from retrieve_cli.serving.running import Running
     from retrieve_cli.web.secrets import read_key
 
-    running = Running(_seconds(grace), verbose=shared.talk.verbose)
+    seconds = _seconds(grace)
     _check_packages()
     settings = shared.settings()
     key = read_key(api_key_env)
+    access = access_of(
+        shared,
+        settings,
+        key,
+        host=host,
+        workers=workers,
+        insecure=insecure,
+        certificate=(tls_cert, tls_key),
+        allowed=(allowed_host, allowed_origin),
+    )
+    running = Running(seconds, verbose=shared.talk.verbose, tls=access.tls)
     with _listening(host, port, descriptor) as listener:
-        address = listener.getsockname()
-        if key is None and not address[0].startswith(_LOOPBACK):
-            shared.talk.say("note: anyone who reaches this port may use it; require a key with --api-key-env NAME")
-        url = f"http://{f'[{host}]' if ':' in host else host}:{address[1]}"
+        number = listener.getsockname()[1]
+        url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{number}"
         if workers > 1 and descriptor is None:
             _run_workers(shared, listener, workers, url)
             return
         if encoders:
-            app, said = _models(shared, settings, key)
+            app, said = _models(shared, settings, access, number)
             url += "/v1"
         else:
-            app, said = _search(shared, settings, key, threads=threads, queue=queue, workers=workers, url=url)
+            app, said = _search(shared, settings, access, threads=threads, queue=queue, workers=workers, url=url)
         if descriptor is not None:
             from retrieve_cli.serving.workers import end_with_parent
 
@@ -91,13 +112,12 @@ def serve(
 
 
 def _search(
-    shared: Shared, settings: Settings, key: Secret | None, *, threads: int, queue: int, workers: int, url: str
+    shared: Shared, settings: Settings, access: Access, *, threads: int, queue: int, workers: int, url: str
 ) -> tuple[Service, dict[str, str | None]]:
     """Return the server of the index, and what is announced of it."""
     from retrieve_cli.api.live import LiveIndex
     from retrieve_cli.errors import RetrieveError
     from retrieve_cli.serving.app import server_app
-    from retrieve_cli.serving.callers import Callers
     from retrieve_cli.serving.pool import Pool
     from retrieve_cli.serving.state import State
 
@@ -105,21 +125,31 @@ def _search(
     if live.fault is not None:
         shared.talk.say(f"note: {live.fault.message}; searches are answered by an error until there is an index")
     pool = Pool(threads or len(os.sched_getaffinity(0)), queue)
-    state = State(live, pool, Callers(key), public_url=url, workers=workers)
+    hosts = access.hosts(int(url.rpartition(":")[2]))
+    state = State(live, pool, access.callers, hosts=hosts, public_url=url, workers=workers)
     generation = None
     with suppress(RetrieveError):
         generation = live.index.generation
     return server_app(state), {"artifacts": str(shared.artifacts), "generation": generation}
 
 
-def _models(shared: Shared, settings: Settings, key: Secret | None) -> tuple[Service, dict[str, str | None]]:
+def _models(shared: Shared, settings: Settings, access: Access, port: int) -> tuple[Service, dict[str, str | None]]:
     """Return the server of the models, and what is announced of it."""
     from retrieve_cli.output.journal import QUERIES
     from retrieve_cli.serving.models import encoder_app
 
     encoder, scorer, (query, passage) = _parts(settings)
     name, log = encoder.card.name, shared.store.runs / QUERIES
-    app = encoder_app(encoder, scorer, name, key, query_prefix=query, passage_prefix=passage, query_log=log)
+    app = encoder_app(
+        encoder,
+        scorer,
+        name,
+        access.callers,
+        query_prefix=query,
+        passage_prefix=passage,
+        query_log=log,
+        hosts=access.hosts(port),
+    )
     _warm(encoder, scorer)
     shared.talk.detail(f"device: {encoder.device}")
     return app, {"model": name, "reranker": None if scorer is None else scorer.name}

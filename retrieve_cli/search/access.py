@@ -55,6 +55,16 @@ def of_tenant(generation: Generation, tenant: str) -> Mask:
         raise UsageError(error.message, hint=hint) from None
 
 
+def of_tenant_or_none(generation: Generation, tenant: str) -> Mask:
+    """(records,) bool: the records of a tenant; none of them if no record has a tenant, or the name is empty."""
+    try:
+        return of_tenant(generation, tenant)
+    except UsageError:
+        import numpy as np
+
+        return np.zeros(len(generation.records), np.bool_)
+
+
 def columns_seen(generation: Generation, visible: Mask | None) -> Columns:
     """Return what records can be filtered by, of those that are visible."""
     from retrieve_cli.records.columns import columns_of  # a query without conditions does without it

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.queries.tags import Tagged, read_tags
-from retrieve_cli.search.access import Access, columns_seen, of_tenant
+from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none
 from retrieve_cli.search.conditions import Passing, satisfying, together
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.terms.tenants import TENANT
@@ -140,7 +140,8 @@ class RequestReader:
         if request.tenant is None:
             return None
         if request.tenant not in self._tenants:
-            self._tenants[request.tenant] = of_tenant(self._generation, request.tenant)
+            of = of_tenant_or_none if request.confined else of_tenant
+            self._tenants[request.tenant] = of(self._generation, request.tenant)
         return self._tenants[request.tenant]
 
     def _access(self, request: Request, tagged: Tagged) -> tuple[Access, list[str]]:

@@ -1,4 +1,4 @@
-"""Admission of requests: the key, the size of the body, and one computation at a time."""
+"""Admission of requests: the size of the body, and one computation at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from hmac import compare_digest
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -15,20 +14,9 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.serving.answers import dumped
 from retrieve_cli.serving.requests import Limits, Rejected, Work
 from retrieve_cli.serving.slow_clients import BODY_S
-from retrieve_cli.web.secrets import Secret
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-
-def admit(request: Request, key: Secret | None) -> None:
-    """Reject a request without the key, if the server has one."""
-    if key is None:
-        return
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    given = f"Bearer {token.strip()}"
-    if scheme.lower() != "bearer" or not compare_digest(given.encode(), key.bearer.encode()):
-        raise Rejected(401, "the API key is missing or wrong", code="invalid_api_key")
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:

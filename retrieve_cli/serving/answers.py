@@ -69,6 +69,7 @@ _RETRYABLE = (429, 502, 503, 504)
 _KINDS = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method", 413: "too_large", 500: "internal"}
 STATUS: Mapping[str, int] = {
     "usage": 422,
+    "forbidden": 403,
     "not_found": 404,
     "index_missing": 503,
     "index_corrupt": 503,

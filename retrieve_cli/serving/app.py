@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI
 from retrieve_cli import __version__
 from retrieve_cli.serving import health, search
 from retrieve_cli.serving.answers import failure_handlers
+from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.service import Service
 from retrieve_cli.serving.state import State
 
@@ -39,4 +40,4 @@ def server_app(state: State) -> Service:
     )
     for door in DOORS:
         app.include_router(door(state))
-    return Service(app, lambda: state.pool.busy)
+    return Service(Guard(app, state.hosts, state.callers), lambda: state.pool.busy)

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.contracts import Encoder, PairScorer
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.output.prometheus import CONTENT_TYPE
-from retrieve_cli.serving.admission import Queue, admit, departure, read_body
+from retrieve_cli.serving.admission import Queue, departure, read_body
 from retrieve_cli.serving.answers import failure_handlers, response
+from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.embeddings import Embeddings
+from retrieve_cli.serving.guard import Guard
+from retrieve_cli.serving.hosts import Hosts
 from retrieve_cli.serving.metrics import Metrics
 from retrieve_cli.serving.requests import Limits, Work, read_object
 from retrieve_cli.serving.rerank import Rerank
 from retrieve_cli.serving.service import Service
-from retrieve_cli.web.secrets import Secret
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -35,19 +37,21 @@ def encoder_app(
     encoder: Encoder,
     scorer: PairScorer | None,
     name: str,
-    key: Secret | None = None,
+    callers: Callers | None = None,
     *,
     query_prefix: str = "",
     passage_prefix: str = "",
     limits: Limits | None = None,
     query_log: Path | None = None,
+    hosts: Hosts | None = None,
 ) -> Service:
     """POST /v1/embeddings, POST /v1/rerank (and /rerank, where TEI has it), GET /v1/models, GET /health, GET /metrics.
 
     `encoder` adds no prefix to a text: a client that knows the model's prefixes sends them, as with OpenAI's API; one
     that does not sets `input_type: query` or `passage`, which adds the prefix given here. `name` is the model's; a
-    request for another one is rejected. With `key`, all endpoints but /health require it. `query_log` is a log of
-    queries that /metrics summarises, once it exists.
+    request for another one is rejected. All endpoints but /health require a credential if `callers` have some.
+    `query_log` is a log of queries that /metrics summarises, once it exists. `hosts` has the names that the server
+    accepts; None: any.
 
     Raises:
         Unavailable: fastapi is not installed.
@@ -64,7 +68,8 @@ def encoder_app(
     prefixes = {"query": query_prefix, "passage": passage_prefix}
     embeddings, rerank = Embeddings(encoder, name, prefixes=prefixes, limits=limits), Rerank(scorer, limits)
     names = list(dict.fromkeys([name, *([scorer.name] if scorer else [])]))
-    endpoints = _Endpoints(embeddings, rerank, names, key, limits, query_log=query_log)
+    callers = callers or Callers()
+    endpoints = _Endpoints(embeddings, rerank, names, callers, limits, query_log=query_log)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -75,7 +80,7 @@ def encoder_app(
 
     routes, handlers = endpoints.routes(), failure_handlers()
     app = FastAPI(title="retrieve", openapi_url=None, routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    return Service(app, endpoints.busy, endpoints.metrics.count)
+    return Service(Guard(app, hosts, callers), endpoints.busy, endpoints.metrics.count)
 
 
 class _Endpoints:
@@ -86,7 +91,7 @@ class _Endpoints:
         embeddings: Embeddings,
         rerank: Rerank,
         names: list[str],
-        key: Secret | None,
+        callers: Callers,
         limits: Limits,
         *,
         query_log: Path | None,
@@ -94,7 +99,7 @@ class _Endpoints:
         self._embeddings = embeddings
         self._rerank = rerank
         self._names = names
-        self._key = key
+        self._callers = callers
         self._limits = limits
         self._queue = Queue(limits)
         self.metrics = Metrics(_PATHS, waiting=lambda: self._queue.waiting, query_log=query_log)
@@ -126,7 +131,7 @@ class _Endpoints:
         return await self._answer(request, self._rerank.understand)
 
     async def models(self, request: Request) -> Response:
-        admit(request, self._key)
+        self._callers.of(request, "search")
         listed = [{"id": name, "object": "model", "created": 0, "owned_by": "retrieve"} for name in self._names]
         return response({"object": "list", "data": listed})
 
@@ -136,11 +141,11 @@ class _Endpoints:
     async def scrape(self, request: Request) -> Response:
         from starlette.responses import Response
 
-        admit(request, self._key)
+        self._callers.of(request, "metrics")
         text = await asyncio.to_thread(self.metrics.exposition, self.metrics.server())
         return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _answer(self, request: Request, understand: Callable[[dict[str, Any]], Work]) -> Response:
-        admit(request, self._key)
+        self._callers.of(request, "search")
         work = understand(read_object(await read_body(request, self._limits)))
         return response(await self._queue.compute(work, partial(departure, request)))

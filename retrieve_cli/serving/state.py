@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.serving.callers import Callers
+from retrieve_cli.serving.hosts import Hosts
 from retrieve_cli.serving.pool import Pool
 from retrieve_cli.serving.requests import Limits
 from retrieve_cli.storage.store import Store
@@ -24,6 +25,8 @@ class State:
     pool: Pool
     callers: Callers
     limits: Limits = field(default_factory=Limits)
+    hosts: Hosts | None = None
+    """Names and origins that the server accepts; None: any, where no browser can reach it."""
     public_url: str = ""
     """The address that clients use, without a slash at its end."""
     workers: int = 1

@@ -1,0 +1,85 @@
+"""Options of `retrieve serve` on who may ask: keys, names and web pages that are accepted, and TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from retrieve_cli.cli.options import Shared
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.serving.callers import Callers
+    from retrieve_cli.serving.hosts import Hosts
+    from retrieve_cli.web.secrets import Secret
+
+Insecure = Annotated[bool, typer.Option("--insecure", help="Let other machines ask without a key.")]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option("--allowed-host", metavar="HOST", help="Host header to accept too: example.org, *.example.org."),
+]
+AllowedOrigins = Annotated[
+    list[str] | None,
+    typer.Option("--allowed-origin", metavar="ORIGIN", help="Web pages of this origin may use the server (CORS)."),
+]
+TlsCertificate = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate of the server (PEM), for https.")
+]
+TlsKey = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of that certificate.")]
+
+
+class Access(NamedTuple):
+    """Callers of a server, and its names."""
+
+    callers: Callers
+    tls: Mapping[str, Any]
+    """Options of uvicorn; empty without TLS."""
+    host: str
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of its address."""
+        return "https" if self.tls else "http"
+
+    def hosts(self, port: int) -> Hosts:
+        """Return the names that the server accepts. Raises: UsageError if one is not written as such."""
+        from retrieve_cli.serving.hosts import Hosts
+
+        allowed = {"allowed_hosts": self.allowed_hosts, "allowed_origins": self.allowed_origins}
+        return Hosts(self.host, port, scheme=self.scheme, **allowed)
+
+
+def access_of(
+    shared: Shared,
+    settings: Settings,
+    key: Secret | None,
+    *,
+    host: str,
+    workers: int,
+    insecure: bool,
+    certificate: tuple[Path | None, Path | None],
+    allowed: tuple[list[str] | None, list[str] | None],
+) -> Access:
+    """Return what the flags and the configuration say of access, checked before anything starts.
+
+    Raises:
+        UsageError: other machines could ask without a key, or a certificate, a host or an origin is not one.
+        RetrieveError: the keys cannot be read.
+    """
+    from retrieve_cli.serving.callers import callers_of, expect_safe
+    from retrieve_cli.web.certificates import check_pair
+
+    callers = callers_of(shared.artifacts, settings, key=key, workers=workers, say=shared.talk.say)
+    expect_safe(host, callers, insecure=insecure)
+    pair = check_pair(*certificate, say=shared.talk.say)
+    tls = {} if pair is None else {"ssl_certfile": str(pair[0]), "ssl_keyfile": str(pair[1])}
+    hosts, origins = (tuple(given or ()) for given in allowed)
+    own = settings.serve
+    access = Access(callers, tls, host, (*own.allowed_hosts, *hosts), (*own.allowed_origins, *origins))
+    access.hosts(0)
+    return access
