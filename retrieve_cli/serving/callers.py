@@ -79,7 +79,7 @@ class Callers:
             return
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(asyncio.to_thread(tokens.reload))
-        if tokens.awaited(sent[0]):
+        if tokens.must_wait(sent[0]):
             await asyncio.shield(self._reading)
 
     def of(self, request: Request, scope: str) -> Caller:

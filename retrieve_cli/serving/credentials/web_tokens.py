@@ -74,7 +74,7 @@ class Tokens:
         header = self._header(token)
         return self._keys is not None and header is not None and self._keys.due(header.get("kid"))
 
-    def awaited(self, token: str) -> bool:
+    def must_wait(self, token: str) -> bool:
         """Return True if this token cannot be verified until then."""
         header = self._header(token)
         return self._keys is not None and header is not None and not self._keys.knows(header.get("kid"))
