@@ -12,9 +12,9 @@ from samples import Program
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.output import formats, prompt, text
-from retrieve_cli.output.reasons import rank_before_budget
 from retrieve_cli.output.cuts import _last_shown, cut_notes
 from retrieve_cli.output.page import Page
+from retrieve_cli.output.reasons import rank_before_budget
 from retrieve_cli.search.answer import Answer, Skipped, Spent
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
