@@ -96,10 +96,14 @@ def _spelt(item: Mapping[str, Json], where: str, *, preferred: tuple[str, ...] =
             continue
         name = ALIASES.get(spelling, spelling)
         first, known = chosen.setdefault(name, (spelling, value))
-        if (known != value or type(known) is not type(value)) and name not in preferred:
+        if first != spelling and not _same(known, value) and name not in preferred:
             message = f"{where} has `{first}` and `{spelling}`, which mean the same, with different values"
             raise UsageError(message, hint="remove one of them")
     return [(name, *chosen[name]) for name in FIELDS if name in chosen]
+
+
+def _same(one: Json, other: Json) -> bool:
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _checked(name: str, value: Json, place: str) -> Json:

@@ -77,15 +77,16 @@ _FILTERS: Mapping[str, Json] = {
     "additionalProperties": _CONDITION,
     "maxProperties": _MOST_FILTERS,
 }
+# Behind `$`, `(?!\n)` is for engines in which that also matches before a line feed at the end.
 _HEAD: Mapping[str, Json] = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "pattern": r"^(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,255}$"},
+        "name": {"type": "string", "pattern": r"^(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,255}$(?!\n)"},
         "head_base64": {
             "type": "string",
             "contentEncoding": "base64",
             "maxLength": _HEAD_CHARACTERS,
-            "pattern": r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+            "pattern": r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$(?!\n)",
         },
     },
     "required": ["name", "head_base64"],

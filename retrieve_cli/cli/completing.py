@@ -263,8 +263,13 @@ def _boosts(typed: Typed) -> Iterator[str]:
     return (text if text.endswith("=") else f"{text}:" for text in _conditions(typed))
 
 
+def _fields(typed: Typed) -> Iterator[str]:
+    return (text.removesuffix("=") for text in _conditions(typed) if text.endswith("="))
+
+
 _VALUES: Mapping[str, Source] = {
     "--filter": _conditions,
+    "--facet": _fields,
     "--boost": _boosts,
     "--doc-id": _ids,
     "--retrievers": _retrievers,
