@@ -21,11 +21,13 @@ Answering = Callable[[Sequence[Request]], list[Answer]]
 
 
 def answer_groups(asked: Sequence[Asked], answer: Callable[[Sequence[Asked]], Sequence[Outcome]]) -> list[Outcome]:
-    """Return the answer to each request or its error, in order; those of equal choices and generation are one batch,
-    which `answer` answers."""
+    """Return the answer to each request or its error, in order. `answer` answers as one batch those that are answered
+    alike, so that none depends on the others: of equal choices, generation and tenant, with query variants or without.
+    """
     groups: dict[str, list[int]] = {}
     for place, one in enumerate(asked):
-        groups.setdefault(repr((one.generation, sorted(one.choices.items()))), []).append(place)
+        alike = (one.generation, one.request.tenant, bool(one.request.also), sorted(one.choices.items()))
+        groups.setdefault(repr(alike), []).append(place)
     outcomes: dict[int, Outcome] = {}
     for places in groups.values():
         outcomes.update(zip(places, answer([asked[place] for place in places]), strict=True))

@@ -77,5 +77,5 @@ def test_an_object_says_what_the_language_says(item: dict[str, Any], expected: l
     ids=str,
 )  # fmt: skip
 def test_what_cannot_be_a_filter_is_an_error_that_names_the_field(item: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="of it|it has the field"):
+    with pytest.raises(UsageError, match=r"of it|it has the field"):
         filters_of(item, "it")

@@ -175,7 +175,8 @@ def test_beginnings_of_files_are_kept_by_their_names() -> None:
         "scan.png",
         [{"name": "scan.png"}],
         [{"name": "scan.png", "head_base64": HEAD, "path": "/etc/passwd"}],
-        *([{"name": name, "head_base64": HEAD}] for name in ("../a.png", "a\\b", "/a", "", ".", "..", "a\0", "a\n", "x" * 256)),
+        *([{"name": name, "head_base64": HEAD}] for name in ("../a.png", "a\\b", "/a", "", ".", "..", "a\0", "a\n")),
+        [{"name": "x" * 256, "head_base64": HEAD}],
         [{"name": "a.png", "head_base64": HEAD}] * 2,
         [{"name": f"{number}.png", "head_base64": HEAD} for number in range(9)],
         [{"name": "a.png", "head_base64": "no Base64"}],
@@ -184,5 +185,5 @@ def test_beginnings_of_files_are_kept_by_their_names() -> None:
     ids=lambda files: str(files)[:40],
 )  # fmt: skip
 def test_no_file_of_the_server_is_named(files: Any) -> None:
-    with pytest.raises(UsageError, match="`?(files|head_base64|name)`?"):
+    with pytest.raises(UsageError, match=r"files|head_base64|name"):
         read_asked({"query": "a", "files": files})
