@@ -172,7 +172,8 @@ def show(run: Run, place: Opened, answers: Sequence[Answer], *, write: Writing |
         texts = saving.texts_of(run.save_run)
         answers = saving.saved(answers, run.shared, searcher=place.searcher, options=place.options, texts=texts)
     notes.say_notes(answers, run.shared, files=() if run.shape.batch else run.asked.files)
-    (write or printing.print_answers)(answers, run.shared, run.shape)
+    written = [answer.without_times() for answer in answers] if run.shape.timing is False else answers
+    (write or printing.print_answers)(written, run.shared, run.shape)
     if run.explain_empty:
         from retrieve_cli.cli import saving
 

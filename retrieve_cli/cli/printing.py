@@ -18,8 +18,6 @@ def print_answers(answers: Sequence[Answer], shared: Shared, shape: Shape) -> No
     Raises:
         RetrieveError: a file that is asked for cannot be written.
     """
-    if shape.timing is False:
-        answers = [answer.without_times() for answer in answers]
     prompt = shared.format.startswith("prompt")
     if not shared.talk.json and not shared.talk.quiet:
         _say_cuts(answers, shared, batch=shape.batch, prompt=prompt and not shape.ids)
