@@ -183,6 +183,8 @@ def names(text: str | None) -> list[str] | None:
 
 def sound(text: str) -> str:
     """Return the text as UTF-8 can hold it: bytes of another encoding and halves of characters become U+FFFD."""
+    if text.isascii():
+        return text
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 

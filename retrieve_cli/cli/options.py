@@ -60,12 +60,17 @@ class Shape(NamedTuple):
     batch: bool
     group_by: GroupBy | None
     trec_ids: Path | None
+    facets: bool = False
 
     def check(self, form: str) -> None:
         """Raises: UsageError if a flag does not apply to the format."""
         for flag, value, its in (("--group-by", self.group_by, "prompt"), ("--trec-ids", self.trec_ids, "trec")):
             if value is not None and form != its:
                 raise UsageError(f"{flag} needs --format {its}", hint=f"add --format {its}, or remove {flag}")
+        shown = ("text", "table", "json", *(["jsonl"] if self.batch else []))
+        if self.facets and (self.ids or form not in shown):
+            what = "--list" if self.ids else f"--format {form}"
+            raise UsageError(f"{what} has no place for --facet", hint=f"formats with facets: {', '.join(shown)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ def query(
     if stream and text not in (None, [], ["-"]):
         raise UsageError("--stream reads its queries from stdin", hint="leave TEXT out: retrieve query - --stream")
     batch = stream or text == ["-"]
-    shape = Shape(ids, explain, timing, batch, group_by, trec_ids)
+    shape = Shape(ids, explain, timing, batch, group_by, trec_ids, facets=bool(facets))
     shape.check(shared.format)
     run = answering.Run(
         shared,

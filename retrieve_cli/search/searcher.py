@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -124,7 +124,7 @@ class Searcher:
 
             expect_fields(self.generation, queries, options.facets)
         ranked = self.rank(queries, options.whole)
-        notices = list(ranked.notices)
+        notices = [*ranked.notices, *self._beyond_depth(options)]
         begun = time.perf_counter()
         courses = Course.by_ranking(ranked.steps, ranked.rankings)
 
@@ -152,6 +152,12 @@ class Searcher:
         batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), changed, engine, courses, options)
         each = zip(questions, rankings, shown, attempts, facets, strict=True)
         return [self._answer(*parts, batch=batch) for parts in each]
+
+    def _beyond_depth(self, options: SearchOptions) -> Iterator[str]:
+        """A notice on a page for which the retrievers are asked for more candidates than for the pages before."""
+        depth, last = self.settings.search.depth, options.whole.k
+        if options.offset and depth < min(last, len(self.generation.records)):
+            yield f"results {depth + 1} to {last} are of a deeper search: a result of an earlier page may come again"
 
     def _relaxation(self, ranked: Ranked) -> RelaxationSettings:
         """Number of retries of a query with fewer words."""

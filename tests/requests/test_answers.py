@@ -245,6 +245,17 @@ def test_pages_of_a_query_with_few_results_are_relaxed_together_or_not_at_all(op
         assert shown[:5] == whole["results"]
 
 
+def test_a_page_beyond_the_depth_of_the_search_says_so(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "6")
+    index = retrieve_cli.open(tools)
+    for offset, beyond in ((0, False), (3, False), (4, True)):
+        notices = found(index, k=3, offset=offset).get("notices", [])
+        assert any("deeper search" in notice for notice in notices) is beyond
+    assert [result for at in (0, 3) for result in found(index, k=3, offset=at)["results"]] == found(index, k=6)[
+        "results"
+    ]
+
+
 def test_a_page_has_a_budget_and_neighbours_of_its_own(opened: Index) -> None:
     page = found(opened, k=3, offset=3, max_tokens=100, context=1, chunks=True)
     assert page["budget"]["tokens"] <= 100
@@ -354,6 +365,13 @@ def test_values_that_differ_only_in_case_are_one(tmp_path: Path, retrieve: Progr
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "cases.jsonl", rows)).code == 0
     facets = retrieve("query", "tool", "--facet", "topic", "--json").json["facets"]
     assert facets == {"topic": [{"value": "CT", "count": 3}, {"value": "MRI", "count": 2}]}
+
+
+@pytest.mark.parametrize("form", [["--format", "csv"], ["--jsonl"], ["-l"], ["--format", "prompt"]], ids=str)
+def test_a_format_without_facets_says_so(tools: Path, retrieve: Program, form: list[str]) -> None:
+    done = retrieve("query", "brain", "--facet", "group", "--artifacts", tools, *form)
+    assert (done.code, done.out) == (2, "")
+    assert "--facet" in done.err
 
 
 def test_facets_are_lines_of_the_text(tools: Path, retrieve: Program) -> None:
