@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,7 @@ from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
 from retrieve_cli.search.freshness import Freshness
 from retrieve_cli.search.options import SearchOptions
+from retrieve_cli.search.pages import beyond_depth, most_results
 from retrieve_cli.search.questions import RequestReader, check_requests
 from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.search.ranker import Ranker
@@ -124,7 +125,7 @@ class Searcher:
 
             expect_fields(self.generation, queries, options.facets)
         ranked = self.rank(queries, options.whole)
-        notices = [*ranked.notices, *self._beyond_depth(options)]
+        notices = [*ranked.notices, *beyond_depth(self.generation, self.settings, options)]
         begun = time.perf_counter()
         courses = Course.by_ranking(ranked.steps, ranked.rankings)
 
@@ -140,24 +141,18 @@ class Searcher:
             self._relaxation(ranked),
             analyzer=lambda: self.indexes.analyzer,
             rank=rank,
-            most=self._most(ranked, options),
+            most=most_results(self.generation, self.settings, options, ranked),
         )
         shown = self._shown(rankings, ranked, options, notices.append)
+        facets = self._facets(questions, rankings, ranked, options)
         changed = self._freshness.notice([(*each.found, *each.related) for each in shown], requests) or ""
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
         engine: Engine = "naive" if options.dense_only else "advanced"
-        facets = self._facets(questions, rankings, ranked, options)
         batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), changed, engine, courses, options)
         each = zip(questions, rankings, shown, attempts, facets, strict=True)
         return [self._answer(*parts, batch=batch) for parts in each]
-
-    def _beyond_depth(self, options: SearchOptions) -> Iterator[str]:
-        """A notice on a page for which the retrievers are asked for more candidates than for the pages before."""
-        depth, last = self.settings.search.depth, options.whole.k
-        if options.offset and depth < min(last, len(self.generation.records)):
-            yield f"results {depth + 1} to {last} are of a deeper search: a result of an earlier page may come again"
 
     def _relaxation(self, ranked: Ranked) -> RelaxationSettings:
         """Number of retries of a query with fewer words."""
@@ -255,12 +250,6 @@ class Searcher:
             notices=tuple(dict.fromkeys((*question.notices, *batch.notices, *doubts))),
             stale=batch.stale,
         )
-
-    def _most(self, ranked: Ranked, options: SearchOptions) -> int:
-        """The most results that a page can have."""
-        rows = self.generation.records if options.unit == "record" else self.generation.chunks
-        naive = self.settings.search.similarity_top_k if options.dense_only else None
-        return min(options.k, ranked.most, len(rows), naive or options.k)
 
     def read(self, requests: Sequence[Request]) -> list[Question]:
         """Return what the requests come to: their control tags, files and filters read.

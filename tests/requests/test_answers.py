@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_samples import QUERIES, flags, generated
 from golden.corpora import TOOLS
 from samples import Program, write_catalog
 
@@ -20,9 +21,6 @@ from retrieve_cli.api.index import Index
 from retrieve_cli.output.formats import answer_bytes
 
 Stdin = Callable[[str | bytes], None]
-QUERIES = ("segment lungs and ribs in CT", "brain MRI", "count cells", "zebra crossings", "volumes")
-FLAGS = {"limit": "-k", "also": "--also", "filters": "--filter", "doc_ids": "--doc-id", "facets": "--facet",
-         "boosts": "--boost", "retrievers": "--retrievers", "dependencies": "--with-dependencies"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -50,43 +48,6 @@ def found(index: Index, text: str = QUERIES[0], **choices: Any) -> dict[str, Any
 
 
 # ------------------------------------------------------------------------------------------- one request
-
-
-def generated(count: int) -> list[dict[str, Any]]:
-    """Requests of a few keys each; every key is in some of them."""
-    chance = random.Random(18)
-    ids = [tool["id"] for tool in TOOLS]
-    values: dict[str, list[Any]] = {
-        "limit": [1, 3, 7], "offset": [1, 2, 5], "mode": ["bm25", "dense", "hybrid"],
-        "retrievers": [["bm25"], ["dense", "bm25"]],
-        "also": [["skull"], ["ribs", "mosaic"]], "filters": [["license=MIT"], ["group=radiology", "dims>=3"]],
-        "doc_ids": [ids[:2], ids[3:6]], "tenant": ["acme", "globex"], "chunks": [True, False], "context": [0, 1],
-        "max_tokens": [30, 200], "max_chunks": [1, 3], "min_score": [0.5, -1.0], "min_confidence": [0.5],
-        "rerank": [True, False], "expand": [True, False], "route": [True, False], "dependencies": [True],
-        "boosts": [["license=MIT:2"]], "engine": ["naive", "advanced"], "deadline_ms": [60000],
-        "facets": [["license"], ["group", "modality"], ["nowhere"]], "explain": [True, False],
-    }  # fmt: skip
-    keys = sorted(values)
-    chosen = [{key, *chance.sample(keys, chance.randrange(3))} for key in keys * (count // len(keys) + 1)][:count]
-    return [
-        {"query": chance.choice(QUERIES), **{key: chance.choice(values[key]) for key in sorted(some)}}
-        for some in chosen
-    ]
-
-
-def flags(request: dict[str, Any]) -> list[str]:
-    words = []
-    for key, value in request.items():
-        name = FLAGS.get(key, f"--{key.replace('_', '-')}")
-        if key == "query" or (value is False and key in ("explain", "chunks")):
-            continue
-        if isinstance(value, bool):
-            words.append(name if value else name.replace("--", "--no-"))
-        elif key == "retrievers":
-            words += [name, ",".join(value)]
-        else:
-            words += [word for one in (value if isinstance(value, list) else [value]) for word in (name, str(one))]
-    return words
 
 
 def as_printed(value: Any) -> str:
