@@ -108,7 +108,7 @@ def read_host(text: str) -> Name:
 
 def read_origin(text: str) -> str:
     """Return an origin that an operator allows, as browsers write it. Raises: UsageError."""
-    hint = "https://app.example.org, without a path; each origin by itself"
+    hint = "https://app.example.org, without a path; one origin per flag"
     try:
         parts = urlsplit(text.strip().lower().rstrip("/"))
         port = parts.port
