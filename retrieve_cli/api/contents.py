@@ -49,14 +49,14 @@ def records(
     """
     from retrieve_cli.search.conditions import allowed_by
 
-    first = _row_after(after)
+    first = _place_after(after)
     with index.reading() as generation:
         visible = visible_to(generation, tenant)
         allowed = allowed_by(generation, filters, visible)
         rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
-        left = [row for row in rows if row >= first]
-        shown = [generation.records[row] for row in left[:limit]]
-        following = f"r{left[limit - 1] + 1}" if len(left) > limit else None
+        shown = [generation.records[row] for row in rows[first : first + limit]]
+        # The place among the records of the list: a row of the index would count the records of others.
+        following = f"r{first + limit}" if first + limit < len(rows) else None
         return Page(shown, len(rows), following)
 
 
@@ -70,7 +70,7 @@ def no_record(record_id: str) -> NotFound:
     return NotFound(f"there is no record {quoted(record_id)}", hint="list them: GET /documents")
 
 
-def _row_after(cursor: str | None) -> int:
+def _place_after(cursor: str | None) -> int:
     if cursor is None:
         return 0
     digits = cursor.removeprefix("r")

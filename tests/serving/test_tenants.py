@@ -27,6 +27,8 @@ SCOPES = ("search", "documents:write", "judge")
 """Scopes that a tenant's key may have without figures of the whole index."""
 VARIES = {"etag", "server-timing", "x-request-id", "date", "content-length", "traceresponse"}
 """Headers that depend on the generation's id, on time, or on the request."""
+_NAME = b"G" * 12
+"""Stands for the id of the generation, which is another one without the records of others."""
 NOISE = re.compile(rb'("request_id": ?|"total_ms": ?|"age_s": ?)(?:"[^"]*"|null|[0-9.e-]+)')
 
 
@@ -71,10 +73,11 @@ class Door:
     def answer(self, ask: Ask, key: str | None = None) -> tuple[int, list[tuple[str, str]], bytes]:
         """Return status, headers and body, without the generation's id and what depends on time."""
         headers = {**self._headers, **ask.headers, **({} if key is None else {"Authorization": f"Bearer {key}"})}
-        request = self._client.request(ask.method, ask.path, content=ask.content, headers=headers)
+        path = ask.path.replace(_NAME.decode(), self._generation.decode())  # a cursor of an answer names it
+        request = self._client.request(ask.method, path, content=ask.content, headers=headers)
         response = self._loop.run_until_complete(request)
         kept = sorted((name, value) for name, value in response.headers.items() if name not in VARIES)
-        return response.status_code, kept, NOISE.sub(rb"\1null", response.content.replace(self._generation, b"G" * 12))
+        return response.status_code, kept, NOISE.sub(rb"\1null", response.content.replace(self._generation, _NAME))
 
 
 def build(folder: Path, rows: Sequence[Row], *, foreign: bool, keys: Path | None = None) -> str:
