@@ -103,7 +103,7 @@ def removed_document(name: str) -> Ask:
 
 
 def record_page(name: str) -> Ask:
-    return get("/r/{id:path}", f"/r/{quote(name, safe='')}")
+    return get("/r/{record_id:path}", f"/r/{quote(name, safe='')}")
 
 
 def mcp_fetch(name: str) -> Ask:
@@ -143,6 +143,10 @@ UNASKED: Mapping[tuple[str, str], str] = {
     ("POST", "/documents"): "writes: what it answers is about the documents that were sent",
     ("POST", "/index"): "scope index:admin",
     ("GET", "/openapi.json"): "the same for everybody",
+    ("GET", "/static/{name}"): "the same for everybody",
+    ("GET", "/signin"): "the same for everybody",
+    ("POST", "/signin"): "about a credential",
+    ("POST", "/signout"): "about a credential",
     ("GET", "/info"): "about models",
     ("GET", "/v1/models"): "about models",
     ("POST", "/embed"): "about models",

@@ -29,7 +29,9 @@ VARIES = {"etag", "server-timing", "x-request-id", "date", "content-length", "tr
 """Headers that depend on the generation's id, on time, or on the request."""
 _NAME = b"G" * 12
 """Stands for the id of the generation, which is another one without the records of others."""
-NOISE = re.compile(rb'("request_id": ?|"total_ms": ?|"age_s": ?)(?:"[^"]*"|null|[0-9.e-]+)')
+NOISE = re.compile(
+    rb"""("request_id": ?|"total_ms": ?|"age_s": ?|<time datetime=)(?:"[^"]*"(?:>[^<]*)?|null|[0-9.e-]+)"""
+)
 
 
 def routes_of(router: Any) -> Iterator[tuple[str, str]]:
@@ -150,11 +152,10 @@ def test_any_search_is_answered_as_if_others_were_not_there(doors: tuple[Door, D
     compare(doors, of_request(body))
 
 
-def test_a_foreign_and_an_unknown_id_get_the_same_bytes(doors: tuple[Door, Door]) -> None:
-    for foreign, unknown in zip(of_id("zq0"), of_id("zq9"), strict=True):
-        if doors[0].knows(foreign):
-            one, other = doors[0].answer(foreign), doors[0].answer(unknown)
-            assert (one[0], one[2].replace(b"zq0", b"zq9")) == (other[0], other[2]), foreign
+def test_a_foreign_id_gets_the_answer_of_an_unknown_one(doors: tuple[Door, Door]) -> None:
+    for ask in of_id("zq0"):
+        for status, _, _ in compare(doors, [ask]):
+            assert status == 404 or ask.route == "/mcp", ask  # of MCP, errors of tools have status 200
 
 
 def test_a_list_is_read_to_its_end_page_by_page(doors: tuple[Door, Door]) -> None:
