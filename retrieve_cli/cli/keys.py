@@ -43,7 +43,9 @@ def create(
     ] = "never",
     rate: Annotated[
         str | None,
-        typer.Option("--rate", metavar="N/s", help="Most requests: 20/s, 100/m; 20/s:50 allows 50 at once."),
+        typer.Option(
+            "--rate", metavar="N/s", help="Most requests: 20/s, 100/m; 20/s:50 allows 50 at once. Workers share it."
+        ),
     ] = None,
     *,
     shared: Shared,

@@ -46,6 +46,8 @@ def tab(line: str) -> list[str]:
         ("retrieve query --retrievers bm25,d", "bm25,dense"),
         ("retrieve init --preset im", "imaging"),
         ("retrieve completion z", "zsh"),
+        ("retrieve keys cr", "create"),
+        ("retrieve keys create --scope search,d", "search,documents:write"),
         ("retrieve config s", "show"),
         ("retrieve config set search.mo", "search.mode"),
         ("retrieve config set search.mode d", "dense"),
@@ -87,6 +89,13 @@ def test_generations_and_runs_are_completed(index: Path, retrieve: Program) -> N
     assert tab("retrieve inspect diff ") == [live]
     assert tab("retrieve sync --rollback ") == [live]
     assert tab("retrieve replay ") == tab("retrieve inspect run ") == [run_id]
+
+
+def test_ids_of_keys_that_can_be_revoked_are_completed(retrieve: Program) -> None:
+    first, second = (retrieve("keys", "create", "--json").json["id"] for _ in range(2))
+    retrieve("keys", "revoke", first)
+    assert tab("retrieve keys revoke ") == [second]
+    assert tab(f"retrieve keys revoke {second} ") == []
 
 
 def test_a_tenant_is_shown_its_own_records_only(tenants: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -492,7 +492,7 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
             (("--encoders", "--grace", text), 2, "--grace takes 0 to 3600 seconds")
             for text in ("soon", "-1", "nan", "1h")
         ),
-        (("--encoders", "--host", "192.0.2.1"), 1, "cannot listen at 192.0.2.1, port 8100"),
+        (("--encoders", "--host", "192.0.2.1", "--insecure"), 1, "cannot listen at 192.0.2.1, port 8100"),
     ],
 )
 def test_what_cannot_be_served_is_said(start: Start, arguments: tuple[str, ...], code: int, said: str) -> None:

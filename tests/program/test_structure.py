@@ -47,6 +47,8 @@ HEAVY = (
     "pydantic",
     "fastapi",
     "uvicorn",
+    "jwt",
+    "cryptography",
 )
 
 
