@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +14,13 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.storage.inbox import FOLDER, KIND, Inbox
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.untrusted import files
 from retrieve_cli.web.addresses import shown
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Watched
+    from retrieve_cli.contracts import Record, Watched
     from retrieve_cli.sources.fields import FieldMap
 
 
@@ -29,7 +32,8 @@ _OF_LINES = ("catalog", "http", "sparql")
 
 
 def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched: Path) -> list[Source]:
-    """Return the sources, in order. Remote catalogs are stored in the folder `fetched`.
+    """Return the sources, in order. Remote catalogs are stored in the folder `fetched`; the entry of an inbox has its
+    folder as `path`, see `with_inbox`.
 
     Raises:
         UsageError: an entry is not valid for its kind.
@@ -56,6 +60,35 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
     except (UsageError, TypeError, ValueError) as error:
         hint = "name the sources: retrieve build --catalog FILE, or `sources:` in config.yaml"
         raise IndexCorrupt(f"generation {manifest.id} names an invalid source: {error}", hint=hint) from error
+
+
+def with_inbox(entries: Sequence[SourceSetting], artifacts: Path) -> list[SourceSetting]:
+    """Return the sources with the inbox of an artifacts folder: in its place if it is listed, else last as soon as a
+    document was added to it."""
+    place = (artifacts / FOLDER).absolute()
+    placed = [replace(entry, path=place) if entry.kind == KIND else entry for entry in entries]
+    if all(entry.kind != KIND for entry in entries) and Inbox(place).sequence:
+        names = {entry.name for entry in entries}
+        numbered = (f"{KIND}-{number}" for number in count(2))
+        name = KIND if KIND not in names else next(name for name in numbered if name not in names)
+        placed.append(SourceSetting(KIND, name=name, path=place))
+    return placed
+
+
+def inbox_entry(settings: Settings, manifest: Manifest | None) -> SourceSetting:
+    """Return the entry of the inbox that the configuration lists, or that a generation includes, or the default."""
+    entries = list(settings.sources.list)
+    if not entries and manifest is not None:
+        with suppress(UsageError, IndexCorrupt):
+            entries = entries_of(manifest)
+    return next((entry for entry in entries if entry.kind == KIND), SourceSetting(KIND, name=KIND))
+
+
+def read_document(document: bytes, settings: Settings, *, tenant: str | None) -> Record | str:
+    """Return the record of a document for the inbox, given as JSON, or the reason why it is rejected."""
+    from retrieve_cli.sources.inbox import document_record
+
+    return document_record(document, field_map(settings), tenant=tenant)
 
 
 def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
@@ -125,10 +158,14 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
         docs = settings.docs
         limits: dict[str, Any] = {"max_mb": docs.max_mb, "follow_links": docs.follow_links}
         return FolderSource(_path(entry), name_weight=docs.name_weight, **limits, **names)
-    if entry.kind not in _OF_LINES:
+    if entry.kind not in (*_OF_LINES, KIND):
         added: Source = extensions.make("source", entry.kind, entry, settings)
         return added
     mapping = field_map(settings)
+    if entry.kind == KIND:
+        from retrieve_cli.sources.inbox import InboxSource
+
+        return InboxSource(Inbox(_path(entry)), mapping, **names)
     if entry.kind == "catalog":
         from retrieve_cli.sources.catalog import CatalogSource
 

@@ -118,17 +118,19 @@ def _entries(
     shared: Shared, settings: Settings, words: Sequence[str], catalogs: Sequence[Path], folders: Sequence[Path]
 ) -> Sequence[SourceSetting]:
     """The sources of the command line, or else those of the configuration. Raises: UsageError if there are none."""
+    from retrieve_cli.assemble.sources import with_inbox
     from retrieve_cli.cli.named_sources import named_sources, no_source
 
     listed = settings.sources.list
     if not (words or catalogs or folders):
-        if not listed:
+        entries = with_inbox(listed, shared.store.path)
+        if not entries:
             raise no_source()
-        return listed
+        return entries
     entries = named_sources(words, catalogs, folders)
     if listed and [_place(entry) for entry in listed] != [_place(entry) for entry in entries]:
         shared.talk.say("note: `sources:` of the configuration is not used; the next retrieve sync follows it again")
-    return entries
+    return with_inbox(entries, shared.store.path)
 
 
 def _place(entry: SourceSetting) -> tuple[str, Path | None]:

@@ -24,7 +24,7 @@ class SourceSetting:
     """One entry of `sources.list`: an origin of records. Its kind decides its keys."""
 
     kind: str
-    """catalog, docs, http, sparql, or a plug-in."""
+    """catalog, docs, http, sparql, inbox, or a plug-in."""
     name: str = ""
     path: Path | None = None
     url: str | None = None

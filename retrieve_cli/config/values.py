@@ -28,7 +28,13 @@ _MOVED = {
 _ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
 """Names that RAG services use for some keys."""
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
-_NEEDED = {"catalog": ("path",), "docs": ("path",), "http": ("url",), "sparql": ("endpoint", "query")}
+_NEEDED: Mapping[str, Sequence[str]] = {
+    "catalog": ("path",),
+    "docs": ("path",),
+    "http": ("url",),
+    "sparql": ("endpoint", "query"),
+    "inbox": (),
+}
 """Keys without which an entry of its kind names nothing."""
 
 
@@ -216,6 +222,8 @@ def _source_settings(value: Json, key: str, folder: Path) -> list[SourceSetting]
         hint = "for example: - {kind: catalog, path: tools.jsonl}"
         raise UsageError(f"{key} must be a list of sources", hint=hint)
     settings = [source_setting(entry, f"entry {at} of {key}", folder) for at, entry in enumerate(value, 1)]
+    if sum(setting.kind == "inbox" for setting in settings) > 1:
+        raise UsageError(f"{key} has more than one inbox", hint="an index has one: remove the others")
     names = [setting.name for setting in settings]
     for name in names:
         if names.count(name) > 1:
@@ -248,7 +256,7 @@ def _place(setting: SourceSetting) -> str:
     """Return the last part of a path or an address, without its query string, which may hold a secret."""
     if setting.path is not None:
         return os.path.basename(os.path.abspath(setting.path))  # noqa: PTH100, PTH119  as sources name themselves
-    return str(setting.url or setting.endpoint).partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
+    return str(setting.url or setting.endpoint or "").partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:

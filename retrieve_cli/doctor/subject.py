@@ -66,11 +66,9 @@ class Subject:
     @cached_property
     def entries(self) -> Sequence[SourceSetting]:
         """The sources that a sync would read; empty if none is named anywhere."""
-        if self.settings.sources.list:
-            return self.settings.sources.list
         with suppress(RetrieveError, OSError):
             return sync.entries(self.settings, self.store, lambda _: None)
-        return []
+        return self.settings.sources.list
 
     def source(self, entry: SourceSetting) -> Source:
         """Return the source of an entry. Raises: UsageError: it is not on this machine, or not what its kind takes."""

@@ -6,7 +6,10 @@ import os
 from collections.abc import Sequence
 
 from retrieve_cli.config.settings import SourceSetting
+from retrieve_cli.contracts import Source
 from retrieve_cli.errors import SourceFailed
+from retrieve_cli.storage.inbox import KIND, sequence_of
+from retrieve_cli.storage.manifest import Manifest
 
 
 def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
@@ -16,7 +19,7 @@ def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
         SourceFailed: one cannot; the hint says what to do if it moved or is gone for good.
     """
     for entry in entries:
-        if entry.path is None:
+        if entry.path is None or entry.kind == KIND:
             continue
         try:
             if entry.path.is_dir():
@@ -30,6 +33,21 @@ def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
                 f"cannot read the {what} {entry.path.absolute()}: {error.strerror}; nothing was published",
                 hint=f"restore it, or mount its disk; {_without(entry, listed=listed)}",
             ) from error
+
+
+def check_inbox(sources: Sequence[Source], last: Manifest | None) -> None:
+    """Check that the inbox, which is part of the artifacts, has everything that the last generation includes of it.
+
+    Raises:
+        SourceFailed: it was lost, or is an older one.
+    """
+    included = sequence_of(last) if last else 0
+    for source in sources:
+        if source.origin["kind"] == KIND and (stamp := source.stamp()) and stamp[0] < included:
+            raise SourceFailed(
+                f"the inbox ends at change {stamp[0]}, and the index has change {included}; nothing was published",
+                hint="restore the folder `inbox` of the artifacts; without it: retrieve build with the other sources",
+            )
 
 
 def _without(entry: SourceSetting, *, listed: bool) -> str:

@@ -10,6 +10,7 @@ from retrieve_cli.contracts import Json, Refused, Source
 from retrieve_cli.errors import Exit, SourceFailed
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
+from retrieve_cli.storage.inbox import KIND
 from retrieve_cli.storage.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -119,13 +120,13 @@ class Limits:
     """Seconds."""
 
     def check_loss(self, current: Manifest, records: Mapping[str, int]) -> None:
-        """Compare the number of records of each source with what it was.
+        """Compare the number of records of each source with what it was; those of an inbox were removed one by one.
 
         Raises:
             SourceFailed: one has suddenly lost too many.
         """
         for source in current.sources:
-            count = records.get(source.name, source.records)
+            count = source.records if source.kind == KIND else records.get(source.name, source.records)
             if count < (1.0 - self.max_shrink) * source.records - _ROUNDING:
                 items = noun([source.kind])
                 now = f"{source.name} has {counted(count, items)} now" if count else f"{source.name} is empty now"

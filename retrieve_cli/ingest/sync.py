@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from retrieve_cli.assemble.parts import Parts
-from retrieve_cli.assemble.sources import entries_of, notes_on
+from retrieve_cli.assemble.sources import entries_of, notes_on, with_inbox
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
@@ -23,6 +23,7 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, changes_between
 from retrieve_cli.ingest.look import Look, digest_of, digests_of
+from retrieve_cli.ingest.missing import check_inbox
 from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
@@ -37,7 +38,7 @@ from retrieve_cli.storage.store import Store
 
 
 def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Sequence[SourceSetting]:
-    """Return the sources of the configuration, or those that the current generation was built from.
+    """Return the sources of the configuration, or those that the current generation was built from, and the inbox.
 
     If the current one cannot be read, the newest readable one names them.
 
@@ -45,11 +46,13 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
         IndexMissing, IndexCorrupt, UsageError: nothing names a source.
     """
     if settings.sources.list:
-        return settings.sources.list
+        return with_inbox(settings.sources.list, store.path)
     try:
         manifest = store.open()[1]
     except (IndexCorrupt, IndexMissing) as error:
         kept = store.kept()
+        if not kept and (only := with_inbox([], store.path)):
+            return only
         if not kept:
             raise
         manifest = kept[-1].manifest
@@ -57,7 +60,7 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
     named = entries_of(manifest)
     for note in notes_on(named):
         say(note)
-    return named
+    return with_inbox(named, store.path)
 
 
 class Sync:
@@ -96,6 +99,7 @@ class Sync:
         """
         for source in self._sources:
             source.fetch()
+        check_inbox(self._sources, self._last())
         current = self._current
         rejected = sum(source.refused for source in current.manifest.sources) if current else 0
         same = current is not None and self._same_recipe(current) and self._store.quarantined() == rejected

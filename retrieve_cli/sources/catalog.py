@@ -136,27 +136,32 @@ class CatalogSource:
         return (self._parse(line, number),)
 
     def _parse(self, line: bytes, number: int) -> Record | Refused:
-        import orjson
-
-        try:
-            item = orjson.loads(line)
-        except ValueError as error:
-            return self._reject(line, number, _why_not_json(line, error))
-        if _many_levels(line) and too_deep(item):
-            return self._reject(line, number, f"it is nested deeper than {DEEPEST} levels")
-        if not isinstance(item, dict):
-            return self._reject(line, number, f"it is a JSON {type(item).__name__}, not an object")
-        try:
-            item = record_of_line(item)
-        except NotRead as error:
-            return self._reject(line, number, str(error))
-        record = record_from(item, self._fields, source=self.name, line=number)
+        record = read_record(line, self._fields, source=self.name, number=number)
         if isinstance(record, str):
             return self._reject(line, number, record)
         return replace(record, id=self._id_prefix + record.id) if self._id_prefix else record
 
     def _reject(self, line: bytes, number: int, reason: str) -> Refused:
         return Refused(self.name, number, reason, line[:_EXCERPT].decode("utf-8", "replace").rstrip("\n"))
+
+
+def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> Record | str:
+    """Return the record of one line of a catalog, or the reason why it is rejected."""
+    import orjson
+
+    try:
+        item = orjson.loads(line)
+    except ValueError as error:
+        return _why_not_json(line, error)
+    if _many_levels(line) and too_deep(item):
+        return f"it is nested deeper than {DEEPEST} levels"
+    if not isinstance(item, dict):
+        return f"it is a JSON {type(item).__name__}, not an object"
+    try:
+        item = record_of_line(item)
+    except NotRead as error:
+        return str(error)
+    return record_from(item, fields, source=source, line=number)
 
 
 def _why_not_json(line: bytes, error: ValueError) -> str:

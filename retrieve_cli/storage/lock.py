@@ -21,6 +21,8 @@ from retrieve_cli.untrusted.files import CONFIG, read_text, regular_descriptor
 
 _POLL = 0.05
 """Seconds between two attempts to take a lock that another process holds."""
+_SHORTEST = 0.001
+"""Seconds between the first two attempts to take a lock that is held briefly."""
 
 
 class Hold:
@@ -101,6 +103,44 @@ def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None]) -> 
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
         os.close(descriptor)
+
+
+@contextmanager
+def hold_briefly(file: Path, *, wait: float, shared: bool = False) -> Iterator[None]:
+    """Hold `file` while a few bytes beside it are read or written: alone, or together with other readers.
+
+    The file is never removed. A reader that may not write, or finds no file, goes on without the lock.
+
+    Raises:
+        Locked: another process still holds it after `wait` seconds.
+        OSError: the file cannot be opened for writing.
+    """
+    try:
+        descriptor = regular_descriptor(file, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
+    except FileNotFoundError:
+        if not shared:
+            raise
+        yield
+        return
+    try:
+        _wait_for(descriptor, file, until=time.monotonic() + wait, shared=shared)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, file: Path, *, until: float, shared: bool) -> None:
+    """Take a lock, asking more and more rarely. Raises: Locked, OSError."""
+    pause = _SHORTEST
+    while True:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise Locked(f"another process holds {file}", hint="try again in a moment") from None
+        time.sleep(pause)
+        pause = min(2 * pause, _POLL)
 
 
 def holder(file: Path) -> str:

@@ -1,0 +1,283 @@
+"""The inbox: documents that were added one at a time, kept beside the index until `build` and `sync` read them.
+
+    artifacts/inbox/documents.jsonl   the log, see inbox_log.py
+    artifacts/inbox/lock              held while the log is written
+
+A later entry of an id replaces the earlier one, a tombstone removes it: the last state is the source that builds and
+syncs read. Each entry has a number, one above the last: the sequence. A change is acknowledged once it is on the disk,
+file and folder. Any number of processes may write: one at a time, under the lock, each reading on before it writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import RLock
+from typing import BinaryIO, Literal, NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import unwritable
+from retrieve_cli.storage import durable, lock
+from retrieve_cli.storage.inbox_log import (
+    Entry,
+    Place,
+    State,
+    entry_at,
+    entry_line,
+    header_line,
+    normalized,
+    read_header,
+)
+from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.untrusted.files import open_regular, regular_descriptor
+
+KIND = "inbox"
+FOLDER = "inbox"
+_LOG, _LOCK = "documents.jsonl", "lock"
+_WAIT = 10.0
+"""Seconds to wait for another writer, which holds the lock for the time of one write."""
+Kind = Literal["added", "replaced", "unchanged", "removed", "missing", "taken"]
+_MOST_DEAD = 1000
+"""Entries without effect that a log keeps, however few documents it has."""
+
+
+class Change(NamedTuple):
+    """One change of the inbox that is asked for."""
+
+    id: str
+    tenant: str | None
+    """Tenant that asks for it; None: one that may change the documents of all."""
+    document: bytes | None
+    """The document as JSON; None removes it."""
+
+
+class Outcome(NamedTuple):
+    """The effect of a change."""
+
+    kind: Kind
+    """`missing`: there was no such document of the tenant to remove; `taken`: the id is that of another owner."""
+    sequence: int = 0
+    """Number of the entry that holds the state; 0 if nothing was changed."""
+
+
+class Snapshot:
+    """The documents of the inbox at one moment; the file stays open, though it may be rewritten meanwhile."""
+
+    def __init__(self, file: BinaryIO | None, state: State | None) -> None:
+        self._file = file
+        self._places = list(state.places.items()) if state else []
+        self.sequence = state.sequence if state else 0
+        """Number of the last entry that is included."""
+        self.damaged = tuple(state.damaged) if state else ()
+        """Numbers of damaged lines, which are skipped."""
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield the documents in the order of their numbers."""
+        if self._file is None:
+            return
+        for name, place in self._places:
+            if (entry := entry_at(self._file.fileno(), name, place)) is not None:
+                yield entry
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Inbox:
+    """The inbox in a folder. Threads may share one; the constructor creates nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / _LOG
+        self._state: State | None = None
+        self._lock = RLock()
+
+    @property
+    def sequence(self) -> int:
+        """Number of the last entry; 0 if there never was one."""
+        with self._lock:
+            return state.sequence if (state := self._read()) else 0
+
+    def entry(self, name: str) -> Entry | None:
+        """Return the document of an id, None if there is none."""
+        with self._lock, suppress(FileNotFoundError), open_regular(self.path) as file:
+            state = self._current(file)
+            place = state.places.get(name) if state else None
+            return entry_at(file.fileno(), name, place) if place else None
+        return None
+
+    def place(self, name: str) -> Place | None:
+        """Return number and tenant of the document of an id, None if there is none."""
+        with self._lock:
+            return state.places.get(name) if (state := self._read()) else None
+
+    def snapshot(self) -> Snapshot:
+        """Return the documents of this moment, all of them on the disk."""
+        with self._lock:
+            try:
+                # Under the lock: a number that is not on the disk yet may be given again after a power failure.
+                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT, shared=True):
+                    file = open_regular(self.path)
+                    size = os.fstat(file.fileno()).st_size
+            except FileNotFoundError:
+                return Snapshot(None, None)
+            return Snapshot(file, self._current(file, size))
+
+    def write(self, changes: Sequence[Change]) -> list[Outcome]:
+        """Apply changes in order, and return their effects once they are on the disk.
+
+        Raises:
+            Locked: other writers did not let this one in.
+            IndexCorrupt: the log is not one of an inbox.
+            RetrieveError: the disk is full, or the folder cannot be written.
+        """
+        with self._lock:
+            try:
+                self._make_folder()
+                self._read()  # what can be read before the lock is taken
+                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (file, state):
+                    lines, outcomes = self._lines(file, state, changes)
+                    if lines:
+                        self._append(file, state, lines)
+                        self._shorten(file, state)
+                    return outcomes
+            except OSError as error:
+                raise unwritable(self.path, error) from error
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    def _read(self) -> State | None:
+        try:
+            with open_regular(self.path) as file:
+                return self._current(file)
+        except FileNotFoundError:
+            self._state = None
+            return None
+
+    def _current(self, file: BinaryIO, size: int | None = None) -> State | None:
+        """Return the state of the log up to a size, which must not be less than what was read before."""
+        size = os.fstat(file.fileno()).st_size if size is None else size
+        state = self._state
+        if state is None or read_header(file) != state.header or size < state.end:
+            state = State.begin(file, self.path)
+        if state is not None:
+            state.read_on(file, size)
+        self._state = state
+        return state
+
+    # ------------------------------------------------------------------------------------------ writing
+
+    def _make_folder(self) -> None:
+        if not self.folder.is_dir():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            durable.sync(self.folder.parent)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[BinaryIO, State]]:
+        """Open the log for appending; what a killed writer left incomplete is removed."""
+        descriptor = regular_descriptor(self.path, os.O_RDWR | os.O_CREAT)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            state = self._current(file)
+            if state is None:
+                self._begin(file)
+                state = self._current(file)
+            if state is None:
+                raise OSError("the log of the inbox has no header")
+            if os.fstat(descriptor).st_size > state.end:
+                os.ftruncate(descriptor, state.end)
+            yield file, state
+
+    def _begin(self, file: BinaryIO) -> None:
+        os.ftruncate(file.fileno(), 0)
+        os.pwrite(file.fileno(), header_line(0), 0)
+        os.fsync(file.fileno())
+        durable.sync(self.folder)
+
+    def _lines(self, file: BinaryIO, state: State, changes: Sequence[Change]) -> tuple[list[bytes], list[Outcome]]:
+        """Return the lines that the changes add, and their effects."""
+        lines: list[bytes] = []
+        outcomes: list[Outcome] = []
+        added: dict[str, tuple[str | None, bool]] = {}
+        for name, tenant, given in changes:
+            document = None if given is None else normalized(given)
+            place = state.places.get(name)
+            owner, exists = added.get(name, (place.tenant, True) if place else (None, False))
+            foreign = exists and tenant is not None and tenant != owner
+            if foreign or (document is None and not exists):
+                outcomes.append(Outcome("missing" if document is None else "taken"))
+                continue
+            if place and name not in added and document is not None:
+                entry = entry_at(file.fileno(), name, place)
+                if entry is not None and entry.document == document:
+                    outcomes.append(Outcome("unchanged", place.sequence))
+                    continue
+            sequence = state.sequence + len(lines) + 1
+            keeper = owner if exists else tenant  # the document of a tenant stays its own
+            lines.append(entry_line(sequence, name, keeper, document))
+            added[name] = keeper, document is not None
+            kind: Kind = "removed" if document is None else "replaced" if exists else "added"
+            outcomes.append(Outcome(kind, sequence))
+        return lines, outcomes
+
+    def _append(self, file: BinaryIO, state: State, lines: Sequence[bytes]) -> None:
+        """Write lines to the disk, or none of them."""
+        descriptor, end = file.fileno(), state.end
+        try:
+            _write_all(descriptor, b"".join(lines), end)
+            os.fsync(descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, end)
+            raise
+        state.read_on(file, os.fstat(descriptor).st_size)
+
+    def _shorten(self, file: BinaryIO, state: State) -> None:
+        """Rewrite the log without entries that have no effect, once these outweigh the others; a failure leaves it."""
+        if state.entries - len(state.places) <= max(_MOST_DEAD, len(state.places)):
+            return
+        new = durable.unfinished(self.path)
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+            with new.open("xb") as target:
+                target.write(header_line(state.sequence))
+                target.writelines(os.pread(file.fileno(), place.length, place.start) for place in state.places.values())
+                target.flush()
+                os.fsync(target.fileno())
+            new.replace(self.path)
+            durable.sync(self.folder)
+
+
+def inbox_of(artifacts: Path) -> Inbox:
+    """Return the inbox of an artifacts folder."""
+    return Inbox(artifacts / FOLDER)
+
+
+def sequence_of(manifest: Manifest) -> int:
+    """Return the number of the last entry of the inbox that a generation includes; 0 if it includes none."""
+    stamp = _built(manifest).get("stamp")
+    return int(stamp[0]) if stamp else 0
+
+
+def name_of(manifest: Manifest) -> str | None:
+    """Return the name of the inbox among the sources of a generation; None if it is not one of them."""
+    name = _built(manifest).get("origin", {}).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _built(manifest: Manifest) -> Mapping[str, Json]:
+    """Return the circumstances of the inbox in a manifest, whose types were checked; empty if it has none."""
+    sources: Sequence[Mapping[str, Json]] = manifest.built.get("sources", ())
+    return next((source for source in sources if source.get("origin", {}).get("kind") == KIND), {})
+
+
+def _write_all(descriptor: int, content: bytes, start: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(descriptor, view, start)
+        view, start = view[written:], start + written

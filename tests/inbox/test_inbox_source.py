@@ -1,0 +1,204 @@
+"""The inbox as a source: what builds and syncs make of it, and that both make the same."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.storage.inbox import Change, inbox_of, sequence_of
+from retrieve_cli.storage.store import Store
+
+ARTIFACTS = Path("artifacts")
+
+
+def document(name: str, text: str, **more: Any) -> bytes:
+    return json.dumps({"id": name, "title": f"Title of {name}", "text": text, **more}).encode()
+
+
+def put(name: str, text: str, *, tenant: str | None = None, **more: Any) -> None:
+    inbox_of(ARTIFACTS).write([Change(name, tenant, document(name, text, **more))])
+
+
+def remove(name: str) -> None:
+    inbox_of(ARTIFACTS).write([Change(name, None, None)])
+
+
+def current() -> str:
+    return (ARTIFACTS / "current").read_text().strip()
+
+
+def included() -> int:
+    return sequence_of(Store(ARTIFACTS).open()[1])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, retrieve: Program) -> Path:
+    """A catalog that is indexed."""
+    path = write_catalog(tmp_path / "tools.jsonl", TOOLS)
+    assert retrieve("build", path).code == 0
+    return path
+
+
+def ids(retrieve: Program, text: str, *flags: str) -> list[str]:
+    return [result["doc_id"] for result in retrieve("query", text, "--json", *flags).json["results"]]
+
+
+def test_an_index_of_a_catalog_takes_in_the_inbox_at_the_next_sync(catalog: Path, retrieve: Program) -> None:
+    put("ears", "Outlines ears in photographs.")
+    assert retrieve("sync").code == 0
+    assert ids(retrieve, "outlines ears")[0] == "ears"
+    assert included() == 1
+    record = retrieve("inspect", "record", "ears", "--json").json
+    assert (record["source"], record["line"], record["name"]) == ("inbox", 1, "Title of ears")
+
+
+def test_a_removed_document_is_gone_after_the_sync(catalog: Path, retrieve: Program) -> None:
+    before = current()
+    put("ears", "Outlines ears in photographs.")
+    assert retrieve("sync").code == 0
+    remove("ears")
+    assert retrieve("sync").code == 0
+    assert "ears" not in ids(retrieve, "outlines ears")
+    assert included() == 2
+    assert current() != before
+
+
+def test_a_build_reads_the_inbox_too(catalog: Path, retrieve: Program) -> None:
+    put("ears", "Outlines ears in photographs.")
+    assert retrieve("sync").code == 0
+    synced = current()
+    assert retrieve("build", catalog).code == 0
+    assert current() == synced
+
+
+def test_an_inbox_alone_is_a_source(retrieve: Program) -> None:
+    put("ears", "Outlines ears in photographs.")
+    assert retrieve("build").code == 0
+    built = current()
+    shutil.rmtree(ARTIFACTS / "generations")
+    (ARTIFACTS / "current").unlink()
+    assert retrieve("sync").code == 0
+    assert current() == built
+
+
+def test_a_listed_inbox_has_its_own_name_and_place(catalog: Path, retrieve: Program) -> None:
+    Path("config.yaml").write_text(
+        "sources: [{kind: inbox, name: notes, id_prefix: n/}, {kind: catalog, path: tools.jsonl}]"
+    )
+    assert retrieve("sync").code == 0, "an empty inbox is no error"
+    put("ears", "Outlines ears in photographs.")
+    assert retrieve("sync").code == 0
+    sources = retrieve("inspect", "status", "--json").json["sources"]
+    assert [(source["kind"], source["name"], source["records"]) for source in sources] == [
+        ("inbox", "notes", 1),
+        ("catalog", "tools.jsonl", 5),
+    ]
+    assert ids(retrieve, "outlines ears")[0] == "n/ears"
+
+
+def test_two_inboxes_are_an_error(retrieve: Program) -> None:
+    Path("config.yaml").write_text("sources: [{kind: inbox}, {kind: inbox, name: other}]")
+    done = retrieve("build")
+    assert (done.code, "more than one inbox" in done.err) == (2, True)
+
+
+def test_a_bad_document_does_not_keep_the_others_from_being_published(catalog: Path, retrieve: Program) -> None:
+    put("lungs", "A document with the id of a tool.")
+    put("ears", "Outlines ears in photographs.")
+    done = retrieve("sync")
+    assert done.code == 8
+    assert "duplicate id 'lungs'" in done.err
+    assert ids(retrieve, "outlines ears")[0] == "ears"
+    assert retrieve("sync").code == 0, "what is known to be rejected is said once"
+
+
+def test_removing_most_documents_is_no_loss_of_the_source(catalog: Path, retrieve: Program) -> None:
+    for number in range(4):
+        put(f"doc{number}", f"Document {number} about ears.")
+    assert retrieve("sync").code == 0
+    for number in range(4):
+        remove(f"doc{number}")
+    assert retrieve("sync").code == 0
+    assert len(Store(ARTIFACTS).open()[1].sources) == 2
+
+
+def test_a_lost_inbox_is_not_published(catalog: Path, retrieve: Program) -> None:
+    put("ears", "Outlines ears in photographs.")
+    assert retrieve("sync").code == 0
+    shutil.rmtree(ARTIFACTS / "inbox")
+    done = retrieve("sync")
+    assert (done.code, "nothing was published" in done.err) == (1, True)
+    assert ids(retrieve, "outlines ears")[0] == "ears"
+
+
+def test_the_tenant_of_an_entry_is_that_of_its_record(catalog: Path, retrieve: Program) -> None:
+    put("a:ears", "Outlines ears in photographs.", tenant="a")
+    put("b:ears", "Outlines ears of b.", tenant="b")
+    put("b:eyes", "Outlines eyes.", tenant="b", tenant_id="a")
+    assert retrieve("sync").code == 8
+    assert ids(retrieve, "outlines ears", "--tenant", "a") == ["a:ears"]
+    (rejected,) = [json.loads(line) for line in (ARTIFACTS / "quarantine.jsonl").read_text().splitlines()]
+    assert rejected["reason"] == "it names the tenant 'a'; this credential is for 'b'"
+    assert rejected["line"] == 3
+
+
+def test_a_damaged_line_of_the_log_is_reported_and_skipped(catalog: Path, retrieve: Program) -> None:
+    put("ears", "Outlines ears in photographs.")
+    with (ARTIFACTS / "inbox" / "documents.jsonl").open("ab") as log:
+        log.write(b"\0\0\0\n")
+    put("eyes", "Outlines eyes.")
+    done = retrieve("sync", "-v")
+    assert (done.code, "line 3 of" in done.err) == (0, True)
+    assert included() == 2
+
+
+def test_a_rewritten_log_is_the_same_source(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retrieve_cli.storage.inbox._MOST_DEAD", 0)
+    put("ears", "Outlines ears.")
+    put("eyes", "Outlines eyes.")
+    for number in range(6):
+        put("nose", f"Outlines noses, version {number}.")
+    assert retrieve("sync").code == 0
+    synced = current()
+    remove("unknown")
+    put("nose", "Outlines noses, version 5.")
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    assert current() == synced
+
+
+_STEPS = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.sampled_from([None, "x", "y"]), st.sampled_from(["", "one", "two", "…"])),
+    max_size=12,
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=_STEPS, after=_STEPS)
+def test_a_sync_equals_a_build(
+    catalog: Path,
+    retrieve: Program,
+    before: list[tuple[str, str | None, str]],
+    after: list[tuple[str, str | None, str]],
+) -> None:
+    shutil.rmtree(ARTIFACTS)
+    assert retrieve("build", catalog).code == 0
+    for steps in (before, after):
+        changes = [
+            Change(name, tenant, document(name, f"About {text} things.") if text else None)
+            for name, tenant, text in steps
+        ]
+        if changes:
+            inbox_of(ARTIFACTS).write(changes)
+        assert retrieve("sync").code == 0
+    synced = current()
+    fresh = Path("fresh")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    if (ARTIFACTS / "inbox").exists():
+        shutil.copytree(ARTIFACTS / "inbox", fresh / "inbox")
+    assert retrieve("build", catalog, "--artifacts", fresh).code == 0
+    assert (fresh / "current").read_text().strip() == synced
