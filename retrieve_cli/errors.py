@@ -5,11 +5,13 @@
     ├── ModelFailed             1   a model, its server or a plug-in returned an unusable answer
     ├── UsageError              2   an unknown flag, key or value; a file that the command does not accept
     │   ├── Forbidden           2   a request for records of another tenant than its credential's
-    │   └── NotFound            2   an id that does not exist for the caller: unknown, or of another tenant
+    │   ├── NotFound            2   an id that does not exist for the caller: unknown, or of another tenant
+    │   └── Conflict            2   a change that contradicts what there is, such as removing a record of a catalog
     ├── IndexMissing            4   no index there yet
     ├── IndexCorrupt            5   the index is damaged or its parts disagree
     ├── Unavailable             6   a model or an optional package is missing, or a GPU was required
     ├── Locked                  7   another writer holds the lock
+    ├── NotYet                  1   a change that the index does not include yet: ask again later
     └── Stale                  10   the sources have changed, and the configuration forbids stale answers
 
 Raised anywhere, caught once, in `cli/`, and printed as `error:` and `hint:`. The other codes of the contract
@@ -130,6 +132,18 @@ class ModelFailed(RetrieveError):
     """An unusable answer of a model, its server or a plug-in: no numbers, too few, or an error page."""
 
     kind = "model_failed"
+
+
+class Conflict(UsageError):
+    """A change that contradicts what there is."""
+
+    kind = "conflict"
+
+
+class NotYet(RetrieveError):
+    """A change that was asked for by its number and is not in the index yet."""
+
+    kind = "not_yet"
 
 
 class IndexMissing(RetrieveError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 INTERVAL = 10.0
 """Seconds between two lines."""
+_REPORTED = 0.2
+"""Seconds between two lines of JSON."""
 _REDRAWN = 0.1
 """Seconds between two states of a bar."""
 
@@ -109,6 +112,42 @@ class Bars:
             self._live.update(bar, description=name, completed=task.done, total=task.total, **_texts(task))
 
 
+class Reports:
+    """A line of JSON about the task under way, a few times a second, for the program that runs this one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._printed = 0.0
+        self._lock = Lock()
+
+    def say(self, sentence: str) -> None:
+        """Print a message."""
+        self._print({"message": sentence})
+
+    def began(self, task: Task) -> None:
+        """Print the beginning of a task."""
+        self._report(task)
+
+    def changed(self, task: Task) -> None:
+        """Print the state of a task if the last line is old enough."""
+        if time.monotonic() - self._printed >= _REPORTED:
+            self._report(task)
+
+    def ended(self, task: Task) -> None:
+        """Print the last state of a task."""
+        self._report(task)
+
+    def _report(self, task: Task) -> None:
+        rate = None if task.rate is None else round(task.rate, 3)
+        state = {"name": task.name, "unit": task.unit, "done": task.done, "total": task.total, "rate": rate}
+        self._print({"progress": state})
+
+    def _print(self, value: dict[str, Any]) -> None:
+        with self._lock:
+            self._printed = time.monotonic()
+            print(json.dumps(value), file=self._stream, flush=True)
+
+
 def _texts(task: Task) -> dict[str, str]:
     from retrieve_cli.progress.words import amount, rate, time_left
 
@@ -116,11 +155,18 @@ def _texts(task: Task) -> dict[str, str]:
 
 
 @contextmanager
-def progress_for(talk: Talk, stream: TextIO, *, interval: float | None = None) -> Iterator[Progress]:
+def progress_for(
+    talk: Talk, stream: TextIO, *, interval: float | None = None, reports: bool = False
+) -> Iterator[Progress]:
     """Show the tasks of this context as suits the stream; yields what prints messages meanwhile.
 
-    `interval` is the time between two lines off a terminal, in seconds.
+    `interval` is the time between two lines off a terminal, in seconds; `reports` are lines of JSON instead.
     """
+    if reports:
+        reported = Reports(stream)
+        with showing(reported):
+            yield reported
+        return
     if talk.quiet or talk.json:
         with showing(None):
             yield Lines(talk)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.serve_syncs import Jitter, SyncEvery, syncs_of
 from retrieve_cli.cli.server_access import (
     Access,
     AllowedHosts,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder, PairScorer
     from retrieve_cli.serving.running import Running
     from retrieve_cli.serving.service import Service
+    from retrieve_cli.serving.syncing import SyncOptions
     from retrieve_cli.web.listening import Listener
 
 _LONGEST_GRACE_S = 3600.0
@@ -64,6 +66,8 @@ def serve(
     allowed_origin: AllowedOrigins = None,
     tls_cert: TlsCertificate = None,
     tls_key: TlsKey = None,
+    sync_every: SyncEvery = None,
+    jitter: Jitter = "0s",
     descriptor: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
@@ -102,7 +106,9 @@ def serve(
             app, said = _models(shared, settings, access, number)
             url += "/v1"
         else:
-            app, said = _search(shared, settings, access, threads=threads, queue=queue, workers=workers, url=url)
+            pool = threads or len(os.sched_getaffinity(0)), queue
+            syncs = syncs_of(shared, settings, sync_every, jitter)
+            app, said = _search(shared, settings, access, pool=pool, workers=workers, url=url, syncs=syncs)
         if descriptor is not None:
             from retrieve_cli.serving.workers import end_with_parent
 
@@ -112,7 +118,14 @@ def serve(
 
 
 def _search(
-    shared: Shared, settings: Settings, access: Access, *, threads: int, queue: int, workers: int, url: str
+    shared: Shared,
+    settings: Settings,
+    access: Access,
+    *,
+    pool: tuple[int, int],
+    workers: int,
+    url: str,
+    syncs: SyncOptions,
 ) -> tuple[Service, dict[str, str | None]]:
     """Return the server of the index, and what is announced of it."""
     from retrieve_cli.api.live import LiveIndex
@@ -124,9 +137,8 @@ def _search(
     live = LiveIndex(shared.store, settings)
     if live.fault is not None:
         shared.talk.say(f"note: {live.fault.message}; searches are answered by an error until there is an index")
-    pool = Pool(threads or len(os.sched_getaffinity(0)), queue)
     hosts = access.hosts(int(url.rpartition(":")[2]))
-    state = State(live, pool, access.callers, hosts=hosts, public_url=url, workers=workers)
+    state = State(live, Pool(*pool), access.callers, hosts=hosts, public_url=url, workers=workers, syncs=syncs)
     generation = None
     with suppress(RetrieveError):
         generation = live.index.generation

@@ -43,6 +43,9 @@ def sync(
             "--max-shrink", metavar="SHARE", help="Abort if a source shrank by more than this share.  [default: 0.5]"
         ),
     ] = None,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Report progress on stderr, as a line of JSON for each step.")
+    ] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -62,17 +65,17 @@ def sync(
         elif rollback:
             _roll_back(shared, settings, generation, line)
         elif verify:
-            trouble = _run_and_verify(shared, settings, line)
+            trouble = _run_and_verify(shared, settings, line, reports=progress)
         else:
-            _run(shared, settings, line)
+            _run(shared, settings, line, reports=progress)
     if trouble:
         raise_once(shared, trouble)
 
 
-def _run(shared: Shared, settings: Settings, line: Line) -> None:
+def _run(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> None:
     from retrieve_cli.ingest import schedule
 
-    with _writing(shared, settings) as progress:
+    with _writing(shared, settings, reports=reports) as progress:
         report = prepare(shared, settings, progress).run()
     if settings.sync.every_hours:
         schedule.mark(shared.store)
@@ -89,10 +92,10 @@ def _finish(report: Report, shared: Shared, settings: Settings) -> None:
         raise typer.Exit(Exit.PARTIAL)
 
 
-def _run_and_verify(shared: Shared, settings: Settings, line: Line) -> RetrieveError | None:
+def _run_and_verify(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> RetrieveError | None:
     """Sync, compare, print both; return the result of the comparison if it failed, for the sync itself succeeded."""
     trouble: RetrieveError | None = None
-    with _writing(shared, settings) as progress:
+    with _writing(shared, settings, reports=reports) as progress:
         sync = prepare(shared, settings, progress, read_all=True)
         report = sync.run()
         if report.status != "failed":
@@ -115,13 +118,13 @@ def _run_and_verify(shared: Shared, settings: Settings, line: Line) -> RetrieveE
 
 
 @contextmanager
-def _writing(shared: Shared, settings: Settings) -> Iterator[Progress]:
-    """Hold the artifacts folder, and report progress."""
+def _writing(shared: Shared, settings: Settings, *, reports: bool = False) -> Iterator[Progress]:
+    """Hold the artifacts folder, and report progress; `reports` are lines of JSON."""
     from retrieve_cli.cli.progress import progress_for
 
     _check_before_writing(shared, settings)
     with (
-        progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress,
+        progress_for(_quiet_by_default(shared.talk), sys.stderr, reports=reports) as progress,
         shared.store.writer(wait=settings.sync.wait, say=progress.say),
     ):
         yield progress

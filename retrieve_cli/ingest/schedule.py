@@ -29,10 +29,15 @@ def due(store: Store, hours: float | None) -> bool:
 
     A time in the future counts as old.
     """
-    if not hours:
-        return False
+    return bool(hours) and seconds_left(store, (hours or 0.0) * _HOUR) <= 0
+
+
+def seconds_left(store: Store, every_s: float) -> float:
+    """Return the seconds until the last attempted sync, and the last publication, are older than `every_s` seconds; 0
+    if they are. A time in the future counts as old.
+    """
     ages = []
     for path in (store.path / SYNCED, store.path / "current"):
         with suppress(OSError):
             ages.append(time.time() - path.stat().st_mtime)
-    return not any(0 <= age < hours * _HOUR for age in ages)
+    return max((every_s - age for age in ages if 0 <= age < every_s), default=0.0)

@@ -50,10 +50,9 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
     try:
         manifest = store.open()[1]
     except (IndexCorrupt, IndexMissing) as error:
-        kept = store.kept()
-        if not kept and (only := with_inbox([], store.path)):
-            return only
-        if not kept:
+        if not (kept := store.kept()):
+            if only := with_inbox([], store.path):
+                return only
             raise
         manifest = kept[-1].manifest
         say(f"{error.message}: reading the sources that generation {manifest.id} names")

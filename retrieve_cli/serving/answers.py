@@ -71,6 +71,8 @@ STATUS: Mapping[str, int] = {
     "usage": 422,
     "forbidden": 403,
     "not_found": 404,
+    "conflict": 409,
+    "not_yet": 503,
     "index_missing": 503,
     "index_corrupt": 503,
     "unavailable": 503,

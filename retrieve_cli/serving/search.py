@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -13,6 +15,7 @@ from starlette.responses import Response
 from retrieve_cli.api.asked import ALIASES, FIELDS, Asked, read_asked, schema
 from retrieve_cli.api.batches import Outcome
 from retrieve_cli.api.schemas import kinds_of
+from retrieve_cli.api.sequences import arrival
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.output.formats import answer_bytes, answer_json
@@ -45,10 +48,10 @@ def router(state: State) -> APIRouter:
         """Answer several requests as one batch."""
         tenant = state.callers.of(request, "search").tenant
         items = _items(read_object(await read_body(request, state.limits)))
-        asked = [_read(item, place, tenant) for place, item in enumerate(items)]
-        sound = [one for one in asked if isinstance(one, Asked)]
+        arrived = await _arrived(state, [_read(item, place, tenant) for place, item in enumerate(items)])
+        sound = [one for one in arrived if isinstance(one, Asked)]
         outcomes = iter(await state.pool.run(request, state.live.answer, sound))
-        answers = [_json(next(outcomes) if isinstance(one, Asked) else one) for one in asked]
+        answers = [_json(next(outcomes) if isinstance(one, Asked) else one) for one in arrived]
         return Response(dumped({"answers": answers}), media_type=JSON)
 
     routes = APIRouter(tags=["search"])
@@ -63,6 +66,7 @@ def router(state: State) -> APIRouter:
 async def _answered(state: State, request: Request, asked: Asked) -> Response:
     """Return the answer to one request, or 304 if the client has it already."""
     deadline = asked.choices.get("deadline_ms")
+    await arrival(state.live, asked.at_least or 0, deadline and time.monotonic() + deadline / 1000)
     (outcome,) = await state.pool.run(request, state.live.answer, [asked], deadline_ms=deadline)
     if isinstance(outcome, RetrieveError):
         raise rejection(outcome)
@@ -71,6 +75,22 @@ async def _answered(state: State, request: Request, asked: Asked) -> Response:
     if headers["ETag"] in request.headers.get("If-None-Match", ""):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=JSON)
+
+
+async def _arrived(state: State, asked: Sequence[Asked | RetrieveError]) -> list[Asked | RetrieveError]:
+    """Wait for the changes that requests ask for; return each, or the error of one whose change is not there."""
+    wanted = [one.at_least or 0 for one in asked if isinstance(one, Asked)]
+    with suppress(RetrieveError):
+        await arrival(state.live, max(wanted, default=0))
+    arrived: list[Asked | RetrieveError] = []
+    for one in asked:
+        try:
+            if isinstance(one, Asked):
+                await arrival(state.live, one.at_least or 0, deadline=0.0)
+            arrived.append(one)
+        except RetrieveError as error:
+            arrived.append(error)
+    return arrived
 
 
 def server_timing(timings_ms: Mapping[str, float]) -> str:

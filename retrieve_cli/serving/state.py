@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.hosts import Hosts
 from retrieve_cli.serving.pool import Pool
 from retrieve_cli.serving.requests import Limits
+from retrieve_cli.serving.syncing import Syncing, SyncOptions
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -31,6 +33,20 @@ class State:
     """The address that clients use, without a slash at its end."""
     workers: int = 1
     """Number of processes that answer."""
+    syncs: SyncOptions = field(default_factory=SyncOptions)
+    documents: Documents = field(init=False)
+    """The documents that are added one at a time."""
+    syncing: Syncing = field(init=False)
+    """The syncs in the background."""
+
+    def __post_init__(self) -> None:
+        self.documents = Documents(self.store, self.settings)
+        self.syncing = Syncing(self.store, self.documents, self.syncs, on_sync=self.live.refresh)
+
+    def start(self) -> None:
+        """Begin to follow the index, and to sync it."""
+        self.live.follow()
+        self.syncing.start()
 
     @property
     def store(self) -> Store:
@@ -43,7 +59,8 @@ class State:
         return self.live.settings
 
     def close(self) -> None:
-        """Stop to follow the index, and drop the work that has not begun."""
+        """Stop to follow the index and to sync it, and drop the work that has not begun."""
+        self.syncing.close()
         self.live.close()
         self.pool.close()
 

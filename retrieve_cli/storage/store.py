@@ -7,6 +7,7 @@
     artifacts/cache/lines/                offsets of the lines of catalogs, see sources/line_starts.py
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox/                      documents that were added one at a time, see inbox.py
+    artifacts/tasks/                      what servers were asked to do, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/calibration.json            relevance of scores, see evaluation/calibration.py
     artifacts/quarantine.jsonl            items that the last build rejected

@@ -33,3 +33,8 @@ def _tenants(value: Json) -> frozenset[str]:
     """Return the tenants that a value names, as text."""
     parts = value if isinstance(value, list | tuple) else [value]
     return frozenset(text for part in parts if part is not None and (text := str(part).strip()))
+
+
+def of(metadata: Mapping[str, Json]) -> frozenset[str]:
+    """Return the tenants that the metadata of a record names."""
+    return frozenset(name for key in KEYS for name in _tenants(metadata.get(key)))

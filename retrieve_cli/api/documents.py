@@ -1,0 +1,222 @@
+"""Documents that are added to an index one at a time, and removed: the same for the command line, HTTP and MCP.
+
+    add -> validated as a line of a catalog -> inbox, on the disk -> sync -> a generation that includes them
+
+The documents of a caller that has a tenant are the tenant's: their ids begin with its name and a colon, which is added
+if it is missing. So tenants may use the same ids, no change of one meets a document of another, and nothing tells one
+tenant of the ids of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from retrieve_cli.api import contents
+from retrieve_cli.api.sequences import Sequences
+from retrieve_cli.assemble.sources import inbox_entry, read_document
+from retrieve_cli.contracts import Json, Record
+from retrieve_cli.errors import Conflict, NotFound, RetrieveError, UsageError, quoted
+from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.terms import tenants
+
+if TYPE_CHECKING:
+    from retrieve_cli.api.index import Index
+    from retrieve_cli.api.live import LiveIndex
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.storage.inbox_log import Entry
+    from retrieve_cli.storage.store import Store
+
+MOST = 10_000
+"""Documents of one call."""
+Progress = Literal["queued", "processing", "processed", "rejected"]
+
+
+class Status(NamedTuple):
+    """State of a document on its way into the index."""
+
+    id: str | None
+    """Its id in the index; None if it was rejected before it had one."""
+    sequence: int
+    """Number of its last change; 0 if it was rejected at once."""
+    status: Progress
+    reason: str = ""
+    """Reason for which it was rejected."""
+
+    def to_json(self) -> dict[str, Json]:
+        number = {"sequence": self.sequence} if self.sequence else {}
+        return {"id": self.id, "status": self.status, **number, **({"reason": self.reason} if self.reason else {})}
+
+
+class Receipt(NamedTuple):
+    """Acknowledged changes: they are on the disk."""
+
+    sequence: int
+    """Number of the change that the index must include for all of them; 0 if nothing was stored."""
+    documents: Sequence[Status]
+
+
+class Documents:
+    """The documents of an index that were added one at a time. Threads may share one."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self.inbox = inbox_of(store.path)
+        self.sequences = Sequences(store)
+
+    # ------------------------------------------------------------------------------------------ changes
+
+    def add(self, documents: Sequence[bytes | Json], *, tenant: str | None) -> Receipt:
+        """Store documents, each an object of JSON or the bytes of one; a later one replaces an earlier one of its id.
+
+        One that could not be a line of a catalog is rejected with the reason, and the others are stored.
+
+        Raises:
+            UsageError: there are none, or too many.
+            Locked, RetrieveError: nothing could be stored.
+        """
+        if not 0 < len(documents) <= MOST:
+            raise UsageError(f"{len(documents):,} documents were sent", hint=f"send 1 to {MOST:,} at a time")
+        changes: dict[int, Change] = {}
+        statuses: dict[int, Status] = {}
+        for place, document in enumerate(documents):
+            change = self._change(document, tenant)
+            if isinstance(change, str):
+                statuses[place] = Status(None, 0, "rejected", change)
+            else:
+                changes[place] = change
+        outcomes = self.inbox.write(list(changes.values())) if changes else []
+        for (place, change), outcome in zip(changes.items(), outcomes, strict=True):
+            name = self._prefix + change.id
+            if outcome.kind == "taken":
+                statuses[place] = Status(name, 0, "rejected", "its id is not available")
+            else:
+                statuses[place] = Status(name, outcome.sequence, "queued")
+        last = max((status.sequence for status in statuses.values()), default=0)
+        return Receipt(last, self.settled([statuses[place] for place in range(len(documents))], tenant=tenant))
+
+    def remove(self, record_id: str, *, tenant: str | None, index: Index | None) -> Receipt:
+        """Remove a document.
+
+        Raises:
+            NotFound: there is none of that id for the caller.
+            Conflict: the record comes from another source.
+        """
+        for name in self._names(record_id, tenant):
+            (outcome,) = self.inbox.write([Change(name, tenant, None)])
+            if outcome.kind == "removed":
+                status = Status(self._prefix + name, outcome.sequence, "queued")
+                return Receipt(outcome.sequence, self.settled([status], tenant=tenant))
+        _, record = self._record(record_id, tenant, index)
+        if record is None or record["source"] == self.sequences.name():
+            raise contents.no_record(record_id)
+        raise Conflict(
+            f"the record {quoted(record_id)} was not added as a document: it comes from {quoted(record['source'])}",
+            hint="remove it there, then sync",
+        )
+
+    # ------------------------------------------------------------------------------------------- states
+
+    def state(self, record_id: str, *, tenant: str | None, index: Index | None) -> dict[str, Json]:
+        """Return the record of an id as the index has it, the document as it was added, and its status.
+
+        Raises:
+            NotFound: there is neither for the caller.
+        """
+        entry = self._entry(record_id, tenant)
+        name, record = self._record(record_id, tenant, index)
+        if entry is None:
+            if record is None or record["source"] == self.sequences.name():  # removed, and not synced yet
+                raise contents.no_record(record_id)
+            return {"id": name, "status": "processed", "source": record["source"], "record": record}
+        import orjson
+
+        (status,) = self.settled([Status(self._prefix + entry.id, entry.sequence, "queued")], tenant=tenant)
+        added = {"added": entry.at, "document": orjson.loads(entry.document)}
+        source = self.sequences.name() or inbox_entry(self._settings, None).name
+        return {**status.to_json(), "source": source, **added, "record": record}
+
+    def settled(self, statuses: Sequence[Status], *, tenant: str | None, processing: int = 0) -> list[Status]:
+        """Return the statuses as they are now; a sync of all changes up to `processing` is under way."""
+        included, reasons = self.sequences.included(), self.sequences.rejections()
+        return [
+            status
+            if not status.sequence
+            else _settled(status, reasons.get(status.sequence), tenant)
+            if status.sequence <= included
+            else status._replace(status="processing" if status.sequence <= processing else "queued")
+            for status in statuses
+        ]
+
+    # ------------------------------------------------------------------------------------------ helpers
+
+    @property
+    def _prefix(self) -> str:
+        """The beginning of ids that the configuration gives to the inbox."""
+        return inbox_entry(self._settings, None).id_prefix
+
+    def _change(self, document: bytes | Json, tenant: str | None) -> Change | str:
+        """Return the change that stores a document, or the reason why it is rejected."""
+        import orjson
+
+        try:
+            line = document if isinstance(document, bytes) else orjson.dumps(document)
+        except TypeError as error:
+            return f"it is not JSON ({error})"
+        record = read_document(line, self._settings, tenant=tenant)
+        return record if isinstance(record, str) else Change(own_id(record.id, tenant), tenant, line)
+
+    def _names(self, record_id: str, tenant: str | None) -> Iterator[str]:
+        """Yield the ids in the inbox that an id may stand for."""
+        if self._prefix and record_id.startswith(self._prefix):
+            yield own_id(record_id.removeprefix(self._prefix), tenant)
+        yield own_id(record_id, tenant)
+
+    def _entry(self, record_id: str, tenant: str | None) -> Entry | None:
+        """Return the document of an id, if it exists for the caller."""
+        for name in dict.fromkeys([*self._names(record_id, tenant), record_id.removeprefix(self._prefix)]):
+            entry = self.inbox.entry(name)
+            if entry is not None and (tenant is None or tenant in self._owners(entry)):
+                return entry
+        return None
+
+    def _owners(self, entry: Entry) -> frozenset[str]:
+        record = read_document(entry.document, self._settings, tenant=entry.tenant)
+        return tenants.of(record.metadata) if isinstance(record, Record) else frozenset()
+
+    def _record(self, record_id: str, tenant: str | None, index: Index | None) -> tuple[str, dict[str, Json] | None]:
+        """Return the id of a record in the index, and the record, if it exists for the caller."""
+        if index is not None:
+            for name in dict.fromkeys([*(self._prefix + name for name in self._names(record_id, tenant)), record_id]):
+                try:
+                    return name, contents.record(index, name, tenant=tenant)
+                except NotFound:
+                    continue
+        return record_id, None
+
+
+def own_id(name: str, tenant: str | None) -> str:
+    """Return the id of a caller's document: that of a tenant begins with its name and a colon, in which a colon of the
+    name itself is escaped."""
+    if tenant is None:
+        return name
+    prefix = tenant.replace("%", "%25").replace(":", "%3A") + ":"
+    return name if name.startswith(prefix) else prefix + name
+
+
+def index_of(live: LiveIndex) -> Index | None:
+    """Return the index that answers, None as long as there is none."""
+    try:
+        return live.index
+    except RetrieveError:
+        return None
+
+
+def _settled(status: Status, reason: str | None, tenant: str | None) -> Status:
+    """Return the status of a document that a sync has read, given the reason if it was rejected."""
+    if reason is None:
+        return status._replace(status="processed")
+    if tenant is not None and reason.startswith("duplicate id"):
+        reason = "its id is not available"  # the reason names the place of a record of somebody else
+    return status._replace(status="rejected", reason=reason)

@@ -1,0 +1,30 @@
+"""Flags of `retrieve serve` on scheduled syncs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieve_cli.cli.options import Shared
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.serving.syncing import SyncOptions
+
+SyncEvery = Annotated[
+    str | None, typer.Option("--sync-every", metavar="TIME", help="Sync the sources this often: 15m, 6h; 0: never.")
+]
+Jitter = Annotated[
+    str, typer.Option("--jitter", metavar="TIME", help="Begin a scheduled sync up to this much later, at random.")
+]
+
+
+def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str) -> SyncOptions:
+    """Return how a server syncs: by the flags, else by `sync.every_hours`. Raises: UsageError: a time is not one."""
+    from retrieve_cli.serving.syncing import SyncOptions, seconds_of
+
+    hours = settings.sync.every_hours
+    seconds = seconds_of(every, "--sync-every") if every is not None else hours and 3600 * hours
+    flags = [] if shared.config is None else ["--config", str(shared.config)]
+    return SyncOptions(flags, seconds, seconds_of(jitter, "--jitter"))
