@@ -163,7 +163,7 @@ class Documents:
         try:
             line = document if isinstance(document, bytes) else orjson.dumps(document)
         except TypeError as error:
-            return f"it is not JSON ({error})"
+            return "it is nested too deeply" if "ecursion" in str(error) else f"it is not JSON ({error})"
         record = read_document(line, self._settings, tenant=tenant)
         return record if isinstance(record, str) else Change(own_id(record.id, tenant), tenant, line)
 

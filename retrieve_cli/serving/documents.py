@@ -23,6 +23,7 @@ from retrieve_cli.serving.state import State
 
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
+_CURSOR = re.compile(r"([0-9a-f]{12})-(r[0-9]{1,11})")
 _LONGEST_WAIT_S = 60
 _LOOK_S = 0.02
 _PAGE, _LARGEST_PAGE = 20, 1000
@@ -189,7 +190,11 @@ def _page(state: State, filters: list[str], limit: int, cursor: str | None, tena
     Raises:
         UsageError: a filter or the cursor cannot be read, or the generation was removed.
     """
-    generation, _, after = cursor.partition("-") if cursor else (None, "", None)
+    generation = after = None
+    if cursor is not None:
+        if not (parts := _CURSOR.fullmatch(cursor)):
+            raise UsageError(f"{quoted(cursor)} is not a cursor", hint="take it from the page before: `next`")
+        generation, after = parts.groups()
     try:
         index = state.live.at(generation)
     except IndexMissing:

@@ -98,7 +98,7 @@ class Jobs:
         if documents and listed:
             settled = self._documents.settled(listed, tenant=tenant, processing=processing)
             state["documents"] = [status.to_json() for status in settled]
-        if status == "processing" and running is not None and tenant is None:
+        if status == "processing" and running is not None and tenant is None:  # it counts the records of all tenants
             state["progress"] = running.get("progress")
         if (report := value.get("report")) is not None:
             state["report"] = report if tenant is None else {key: report.get(key) for key in _OF_A_TENANT}
@@ -122,7 +122,7 @@ class Jobs:
         return "queued", None
 
 
-_SUMMARY = "the sync failed: nothing was published, and the documents stay queued"
+_SUMMARY = "it failed: nothing was published, and documents that were added stay queued"
 """Message of an error for a tenant: the reason may name sources and records of others."""
 
 

@@ -1,0 +1,327 @@
+"""Documents over HTTP: stored before the answer, in the index after the sync, and each tenant's own."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pytest
+import urllib3
+from samples import TOOLS, write_catalog
+from servers import Server, started
+
+from retrieve_cli.serving.credentials.keys import KeyFile
+
+WAIT = {"Prefer": "wait=60"}
+WRITING = ["search", "documents:write"]
+
+
+class Door(NamedTuple):
+    """A server as one caller sees it."""
+
+    server: Server
+    key: str
+
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> urllib3.BaseHTTPResponse:
+        sent = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json", **headers}
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        return urllib3.request(method, self.server.url + path, body=data, headers=sent, timeout=90, retries=False)
+
+    def add(self, *documents: Any) -> Any:
+        """Add documents and wait until they are in the index."""
+        answer = self.send("POST", "/documents", list(documents), **WAIT)
+        assert answer.status == 200, answer.data
+        return answer.json()
+
+    def search(self, query: str, **more: Any) -> list[str]:
+        answer = self.send("POST", "/search", {"query": query, "expand": False, **more})
+        assert answer.status == 200, answer.data
+        return [result["doc_id"] for result in answer.json()["results"]]
+
+    def get(self, path: str) -> Any:
+        answer = self.send("GET", path)
+        assert answer.status == 200, answer.data
+        return answer.json()
+
+
+Doors = dict[str, Door]
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    """A server of a catalog, as an operator without a tenant, two tenants and a reader see it."""
+    from retrieve_cli.cli.main import main
+
+    folder = tmp_path_factory.mktemp("index")
+    records = [*TOOLS, {"id": "own", "name": "Own tool of acme", "description": "Grinds axes.", "tenant": "acme"}]
+    catalog, artifacts = write_catalog(folder / "tools.jsonl", records), folder / "artifacts"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+        assert main(["build", str(catalog), "--artifacts", str(artifacts), "-q"]) == 0
+    file = KeyFile(artifacts)
+    keys = {
+        "operator": file.create([*WRITING, "index:admin"]).text,
+        "acme": file.create(WRITING, tenant="acme").text,
+        "globex": file.create(WRITING, tenant="globex").text,
+        "reader": file.create(["search"]).text,
+    }
+    with started(artifacts, cwd=folder, RETRIEVE_ENCODER__KIND="hashed") as server:
+        yield {name: Door(server, key) for name, key in keys.items()}
+
+
+def document(name: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "title": f"The {name}", "text": text, **more}
+
+
+def within(seconds: float, true: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_document_is_found_once_its_task_has_ended(doors: Doors) -> None:
+    door = doors["operator"]
+    answer = door.send("POST", "/documents", document("ears", "Outlines ears in photographs."))
+    told = answer.json()
+    assert (answer.status, answer.headers["Location"]) == (202, f"/tasks/{told['task']}")
+    assert told["documents"] == [{"id": "ears", "status": "queued", "sequence": told["sequence"]}]
+    assert door.search("outlines ears", at_least=told["sequence"])[0] == "ears"
+    within(30, lambda: door.get(f"/tasks/{told['task']}")["status"] == "succeeded")
+    task = door.get(f"/tasks/{told['task']}")
+    assert task["documents"] == [{"id": "ears", "status": "processed", "sequence": told["sequence"]}]
+    assert door.get("/documents/ears")["record"]["chunks"][0]["id"] == "ears#0"
+
+
+def test_a_bad_document_does_not_lose_the_others(doors: Doors) -> None:
+    door = doors["operator"]
+    lines = [
+        b'{"id": "nose", "text": "Outlines noses."}',
+        b"[1]",
+        b'{"id": "x"',
+        b"",
+        b'{"id": "lungs", "text": "Mine."}',
+    ]
+    answer = door.send("POST", "/documents", b"\n".join(lines), **{"Content-Type": "application/x-ndjson"}, **WAIT)
+    assert answer.status == 200
+    nose, listed, torn, taken = answer.json()["documents"]
+    assert nose["status"] == "processed"
+    assert listed == {"id": None, "status": "rejected", "reason": "it is a JSON list, not an object"}
+    assert torn["reason"].startswith("it is not JSON (")
+    assert (taken["status"], "duplicate id 'lungs'" in taken["reason"]) == ("rejected", True)
+    assert door.search("outlines noses")[0] == "nose"
+    assert door.get("/documents/lungs")["status"] == "rejected"
+    assert door.send("DELETE", "/documents/lungs", **WAIT).status == 200
+    assert door.get("/documents/lungs")["source"] == "tools.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "the body is not JSON"),
+        (b"[]", "0 documents were sent"),
+        (b'{"documents": {}}', "`documents` must be a list"),
+        (b'{"id": "x"}', "it has no text"),
+        (b'"text"', "it is a JSON str"),
+        (b"[" * 2000, "the body is not JSON"),
+        (b'{"id": "x", "text": "y", "a": ' + b"[" * 300 + b"]" * 300 + b"}", "nested too deeply"),
+        (b'{"id": "x", "text": "y", "a": ' + b"[" * 99 + b"]" * 99 + b"}", "nested deeper than 64"),
+    ],
+)
+def test_a_body_that_is_none_is_rejected_with_the_reason(doors: Doors, body: bytes, said: str) -> None:
+    answer = doors["operator"].send("POST", "/documents", body)
+    assert answer.status == 422
+    assert said in answer.json()["error"]["message"]
+
+
+def test_a_document_can_be_replaced_and_removed(doors: Doors) -> None:
+    door = doors["operator"]
+    door.add(document("pump", "A pump for water."))
+    door.add(document("pump", "A pump for oil, of bronze."))
+    assert "bronze" in door.get("/documents/pump")["record"]["text"]
+    assert door.send("DELETE", "/documents/pump", **WAIT).status == 200
+    assert "pump" not in door.search("bronze pump")
+    for method in ("GET", "DELETE"):
+        answer = door.send(method, "/documents/pump")
+        assert (answer.status, answer.json()["error"]["kind"]) == (404, "not_found")
+
+
+def test_a_document_that_was_removed_is_gone_before_the_sync(doors: Doors) -> None:
+    door = doors["operator"]
+    door.add(document("valve", "A valve."))
+    assert door.send("DELETE", "/documents/valve").status == 202
+    assert door.send("GET", "/documents/valve").status == 404
+
+
+def test_a_record_of_another_source_cannot_be_removed(doors: Doors) -> None:
+    answer = doors["operator"].send("DELETE", "/documents/cells")
+    assert (answer.status, answer.json()["error"]["kind"]) == (409, "conflict")
+    assert "'tools.jsonl'" in answer.json()["error"]["message"]
+
+
+def test_the_same_document_again_is_no_change(doors: Doors) -> None:
+    door = doors["operator"]
+    first, generation = door.add(document("rope", "A rope.")), door.get("/index")["generation"]
+    assert door.add(document("rope", "A rope."))["sequence"] == first["sequence"]
+    assert door.get("/index")["generation"] == generation
+
+
+def test_tenants_may_use_the_same_ids_and_see_their_own_documents_only(doors: Doors) -> None:
+    acme, globex = doors["acme"], doors["globex"]
+    first = acme.add(document("plan", "The secret plan of acme: anvils."))["documents"][0]
+    assert first["id"] == "acme:plan"
+    assert globex.add(document("plan", "Plan for rockets."))["documents"][0]["id"] == "globex:plan"
+    assert acme.search("secret plan anvils rockets") == ["acme:plan", "own"]
+    assert globex.search("secret plan anvils rockets") == ["globex:plan"]
+    assert "rockets" in globex.get("/documents/plan")["record"]["text"]
+    assert globex.get("/documents?limit=1000")["total"] == 1
+    unknown = globex.send("GET", "/documents/nothing").json()["error"]["message"].replace("nothing", "ID")
+    for method in ("GET", "DELETE"):
+        for name in ("acme:plan", "own", "cells"):
+            answer = globex.send(method, f"/documents/{quote(name)}")
+            assert answer.status == 404
+            assert answer.json()["error"]["message"].replace(name, "ID") == unknown
+    assert globex.add(document("acme:plan", "A trap."))["documents"][0]["id"] == "globex:acme:plan"
+    assert "anvils" in acme.get("/documents/plan")["record"]["text"]
+    assert acme.send("DELETE", "/documents/own").status == 409, "its own, of a catalog"
+
+
+def test_a_tenant_cannot_write_for_another(doors: Doors) -> None:
+    answer = doors["globex"].send("POST", "/documents", document("x", "A trap.", tenant="acme"))
+    assert answer.status == 422
+    assert "'acme'" in answer.json()["error"]["message"]
+
+
+def test_a_tenant_sees_its_own_tasks_only_and_no_numbers_of_others(doors: Doors) -> None:
+    acme, globex = doors["acme"], doors["globex"]
+    task = acme.add(document("memo", "A memo."))["task"]
+    assert globex.send("GET", f"/tasks/{task}").status == 404
+    assert task not in {entry["task"] for entry in globex.get("/tasks?limit=200")["tasks"]}
+    own = acme.get(f"/tasks/{task}")
+    assert own["report"].keys() == {"status", "generation"}
+    view = acme.get("/index")
+    assert view["records"] == acme.get("/documents")["total"]
+    assert not {"chunks", "sources", "syncs", "queued"} & view.keys()
+
+
+def test_every_route_needs_its_scope(doors: Doors) -> None:
+    reader = doors["reader"]
+    assert reader.get("/index")["records"] >= 6
+    for method, path, body in (
+        ("POST", "/documents", document("x", "y")),
+        ("DELETE", "/documents/cells", None),
+        ("POST", "/index", {"action": "sync"}),
+    ):
+        assert reader.send(method, path, body).status == 403
+        assert Door(reader.server, "wrong").send(method, path, body).status == 401
+    assert doors["acme"].send("POST", "/index", {"action": "sync"}).status == 403
+
+
+def test_pages_are_of_one_generation_while_documents_are_added(doors: Doors) -> None:
+    door = doors["operator"]
+    first = door.get("/documents?limit=4")
+    door.add(document("between", "Added between two pages."))
+    seen, page = first["records"], first
+    while page["next"]:
+        page = door.get(f"/documents?limit=4&cursor={page['next']}")
+        seen += page["records"]
+    assert page["generation"] == first["generation"]
+    assert len({record["id"] for record in seen}) == len(seen) == first["total"]
+    assert [record["id"] for record in door.get("/documents?filters=license%3DMIT")["records"]] == ["lungs", "brain"]
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=-r1", "cursor=0-r1", "filters=(", "page=2"]
+)
+def test_a_wrong_parameter_is_named(doors: Doors, query: str) -> None:
+    assert doors["operator"].send("GET", f"/documents?{query}").status == 422
+
+
+def test_a_sequence_that_was_never_given_is_an_error(doors: Doors) -> None:
+    answer = doors["operator"].send("POST", "/search", {"query": "x", "at_least": 10**6})
+    assert (answer.status, answer.json()["error"]["kind"]) == (422, "usage")
+
+
+def test_of_a_batch_only_the_request_that_asks_too_much_fails(doors: Doors) -> None:
+    requests = [{"query": "ears", "at_least": 1}, {"query": "ears", "at_least": 10**6}, {"query": "ears"}]
+    answers = doors["operator"].send("POST", "/search/batch", {"requests": requests}).json()["answers"]
+    assert ["error" in answer for answer in answers] == [False, True, False]
+
+
+def test_the_index_can_be_synced_verified_and_rolled_back(doors: Doors) -> None:
+    door = doors["operator"]
+    door.add(document("first", "The first."))
+    before = door.get("/index")
+    door.add(document("second", "The second."))
+    verified = door.send("POST", "/index", {"action": "verify"}, **WAIT)
+    assert (verified.status, verified.json()["report"]["verified"]) == (200, True)
+    rolled = door.send("POST", "/index", {"action": "rollback"}, **WAIT).json()
+    assert (rolled["status"], rolled["report"]["generation"]) == ("succeeded", before["generation"])
+    assert door.get("/index")["sequence"] == before["sequence"]
+    assert door.get("/documents/second")["status"] == "queued"
+    synced = door.send("POST", "/index", {"action": "sync"}, **WAIT).json()
+    assert synced["report"]["status"] == "published"
+    assert door.get("/documents/second")["status"] == "processed"
+    assert [sync["action"] for sync in door.get("/index")["syncs"]][:3] == ["sync", "rollback", "verify"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"action": "snyc"},
+        {"action": "sync", "generation": "abc"},
+        {"action": "rollback", "generation": "--dry-run"},
+        {"action": "sync", "x": 1},
+    ],
+)
+def test_an_action_that_is_none_is_rejected(doors: Doors, body: dict[str, str]) -> None:
+    assert doors["operator"].send("POST", "/index", body).status == 422
+
+
+def test_a_failed_action_tells_why(doors: Doors) -> None:
+    task = doors["operator"].send("POST", "/index", {"action": "rollback", "generation": "feed"}, **WAIT).json()
+    assert task["status"] == "failed"
+    assert "no generation 'feed'" in task["error"]["message"]
+
+
+def test_an_unknown_task_is_not_found(doors: Doors) -> None:
+    for name in ("0" * 24, "running", "..%2Fkeys", "x"):
+        assert doors["operator"].send("GET", f"/tasks/{name}").status == 404
+
+
+def test_changes_that_arrive_while_a_sync_runs_share_the_next_one(doors: Doors) -> None:
+    door = doors["operator"]
+    told = [door.send("POST", "/documents", document(f"many{n}", f"Number {n}.")).json() for n in range(30)]
+    assert door.search("number", at_least=told[-1]["sequence"])
+    generations = {
+        task["report"]["generation"]
+        for each in told
+        if (task := door.get(f"/tasks/{each['task']}")).get("report") is not None
+    }
+    assert len(generations) <= 4
+
+
+def test_the_index_still_equals_a_build(doors: Doors) -> None:
+    answer = doors["operator"].send("POST", "/index", {"action": "verify"}, **WAIT).json()
+    assert answer["report"]["verified"] is True
+
+
+def test_the_body_has_a_limit(doors: Doors) -> None:
+    body = b'{"id": "x", "text": "' + b"y" * (33 << 20) + b'"}'
+    with suppress(urllib3.exceptions.HTTPError):  # the server may close the connection before all is sent
+        assert doors["operator"].send("POST", "/documents", body).status == 413
+
+
+def test_the_artifacts_hold_a_bounded_number_of_tasks(tmp_path: Path) -> None:
+    from retrieve_cli.storage.tasks import Tasks
+
+    tasks = Tasks(tmp_path)
+    names = [tasks.new_id() for _ in range(30)]
+    for name in names:
+        tasks.save({"task": name})
+    tasks.prune(10)
+    assert [task["task"] for task in tasks.latest()] == sorted(names)[:-11:-1]

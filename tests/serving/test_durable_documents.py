@@ -1,0 +1,116 @@
+"""Documents survive the server: killed, restarted, with several workers, and beside another writer."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from samples import TOOLS, Program, write_catalog
+from servers import Server, started
+
+from retrieve_cli.api.documents import Documents
+from retrieve_cli.config.loading import load
+from retrieve_cli.serving.jobs import Jobs
+from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.tasks import Tasks
+
+
+def within(seconds: float, true: Callable[[], object]) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def kill_all(pid: int) -> None:
+    """Kill a process and its children, as a machine that fails does."""
+    children = [int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    for each in (pid, *children):
+        os.kill(each, signal.SIGKILL)
+
+
+def found(server: Server, query: str, **more: Any) -> list[str]:
+    return [result["doc_id"] for result in server.search(query=query, expand=False, **more)["results"]]
+
+
+def jobs(index: Path) -> Jobs:
+    documents = Documents(Store(index), load(None))
+    return Jobs(Tasks(index), documents)
+
+
+def test_a_document_that_was_acknowledged_outlives_kill_9_and_is_synced_by_the_next_server(index: Path) -> None:
+    with started(index, cwd=index.parent) as server:
+        told = server.post("/documents", {"id": "ears", "text": "Outlines ears."}).json()
+        kill_all(server.process.pid)
+    state = Documents(Store(index), load(None)).state("ears", tenant=None, index=None)
+    assert state["document"] == {"id": "ears", "text": "Outlines ears."}
+    with started(index, cwd=index.parent) as server:
+        assert found(server, "outlines ears", at_least=told["sequence"])[0] == "ears"
+
+
+def test_the_task_of_a_killed_server_has_failed_and_its_documents_wait_for_the_next_sync(
+    index: Path, retrieve: Program
+) -> None:
+    with started(index, cwd=index.parent) as server:
+        with Store(index).writer():  # another writer: the sync waits
+            told = server.post("/documents", {"id": "ears", "text": "Outlines ears."}).json()
+            within(20, lambda: server.get(f"/tasks/{told['task']}").json()["status"] == "processing")
+            state = server.get("/documents/ears").json()
+            assert (state["status"], state["record"]) == ("processing", None) or state["status"] == "queued"
+            late = server.post("/search", {"query": "ears", "at_least": told["sequence"], "deadline_ms": 100})
+            assert (late.status, late.json()["error"]["kind"]) == (503, "not_yet")
+            assert (late.headers["Retry-After"], late.json()["error"]["retryable"]) == ("1", True)
+            kill_all(server.process.pid)
+            server.process.wait()
+        task = jobs(index).one(told["task"], tenant=None)
+        assert task["status"] == "failed"
+        assert "its documents stay queued" in task["error"]["message"]
+        assert task["documents"] == [{"id": "ears", "status": "queued", "sequence": 1}]
+    assert retrieve("sync").code == 0
+    assert jobs(index).one(told["task"], tenant=None)["status"] == "succeeded"
+
+
+def test_every_worker_knows_every_task_and_one_of_them_syncs_by_the_clock(catalog: Path, index: Path) -> None:
+    flags = ("--workers", "2", "--sync-every", "1s", "--jitter", "0.1s")
+    with started(index, *flags, cwd=index.parent) as server:
+        told = server.post("/documents", {"id": "ears", "text": "Outlines ears."}).json()
+        for _ in range(20):
+            assert found(server, "outlines ears", at_least=told["sequence"])[0] == "ears"
+            assert server.get(f"/tasks/{told['task']}").status == 200
+        within(20, lambda: server.get(f"/tasks/{told['task']}").json()["status"] == "succeeded")
+        write_catalog(catalog, [*TOOLS, {"id": "nose", "name": "Nose", "description": "Outlines noses."}])
+        within(30, lambda: found(server, "outlines noses")[0] == "nose")
+
+
+def test_a_server_without_an_index_begins_one_with_the_first_document(tmp_path: Path) -> None:
+    with started(tmp_path / "new", cwd=tmp_path) as server:
+        assert server.post("/search", {"query": "ears"}).status == 503
+        answer = server.post("/documents", {"id": "ears", "text": "Outlines ears."}, Prefer="wait=60")
+        assert answer.status == 200, answer.data
+        assert found(server, "outlines ears") == ["ears"]
+
+
+def test_a_sync_that_fails_is_told_and_loses_nothing(catalog: Path, index: Path) -> None:
+    with started(index, cwd=index.parent) as server:
+        kept = catalog.read_bytes()
+        catalog.unlink()
+        told = server.post("/documents", {"id": "ears", "text": "Outlines ears."}, Prefer="wait=60").json()
+        assert (told["status"], told["documents"][0]["status"]) == ("failed", "queued")
+        error = server.get(f"/tasks/{told['task']}").json()["error"]
+        assert error["kind"] == "source_failed"
+        catalog.write_bytes(kept)
+        assert server.post("/index", {"action": "sync"}, Prefer="wait=60").json()["status"] == "succeeded"
+        assert found(server, "outlines ears")[0] == "ears"
+
+
+def test_a_sync_reports_its_progress_as_lines_of_json(index: Path, retrieve: Program, catalog: Path) -> None:
+    write_catalog(catalog, [*TOOLS, {"id": "nose", "name": "Nose", "description": "Outlines noses."}])
+    done = retrieve("sync", "--json", "--progress")
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    steps = [line["progress"] for line in lines if "progress" in line]
+    assert done.json["status"] == "published"
+    assert {"name", "unit", "done", "total", "rate"} == set(steps[0])
+    assert "records" in {step["unit"] for step in steps}
