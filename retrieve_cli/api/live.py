@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from threading import Event, Lock, Thread
 from retrieve_cli.api.asked import Asked
 from retrieve_cli.api.batches import Outcome, answer_each, answer_groups
 from retrieve_cli.api.index import Index
+from retrieve_cli.api.sequences import wait_until
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError
@@ -79,15 +81,29 @@ class LiveIndex:
     def answer(self, asked: Sequence[Asked]) -> list[Outcome]:
         """Return the answer to each request or its error, in order; requests of equal choices are one batch.
 
-        Requests that name no generation are answered by the one that is current now.
+        Requests that name no generation are answered by the one that is current now; one that asks for a change of the
+        inbox waits until the index includes it, for a limited time.
         """
+        late = {place: error for place, one in enumerate(asked) if (error := self._wait(one)) is not None}
         try:
             current = self.index
         except RetrieveError as error:
             return [error] * len(asked)
-        outcomes = answer_groups(asked, lambda batch: self._answer_batch(batch, current))
-        self._recent.extend(one for one in asked[:1] if one.generation is None)
-        return outcomes
+        timely = [one for place, one in enumerate(asked) if place not in late]
+        outcomes = iter(answer_groups(timely, lambda batch: self._answer_batch(batch, current)))
+        self._recent.extend(one for one in timely[:1] if one.generation is None)
+        return [late[place] if place in late else next(outcomes) for place in range(len(asked))]
+
+    def _wait(self, one: Asked) -> RetrieveError | None:
+        """Wait for the change that a request asks for; return the error if the index does not include it in time."""
+        if not one.at_least:
+            return None
+        deadline = one.choices.get("deadline_ms")
+        try:
+            wait_until(self, one.at_least, deadline and time.monotonic() + deadline / 1000)
+        except RetrieveError as error:
+            return error
+        return None
 
     def _answer_batch(self, batch: Sequence[Asked], current: Index) -> list[Outcome]:
         """Return the outcomes of requests of equal choices."""

@@ -7,7 +7,7 @@ import json
 import time
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from retrieve_cli.errors import IndexCorrupt, NotYet, RetrieveError, UsageError
 from retrieve_cli.storage.generations import MANIFEST
@@ -19,7 +19,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from retrieve_cli.api.live import LiveIndex
+    from retrieve_cli.api.index import Index
     from retrieve_cli.storage.store import Store
 
 PATIENCE_S = 10.0
@@ -28,6 +28,19 @@ _REMEMBERED = 8
 """Generations whose manifests are remembered."""
 _LOOK_S = 0.02
 """Seconds between two looks."""
+
+
+class Live(Protocol):
+    """An index that follows the current generation: a `LiveIndex`."""
+
+    store: Store
+
+    @property
+    def index(self) -> Index:
+        """The index that answers. Raises: RetrieveError if there is none."""
+
+    def refresh(self) -> bool:
+        """Open the generation that is current now."""
 
 
 class Sequences:
@@ -88,7 +101,7 @@ def _listed(store: Store, name: str) -> dict[int, str]:
     return reasons
 
 
-def wait_until(live: LiveIndex, sequence: int, deadline: float | None = None) -> None:
+def wait_until(live: Live, sequence: int, deadline: float | None = None) -> None:
     """Wait until the index that answers includes a change of the inbox, at most until `deadline`, a time of the
     monotonic clock.
 
@@ -104,7 +117,7 @@ def wait_until(live: LiveIndex, sequence: int, deadline: float | None = None) ->
         time.sleep(_LOOK_S)
 
 
-async def arrival(live: LiveIndex, sequence: int, deadline: float | None = None) -> None:
+async def arrival(live: Live, sequence: int, deadline: float | None = None) -> None:
     """Do the same as `wait_until` without occupying a thread. Raises: UsageError, NotYet."""
     if sequence <= 0:
         return
@@ -116,7 +129,7 @@ async def arrival(live: LiveIndex, sequence: int, deadline: float | None = None)
         await asyncio.sleep(_LOOK_S)
 
 
-def reached(live: LiveIndex, sequences: Sequences, sequence: int) -> bool:
+def reached(live: Live, sequences: Sequences, sequence: int) -> bool:
     """Return True if the index that answers includes a change of the inbox; a newer generation is opened.
 
     Raises:

@@ -11,8 +11,12 @@ from typing import Any
 from samples import TOOLS, Program, write_catalog
 from servers import Server, started
 
+from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.documents import Documents
+from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
+from retrieve_cli.errors import NotYet
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.jobs import Jobs
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tasks import Tasks
@@ -114,3 +118,18 @@ def test_a_sync_reports_its_progress_as_lines_of_json(index: Path, retrieve: Pro
     assert done.json["status"] == "published"
     assert {"name", "unit", "done", "total", "rate"} == set(steps[0])
     assert "records" in {step["unit"] for step in steps}
+
+
+def test_the_index_in_this_process_waits_for_a_change_and_answers_the_others_meanwhile(
+    index: Path, retrieve: Program
+) -> None:
+    settings = load(None)
+    live, documents = LiveIndex(Store(index), settings), Documents(Store(index), settings)
+    (ears,) = documents.add([{"id": "ears", "text": "Outlines ears."}], tenant=None).documents
+    requests = [{"query": "outlines ears", "deadline_ms": 50, "at_least": ears.sequence}, {"query": "brain"}]
+    late, timely = live.answer([read_asked(request) for request in requests])
+    assert (isinstance(late, NotYet), isinstance(timely, Answer)) == (True, True)
+    assert retrieve("sync").code == 0
+    (answer,) = live.answer([read_asked({"query": "outlines ears", "at_least": ears.sequence})])
+    assert isinstance(answer, Answer)
+    assert answer.results[0].doc_id == "ears"
