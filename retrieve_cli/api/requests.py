@@ -42,6 +42,10 @@ class Choices(TypedDict, total=False):
     offset              results to pass over: those of earlier pages
     facets              fields of which the values of matching records are counted: `["license", "modality"]`
     explain             say of each result why it stands where it does: the key `why` of its JSON
+    grade               drop results that are less similar to the query (cosine)
+    similarity_top_k    candidates of the dense retriever; of the engine `naive`, results
+    rerank_keep         results that the reranker passes on: nothing that it has not scored
+    rerank_min_score    drop results with a lower score of the reranker, on its own scale
     """
 
     k: int
@@ -68,6 +72,10 @@ class Choices(TypedDict, total=False):
     offset: int
     facets: Texts
     explain: bool
+    grade: float | None
+    similarity_top_k: int | None
+    rerank_keep: int | None
+    rerank_min_score: float | None
 
 
 KEYS: Mapping[str, str] = {
@@ -83,10 +91,16 @@ KEYS: Mapping[str, str] = {
     "context": "context.window",
     "max_chunks": "budget.max_chunks",
     "max_tokens": "budget.max_tokens",
+    "grade": "search.grade",
+    "similarity_top_k": "search.similarity_top_k",
+    "rerank_keep": "rerank.keep",
+    "rerank_min_score": "rerank.min_score",
 }
 """Choices that stand for a key of the configuration, which checks them."""
 MOST_OFFSET = 10_000
 """Results before the last page that can be asked for."""
+_BY_STAGES = ("grade", "similarity_top_k", "rerank_keep", "rerank_min_score")
+"""Choices for which a stage reads its key: the options of a search have them only if a request chooses them."""
 _NARROWING = ("filters", "boosts", "doc_ids", "also")
 
 
@@ -134,7 +148,8 @@ def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1", heads: 
 
 
 def options_of(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `k` and the choices that no key of the configuration stands for, as `SearchOptions` has them."""
+    """Return `k`, the choices of stages, and those that no key of the configuration stands for, by their names in
+    `SearchOptions`."""
     chunks = choices.get("chunks")
     return {
         "k": choices.get("k"),  # one that is given also holds where `search.similarity_top_k` replaces the default
@@ -145,6 +160,7 @@ def options_of(choices: Mapping[str, Any]) -> dict[str, Any]:
         "offset": _offset(choices.get("offset")),
         "facets": exact(texts(choices.get("facets"), "facets"), "facets") or None,
         "explain": choices.get("explain"),
+        **{name: choices.get(name) for name in _BY_STAGES},
     }
 
 

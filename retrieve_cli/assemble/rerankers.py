@@ -43,6 +43,16 @@ def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: C
     return _Pairs(pair_scorer(settings), generation)
 
 
+def card(settings: Settings) -> object:
+    """Return the part of the configuration that makes the reranker: one serves every request that has the same.
+
+    The stage around it decides how many results to pass on, and above which score; a chat model picks as many.
+    """
+    chosen = settings.rerank
+    picks = chosen.backend == "llm" and chosen.prompt == "pick"
+    return replace(chosen, keep=chosen.keep if picks else None, min_score=None)
+
+
 def pair_scorer(settings: Settings) -> PairScorer:
     """Return the configured scorer of pairs."""
     chosen = settings.rerank

@@ -49,6 +49,14 @@ class SearchOptions:
     """Fields of which the values of matching records are counted."""
     explain: bool = False
     """Say of each result why it stands where it does."""
+    grade: float | None = None
+    """Least similarity of a result. None, here and below: as configured."""
+    similarity_top_k: int | None = None
+    """Results of the naive engine, candidates of the dense retriever in the other."""
+    rerank_keep: int | None = None
+    """Results that the reranker passes on."""
+    rerank_min_score: float | None = None
+    """Least score of the reranker, on its own scale."""
 
     @classmethod
     def of(cls, settings: Settings, **given: Any) -> SearchOptions:
@@ -86,3 +94,18 @@ class SearchOptions:
     def hybrid(self) -> bool:
         """True if several retrievers are asked for: reranking and expansion are on by default then."""
         return not self.dense_only and (len(self.retrievers) > 1 or (not self.retrievers and self.mode == HYBRID))
+
+    def settings(self, configured: Settings) -> Settings:
+        """Return the configuration with the choices that stages read from it; the same object if none differs."""
+        search, rerank = configured.search, configured.rerank
+        chosen_search = _changed(search, grade=self.grade, similarity_top_k=self.similarity_top_k)
+        chosen_rerank = _changed(rerank, keep=self.rerank_keep, min_score=self.rerank_min_score)
+        if chosen_search is search and chosen_rerank is rerank:
+            return configured
+        return replace(configured, search=chosen_search, rerank=chosen_rerank)
+
+
+def _changed(section: Any, **given: Any) -> Any:
+    """A section with the values that are given and are not None; the same object if none differs."""
+    values = {key: value for key, value in given.items() if value is not None and value != getattr(section, key)}
+    return replace(section, **values) if values else section

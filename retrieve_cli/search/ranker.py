@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from retrieve_cli.stages.rerank import Reader
     from retrieve_cli.stages.retrieve import Retrieval
 
+_READERS = 16
+"""Rerankers that are kept: requests may choose how many results a chat model picks, each number another reranker."""
+
 
 class Ranker:
     """The stages over a generation, with the models that its queries need. Threads may share one."""
@@ -196,13 +199,13 @@ class Ranker:
             return None
         unit = plan.options.unit
         settings = rerankers.for_request(self.settings, k=plan.options.k, left=plan.deadline.left)
-        key = (settings.rerank, unit)
+        key = (rerankers.card(settings), unit)
         try:
             with self._making:
                 found = self._readers.get(key) or rerankers.reader(
                     self.generation, settings, unit=unit, encoder=lambda: self.models.encoder
                 )
-                if settings is self.settings:  # its weights are loaded once
+                if settings is self.settings and len(self._readers) < _READERS:  # its weights are loaded once
                     self._readers[key] = found
         except STEP_FAILURES as error:
             plan.omitted.add(plan.reranker, error)

@@ -103,6 +103,8 @@ class Searcher:
             Unavailable: as `rank` does.
         """
         options = options or self.options()
+        if (chosen := options.settings(self.settings)) is not self.settings:
+            return self.under(chosen).answer(requests, options)
         self.check(requests)
         self._freshness.expect(requests)
         subsets = {request.retrievers: None for request in requests} or {(): None}
