@@ -15,7 +15,6 @@ is data: no fence within it is as long as the one around it, so that no text can
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
@@ -23,6 +22,7 @@ from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
+from retrieve_cli.output.citations import citation, numbered, one_line, span_of
 from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 from retrieve_cli.search.answer import Answer, Result, Span
 from retrieve_cli.search.context import together
@@ -32,7 +32,6 @@ _BETWEEN = "\n---\n\n"
 """Stands between the prompts of a batch."""
 _NAMED = 5
 """Ids that a note lists."""
-_TICKS = re.compile("`+")
 
 
 class Written(NamedTuple):
@@ -90,13 +89,13 @@ def _together(answers: Sequence[Answer], render: Render, *, batch: bool) -> Writ
 
 def _written(answer: Answer, render: Render) -> tuple[str, Sequence[Result]]:
     """The text of an answer, its related records last as there is room for them; and the results that it has."""
-    kept = _fitting(answer, answer.results, lambda some: render(answer, some, ()))
-    related = _fitting(answer, answer.related, lambda some: render(answer, kept, some))
+    kept = fitting(answer, answer.results, lambda some: render(answer, some, ()))
+    related = fitting(answer, answer.related, lambda some: render(answer, kept, some))
     return render(answer, kept, related), kept
 
 
-def _fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequence[Result]], str]) -> Sequence[Result]:
-    """The first of some results with which the text as it is printed, headings and all, is within the budget."""
+def fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequence[Result]], str]) -> Sequence[Result]:
+    """Return the first of some results with which the text as it is printed, headings and all, is within the budget."""
     spent = answer.spent
     if spent is None or spent.count is None or spent.max_tokens is None:
         return results
@@ -153,8 +152,8 @@ def _documents(results: Sequence[Result]) -> list[_Document]:
 def _passages(results: Sequence[Result]) -> list[_Passage]:
     """The passages of one document: hits that overlap are one, and so are neighbours within one section."""
     done: list[_Passage] = []
-    for result in sorted(results, key=lambda each: (_span(each).start, -_span(each).end)):
-        span, section = _span(result), result.chunk["section"]
+    for result in sorted(results, key=lambda each: (span_of(each).start, -span_of(each).end)):
+        span, section = span_of(result), result.chunk["section"]
         sections = (str(section),) if section else ()
         if done and _touch(done[-1], span, sections):
             before = done[-1]
@@ -163,10 +162,6 @@ def _passages(results: Sequence[Result]) -> list[_Passage]:
         else:
             done.append(_Passage(span, sections, result.text.removesuffix(span.text)))
     return done
-
-
-def _span(result: Result) -> Span:
-    return result.context or Span.of(result.chunk)
 
 
 def _touch(before: _Passage, span: Span, sections: tuple[str, ...]) -> bool:
@@ -183,7 +178,7 @@ def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: s
     for document in documents:
         record = document.result.record
         aside = "" if record["id"] in (record["name"], record["source"]) else f" ({record['id']})"
-        title = _line(f"{record['name']}{aside}")
+        title = one_line(f"{record['name']}{aside}")
         blocks = [_block(document.result, passage, next(numbers)) for passage in document.passages]
         yield f"{mark} {title}\n\n" + "\n".join([*blocks, *_needs(document.result)])
 
@@ -193,28 +188,20 @@ def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterato
     for document in documents:
         groups.setdefault(str(document.result.record["group"] or "(no group)"), []).append(document)
     for group, own in groups.items():
-        yield f"## {_line(group)}\n"
+        yield f"## {one_line(group)}\n"
         yield from _by_document(own, numbers, "###")
 
 
 def _block(result: Result, passage: _Passage, number: int) -> str:
     """A passage under its citation."""
-    span, record = passage.span, result.record
-    source = record["source"] if record["kind"] == "catalog" else record["id"]
-    lines = str(span.start_line) if span.end_line == span.start_line else f"{span.start_line}-{span.end_line}"
-    section = f" › {', '.join(passage.sections)}" if passage.sections else ""
-    state = "" if result.freshness == "fresh" else f" ({result.freshness} since the build)"
-    lines_ = (passage.above + span.text).replace("\r\n", "\n").split("\n")
-    text = "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines_)
-    fence = "`" * max(3, max(map(len, _TICKS.findall(text)), default=0) + 1)
-    return f"{_line(f'[{number}] {source}:{lines}{section}{state}')}\n{fence}\n{text}\n{fence}\n"
+    return numbered(number, citation(result, passage.span, passage.sections), passage.above + passage.span.text)
 
 
 def _needs(result: Result) -> list[str]:
     """A line on the dependencies of a result, if it has them."""
     if result.bundle is None or not result.bundle.needs:
         return []
-    return [_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
+    return [one_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
 
 
 def _also_needed(related: Sequence[Result]) -> str:
@@ -224,17 +211,12 @@ def _also_needed(related: Sequence[Result]) -> str:
     lines = []
     for result in related:
         words = path_in_words(result.hit.path or "")
-        lines.append("- " + _line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}"))
+        lines.append("- " + one_line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}"))
     return "\n".join(["", f"## {ALSO_NEEDED}", "", *lines, ""])
 
 
 def _title(answer: Answer, batch: bool) -> str:
-    return _line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
-
-
-def _line(text: str) -> str:
-    """A text as one line."""
-    return printable(" ".join(text.split()))
+    return one_line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
 
 
 # ---------------------------------------------------------------------------------------------- tables

@@ -1,0 +1,45 @@
+"""Passages with numbered citations: where a text comes from, and the text as data that cannot forge another citation.
+
+[1] docs/a.md:12-40 › Section > Subsection
+```
+the whole passage
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from retrieve_cli.errors import printable
+from retrieve_cli.search.answer import Result, Span
+
+_TICKS = re.compile("`+")
+
+
+def span_of(result: Result) -> Span:
+    """Return the stretch of its record that a result shows."""
+    return result.context or Span.of(result.chunk)
+
+
+def citation(result: Result, span: Span, sections: Sequence[str]) -> str:
+    """Return the place of a passage on one line: file, lines, sections, and whether its source has changed."""
+    record = result.record
+    source = record["source"] if record["kind"] == "catalog" else record["id"]
+    lines = str(span.start_line) if span.end_line == span.start_line else f"{span.start_line}-{span.end_line}"
+    section = f" › {', '.join(sections)}" if sections else ""
+    state = "" if result.freshness == "fresh" else f" ({result.freshness} since the build)"
+    return one_line(f"{source}:{lines}{section}{state}")
+
+
+def numbered(number: int, place: str, text: str) -> str:
+    """Return a passage under its numbered citation, in a fence that is longer than any within it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    shown = "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
+    fence = "`" * max(3, max(map(len, _TICKS.findall(shown)), default=0) + 1)
+    return f"[{number}] {place}\n{fence}\n{shown}\n{fence}\n"
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line."""
+    return printable(" ".join(text.split()))
