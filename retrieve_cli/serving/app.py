@@ -8,13 +8,19 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 
 from retrieve_cli import __version__
-from retrieve_cli.serving import documents, health, index, search
+from retrieve_cli.serving import documents, health, index, rag, search
 from retrieve_cli.serving.answers import failure_handlers
 from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.service import Service
 from retrieve_cli.serving.state import State
 
-DOORS: tuple[Callable[[State], APIRouter], ...] = (search.router, documents.router, index.router, health.router)
+DOORS: tuple[Callable[[State], APIRouter], ...] = (
+    search.router,
+    rag.router,
+    documents.router,
+    index.router,
+    health.router,
+)
 """The doors: each returns its routes."""
 
 

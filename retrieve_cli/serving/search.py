@@ -23,6 +23,7 @@ from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import dumped, rejection
 from retrieve_cli.serving.requests import Rejected, read_object
+from retrieve_cli.serving.shapes.modular import SHAPE, shape_of
 from retrieve_cli.serving.state import State
 
 JSON = "application/json"
@@ -65,16 +66,17 @@ def router(state: State) -> APIRouter:
 
 async def _answered(state: State, request: Request, asked: Asked) -> Response:
     """Return the answer to one request, or 304 if the client has it already."""
-    deadline = asked.choices.get("deadline_ms")
+    shape, deadline = shape_of(request), asked.choices.get("deadline_ms")
     await arrival(state.live, asked.at_least or 0, deadline and time.monotonic() + deadline / 1000)
     (outcome,) = await state.pool.run(request, state.live.answer, [asked], deadline_ms=deadline)
     if isinstance(outcome, RetrieveError):
         raise rejection(outcome)
-    body = answer_bytes(outcome)
+    body = answer_bytes(outcome) if shape is None else dumped(shape.render(outcome))
     headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Server-Timing": server_timing(outcome.timings_ms)}
+    headers["Vary"] = "Accept"
     if headers["ETag"] in request.headers.get("If-None-Match", ""):
         return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=JSON)
+    return Response(body, headers=headers, media_type=JSON if shape is None else shape.media_type)
 
 
 async def _arrived(state: State, asked: Sequence[Asked | RetrieveError]) -> list[Asked | RetrieveError]:
@@ -106,6 +108,8 @@ def from_parameters(request: Request) -> dict[str, Json]:
     """
     item: dict[str, Json] = {}
     for key, text in request.query_params.multi_items():
+        if key == SHAPE:
+            continue
         field = FIELDS.get(ALIASES.get(key, key))
         kinds = ["string"] if field is None else kinds_of(field.schema)
         if "array" in kinds:

@@ -1,0 +1,161 @@
+"""`POST /retrieval` of Dify's external knowledge API: https://docs.dify.ai/en/self-host/use-dify/knowledge/external-knowledge-api"""
+
+from __future__ import annotations
+
+from retrieve_cli.api.comparisons import Comparison, Junction, Relation, filters_of
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+from retrieve_cli.output.citations import span_of
+from retrieve_cli.output.unit_scores import unit_scores
+from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.serving.shapes.body import MOST_RESULTS, Body
+from retrieve_cli.serving.shapes.shape import Read, above, asked_of, body_schema, enough, text_schema
+
+_KEYS = ("knowledge_id", "query", "retrieval_setting", "metadata_condition")
+_SETTING_KEYS = ("top_k", "score_threshold")
+_FILTER_KEYS = ("logical_operator", "conditions")
+_CONDITION_KEYS = ("name", "comparison_operator", "value")
+_MOST_CONDITIONS = 64
+_RELATIONS: dict[str, Relation] = {
+    "contains": "contains",
+    "not contains": "not contains",
+    "start with": "starts",
+    "end with": "ends",
+    "is": "=",
+    "is not": "!=",
+    "in": "=",
+    "not in": "!=",
+    "empty": "empty",
+    "not empty": "not empty",
+    "=": "=",
+    "≠": "!=",
+    ">": ">",
+    "<": "<",
+    "≥": ">=",
+    "≤": "<=",
+}
+_DATES = ("before", "after")
+_LISTS = ("in", "not in")
+
+_TOP_K: Json = {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS}
+_THRESHOLD: Json = {"type": "number", "minimum": 0, "maximum": 1}
+_NAME: Json = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 1}]}
+SCHEMA = body_schema(
+    {
+        "knowledge_id": text_schema("Name of the index: that of its folder, or `default`."),
+        "query": text_schema("The query."),
+        "retrieval_setting": body_schema({"top_k": _TOP_K, "score_threshold": _THRESHOLD}, _SETTING_KEYS),
+        "metadata_condition": body_schema(
+            {
+                "logical_operator": text_schema("How conditions are joined.", enum=["and", "or"]),
+                "conditions": {
+                    "type": "array",
+                    "maxItems": _MOST_CONDITIONS,
+                    "items": body_schema(
+                        {
+                            "name": _NAME,
+                            "comparison_operator": text_schema("The relation.", enum=list(_RELATIONS)),
+                            "value": {},
+                        },
+                        ("name", "comparison_operator"),
+                    ),
+                },
+            },
+            ("conditions",),
+        ),
+    },
+    ("knowledge_id", "query", "retrieval_setting"),
+)
+
+
+def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
+    """Return a request. Raises: UsageError."""
+    body = Body(payload, _KEYS)
+    setting = body.inner("retrieval_setting", _SETTING_KEYS) or Body({}, _SETTING_KEYS)
+    k, threshold = setting.count("top_k") or settings.search.k, setting.number("score_threshold", 0, 1) or 0.0
+    condition = body.inner("metadata_condition", _FILTER_KEYS)
+    item = {
+        "query": body.required_text("query"),
+        "filters": None if condition is None else _filters(condition),
+        "limit": enough(k, threshold, settings.search.depth),
+        "chunks": True,
+    }
+    return Read(asked_of(item, tenant), lambda answer: render(answer, threshold=threshold, k=k))
+
+
+def knowledge_of(payload: Json) -> str:
+    """Return the name of the index that a request names. Raises: UsageError."""
+    return Body(payload, _KEYS).required_text("knowledge_id")
+
+
+def _filters(condition: Body) -> list[str]:
+    parts = [_comparison(part) for part in condition.inners("conditions", _CONDITION_KEYS, _MOST_CONDITIONS)]
+    operator = condition.one_of("logical_operator", ("and", "or"))
+    return list(filters_of(Junction("or" if operator == "or" else "and", parts))) if parts else []
+
+
+def _comparison(condition: Body) -> Comparison:
+    """A condition. Raises: UsageError if it cannot be expressed."""
+    written = condition.one_of("comparison_operator", (*_RELATIONS, *_DATES))
+    operator = written or condition.required_text("comparison_operator")
+    if operator in _DATES:
+        message = f"`{operator}` compares dates, which are stored as text and have no order"
+        raise UsageError(message, hint="compare a number: > and <")
+    value = condition.value("value")
+    if isinstance(value, list) is not (operator in _LISTS) and value is not None:
+        raise UsageError(f"the value of `{operator}` is of the wrong kind", hint="`in` and `not in` take a list")
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    return Comparison(_name(condition), _RELATIONS[operator], values)
+
+
+def _name(condition: Body) -> str:
+    """The field of a condition: a text, or a list of one, as older versions of Dify send it."""
+    value = condition.value("name")
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return value[0]
+    if isinstance(value, list):
+        raise UsageError("a condition names several fields, or none", hint="send a condition for each field")
+    return condition.required_text("name")
+
+
+def render(answer: Answer, *, threshold: float = 0.0, k: int = MOST_RESULTS) -> dict[str, Json]:
+    """Return an answer: the first `k` results whose score reaches the threshold.
+
+    A score is from 0 to 1, on the scale that `metadata.score_scale` names; a record has none if there is none.
+    """
+    scale = unit_scores(answer).scale
+    return {
+        "records": [
+            {
+                "content": result.text,
+                **({} if score is None else {"score": score}),
+                "title": result.name,
+                "metadata": _metadata(result, None if score is None else scale),
+            }
+            for result, score in above(answer, threshold, k)
+        ]
+    }
+
+
+def _metadata(result: Result, scale: str | None) -> dict[str, Json]:
+    span = span_of(result)
+    values: dict[str, Json] = {
+        "document_id": result.doc_id,
+        "chunk_id": result.id,
+        "path": result.chunk["source"],
+        "url": result.url,
+        "section": result.chunk["section"],
+        "lines": f"{span.start_line}-{span.end_line}",
+        "page": result.chunk.get("page"),
+        "license": result.record["license"],
+        "score_scale": scale,
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def error(status: int, message: str, *, unauthorized: bool, malformed: bool) -> dict[str, Json]:
+    """Return a failure: 1001 for a malformed Authorization header, 1002 for a wrong key, 2001 for an unknown index,
+    else the status."""
+    code = 1001 if malformed else 1002 if unauthorized else 2001 if status == 404 else status
+    return {"error_code": code, "error_msg": message}

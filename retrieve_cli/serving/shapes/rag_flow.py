@@ -1,0 +1,112 @@
+"""`POST /api/v1/rag/retrieve`: the request and the answer of design C of docs/seeds.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.output.unit_scores import unit_scores
+from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.content_type import content_type
+from retrieve_cli.serving.shapes.body import MOST_RESULTS, Body
+from retrieve_cli.serving.shapes.shape import Read, asked_of, body_schema, file_name, text_schema
+
+_KEYS = ("query", "grade", "similarityTopK", "docIds", "engineName", "rerank")
+_RERANK_KEYS = ("enabled", "strategy", "topK", "score")
+_ENGINES = ("advanced", "naive")
+_BGE = "bge"
+"""The name of design C for a reranking model, in contrast to a chat model."""
+_MODELS = ("cross_encoder", "remote")
+
+_COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS}
+SCHEMA = body_schema(
+    {
+        "query": text_schema("The query."),
+        "grade": {"type": "number", "minimum": -1, "maximum": 1, "description": "Least cosine similarity."},
+        "similarityTopK": {**_COUNT, "description": "Candidates of the dense retriever."},
+        "docIds": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "The only records."},
+        "engineName": text_schema("`naive`: the dense retriever alone.", enum=list(_ENGINES)),
+        "rerank": body_schema(
+            {
+                "enabled": {"type": "boolean"},
+                "strategy": text_schema("`bge`, `llm`, or the name of the configured backend."),
+                "topK": {**_COUNT, "description": "Results that the reranker passes on."},
+                "score": {"type": "number", "description": "Least score of the reranker, on its own scale."},
+            },
+            (),
+        ),
+    },
+    ("query",),
+)
+
+
+def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
+    """Return a request. Raises: UsageError."""
+    body = Body(payload, _KEYS)
+    rerank = body.inner("rerank", _RERANK_KEYS) or Body({}, _RERANK_KEYS)
+    enabled, strategy = rerank.flag("enabled"), rerank.text("strategy")
+    top, least = rerank.count("topK"), rerank.number("score", -1e9, 1e9)
+    engine, similar = body.one_of("engineName", _ENGINES), body.count("similarityTopK")
+    if enabled is False or engine == "naive":
+        strategy = top = least = None
+    _check_strategy(strategy, settings)
+    item = {
+        "query": body.required_text("query"),
+        "doc_ids": body.texts("docIds"),
+        "engine": engine,
+        "limit": top or similar,
+        "rerank": None if engine == "naive" else enabled,
+        "chunks": True,
+    }
+    stages = {"grade": body.number("grade", -1, 1), "similarity_top_k": similar}
+    asked = asked_of(item, tenant, rerank_keep=top, rerank_min_score=least, **stages)
+    return Read(asked, lambda answer: render(answer, strategy))
+
+
+def _check_strategy(strategy: str | None, settings: Settings) -> None:
+    """Raises: UsageError if the server has another reranker; `bge` stands for any that is not a chat model."""
+    backend = settings.rerank.backend
+    names: Sequence[str] = ("auto", "maxsim") if backend in ("auto", "maxsim") else (backend,)
+    if strategy is not None and strategy not in (*names, *(() if backend in ("llm", "none") else (_BGE,))):
+        message = f"the strategy of `rerank` is {quoted(strategy)}, and this server has the reranker {names[-1]}"
+        raise UsageError(message, hint="omit it, or set rerank.backend in the server's configuration")
+
+
+def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
+    """Return an answer. Scores are from 0 to 1, on the scale that `pipeline.scoreScale` names; null if there is none.
+
+    `strategy` is the name that the client has for the reranker: it is repeated if it is that of the one that ran.
+    """
+    scores = unit_scores(answer)
+    return {
+        "results": [
+            {
+                "content": result.text,
+                "score": score,
+                "metadata": {
+                    "documentId": result.doc_id,
+                    "fileName": file_name(result),
+                    "chunkIndex": result.chunk["index"],
+                    "pageNumber": result.chunk.get("page"),
+                    "contentType": content_type(result.chunk),
+                },
+            }
+            for result, score in zip(answer.results, scores.values, strict=True)
+        ],
+        "totalResults": len(answer.results),
+        "engineUsed": answer.engine,
+        "pipeline": {
+            "reranked": answer.reranked,
+            "rerankStrategy": _strategy(answer, strategy),
+            "candidatesConsidered": answer.candidates_considered,
+            "scoreScale": scores.scale,
+        },
+    }
+
+
+def _strategy(answer: Answer, strategy: str | None) -> str | None:
+    if not answer.reranked:
+        return None
+    return _BGE if strategy == _BGE and answer.rerank_strategy in _MODELS else answer.rerank_strategy

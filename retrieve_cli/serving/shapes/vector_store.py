@@ -1,0 +1,139 @@
+"""`POST /v1/vector_stores/{name}/search` of OpenAI: https://platform.openai.com/docs/api-reference/vector-stores/search
+
+`query` may be a list: the first text, and variants of it. `rewrite_query` rewrites nothing here, and `search_query`
+says so: it has the texts that were searched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrieve_cli.api.comparisons import Comparison, Junction, Relation, filters_of
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+from retrieve_cli.output.unit_scores import unit_scores
+from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.serving.shapes.body import Body
+from retrieve_cli.serving.shapes.shape import Read, above, asked_of, body_schema, enough, file_name, text_schema
+
+_KEYS = ("query", "filters", "max_num_results", "ranking_options", "rewrite_query")
+_RANKING_KEYS = ("ranker", "score_threshold")
+_RANKERS = ("none", "auto", "default-2024-11-15")
+_RELATIONS: dict[str, Relation] = {
+    "eq": "=",
+    "ne": "!=",
+    "gt": ">",
+    "gte": ">=",
+    "lt": "<",
+    "lte": "<=",
+    "in": "=",
+    "nin": "!=",
+}
+_DEFAULT, _MOST = 10, 50
+"""Results, as OpenAI documents them."""
+_MOST_PARTS, _DEEPEST = 64, 8
+"""Parts of a compound filter, and levels of them."""
+_MOST_ATTRIBUTES, _LONGEST_KEY, _LONGEST_VALUE = 16, 64, 512
+"""Attributes of a file, as OpenAI documents them."""
+
+_QUERIES: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+SCHEMA = body_schema(
+    {
+        "query": {"oneOf": [{"type": "string"}, _QUERIES], "description": "The query, or several variants of it."},
+        "filters": {"type": "object", "description": "A comparison {type, key, value}, or {type: and|or, filters}."},
+        "max_num_results": {"type": "integer", "minimum": 1, "maximum": _MOST, "default": _DEFAULT},
+        "ranking_options": body_schema(
+            {
+                "ranker": text_schema("`none` does not rerank.", enum=list(_RANKERS)),
+                "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
+            },
+            (),
+        ),
+        "rewrite_query": {"type": "boolean"},
+    },
+    ("query",),
+)
+
+
+def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
+    """Return a request. Raises: UsageError."""
+    body = Body(payload, _KEYS)
+    query, *also = _queries(body)
+    k = body.count("max_num_results", _MOST) or _DEFAULT
+    ranking = body.inner("ranking_options", _RANKING_KEYS) or Body({}, _RANKING_KEYS)
+    threshold = ranking.number("score_threshold", 0, 1) or 0.0
+    body.flag("rewrite_query")
+    item = {
+        "query": query,
+        "also": also or None,
+        "filters": list(filters_of(_tree(body.value("filters"), "filters."))) if "filters" in body else None,
+        "limit": enough(k, threshold, settings.search.depth),
+        "rerank": False if ranking.one_of("ranker", _RANKERS) == "none" else None,
+        "chunks": True,
+    }
+    return Read(asked_of(item, tenant), lambda answer: render(answer, threshold=threshold, k=k))
+
+
+def _queries(body: Body) -> list[str]:
+    value = body.value("query")
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise UsageError("`query` is not a text or a list of texts", hint='for example: {"query": "segment lungs"}')
+    return list(dict.fromkeys(texts))
+
+
+def _tree(item: Json, path: str, levels: int = _DEEPEST) -> Comparison | Junction:
+    """The comparisons of a filter. Raises: UsageError."""
+    compound = isinstance(item, dict) and item.get("type") in ("and", "or")
+    body = Body(item, ("type", "filters") if compound else ("type", "key", "value"), path)
+    kind = body.one_of("type", ("and", "or", *_RELATIONS)) or body.required_text("type")
+    if compound:
+        parts = body.value("filters")
+        if not isinstance(parts, list) or len(parts) > _MOST_PARTS or not levels:
+            hint = f"give at most {_MOST_PARTS} filters on at most {_DEEPEST} levels"
+            raise UsageError(f"`{path}filters` is not a list of filters, or too large", hint=hint)
+        inner = [_tree(part, f"{path}filters[{place}].", levels - 1) for place, part in enumerate(parts)]
+        return Junction("or" if kind == "or" else "and", inner)
+    value = body.value("value")
+    several = kind in ("in", "nin")
+    if value is None or isinstance(value, list) is not several:
+        raise UsageError(f"`{path}value` is not {'a list' if several else 'one value'}", hint=f"`{kind}` takes one")
+    return Comparison(body.required_text("key"), _RELATIONS[kind], value if several else [value])
+
+
+def render(answer: Answer, *, threshold: float = 0.0, k: int = _MOST) -> dict[str, Json]:
+    """Return an answer: the first `k` results whose score reaches the threshold.
+
+    Scores are from 0 to 1, on the scale that `score_scale` names; null if there is none. There is no further page.
+    """
+    return {
+        "object": "vector_store.search_results.page",
+        "search_query": [answer.query.text, *answer.query.also],
+        "data": [
+            {
+                "file_id": result.doc_id,
+                "filename": file_name(result),
+                "score": score,
+                "attributes": attributes(result),
+                "content": [{"type": "text", "text": result.text}],
+            }
+            for result, score in above(answer, threshold, k)
+        ],
+        "has_more": False,
+        "next_page": None,
+        "score_scale": unit_scores(answer).scale,
+    }
+
+
+def attributes(result: Result) -> dict[str, Json]:
+    """Return the first fields of a record that are texts, numbers or flags of a size that attributes may have."""
+    record = result.record
+    values: dict[str, Any] = {key: record[key] for key in ("name", "url", "license", "group")} | record["metadata"]
+    kept = [(key, value) for key, value in values.items() if _is_attribute(key, value)]
+    return dict(kept[:_MOST_ATTRIBUTES])
+
+
+def _is_attribute(key: str, value: Json) -> bool:
+    short = isinstance(value, str) and len(value) <= _LONGEST_VALUE
+    return len(key) <= _LONGEST_KEY and (short or isinstance(value, int | float))
