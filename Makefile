@@ -17,7 +17,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test quick bits fuzz check fmt docs docs-record reference screens bench bench-scale clean
+.PHONY: help demo test quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -43,6 +43,9 @@ bits: $(READY)  ## Repeat the laws about bits with the kernels of other processo
 
 fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
 	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"
+
+fuzz-http: $(READY)  ## Send HTTP_CASES generated requests (2,000) to the server: none may be a server error
+	HTTP_CASES=$${HTTP_CASES:-2000} $(BIN)/python -m pytest tests/serving/test_openapi.py
 
 check: $(READY)  ## Lint, formatting and types
 	$(BIN)/ruff check .

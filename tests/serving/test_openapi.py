@@ -1,0 +1,104 @@
+"""The API description is complete and true: generated requests, sound and broken, get an answer and no server error.
+
+HTTP_CASES is the number of requests, over all routes; `make fuzz-http` sends 2,000.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis.errors import Unsatisfiable
+from profiles import SEED
+from samples import TOOLS, write_catalog
+from schemathesis import GenerationMode
+from servers import Server, started
+
+CASES = int(os.environ.get("HTTP_CASES", "100"))
+LONGEST = 50_000
+"""Bytes of an address: the server cuts off a client that sends more than 64 KiB before the body."""
+METHODS = {"get", "post", "put", "patch", "delete"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    from retrieve_cli.cli.main import main
+
+    folder = tmp_path_factory.mktemp("openapi")
+    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
+    with started(folder / "artifacts", cwd=folder, RETRIEVE_ENCODER__KIND="hashed") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def description(server: Server) -> Any:
+    return server.get("/openapi.json").json()
+
+
+def operations(description: Any) -> list[tuple[str, str, Any]]:
+    """Each route with its method and its description."""
+    return [
+        (path, method, operation)
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+        if method in METHODS
+    ]
+
+
+def size_of(parameters: Any) -> int:
+    """Bytes of the parameters of an address."""
+    return len(urlencode(dict(parameters or {}), doseq=True))
+
+
+def test_every_route_has_a_name_a_summary_and_a_schema_of_its_body(description: Any) -> None:
+    described = operations(description)
+    assert {path for path, _, _ in described} >= {"/search", "/retrieve", "/retrieval", "/health"}
+    assert [path for path, _, operation in described if not operation.get("summary")] == []
+    names = [operation["operationId"] for _, _, operation in described]
+    assert len(set(names)) == len(names)
+    bodies = [
+        (path, content["schema"])
+        for path, _, operation in described
+        for content in operation.get("requestBody", {}).get("content", {}).values()
+    ]
+    assert [path for path, schema in bodies if not schema] == []
+
+
+@pytest.mark.slow
+def test_no_generated_request_is_a_server_error(server: Server, description: Any) -> None:
+    loaded = schemathesis.openapi.from_dict(description)
+    found = [result.ok() for result in loaded.get_all_operations()]
+    sent, failures = 0, []
+    for operation in found:
+        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+
+            @settings(
+                max_examples=max(1, CASES // (2 * len(found))),
+                database=None,
+                deadline=None,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+                derandomize=SEED == 0,
+            )
+            @given(operation.as_strategy(generation_mode=mode))
+            def send(case: Any) -> None:
+                nonlocal sent
+                assume(len(case.as_transport_kwargs(base_url=server.url)["url"]) + size_of(case.query) < LONGEST)
+                sent += 1
+                answer = case.call(base_url=server.url, timeout=30)
+                if answer.status_code >= 500:
+                    failures.append((case.as_curl_command(), answer.status_code, answer.text))
+
+            with suppress(Unsatisfiable):  # a route without a body or parameters cannot be called wrongly
+                send()
+    assert sent >= CASES // 2
+    assert failures == []
+    assert server.process.poll() is None
+    assert server.search(query="segment lungs")["results"][0]["doc_id"] == "lungs"
