@@ -316,6 +316,15 @@ class Encoder(Protocol):
         """Return (n, dim) float32. On a CPU a text's vector is the same to the bit in any batch."""
 
 
+@runtime_checkable
+class BatchInvariant(Protocol):
+    """An encoder that knows if a text has the same vector, to the bit, in any batch."""
+
+    @property
+    def batch_invariant(self) -> bool:
+        """True if texts of several requests may be encoded in one pass."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenVectors:
     """The tokens of a text, each with its vector before pooling."""

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Encoder, PairScorer
+    from retrieve_cli.serving.access_log import AccessLog
+    from retrieve_cli.serving.metrics import Metrics
     from retrieve_cli.serving.running import Running
     from retrieve_cli.serving.service import Service
     from retrieve_cli.serving.syncing import SyncOptions
@@ -68,6 +69,13 @@ def serve(
     tls_key: TlsKey = None,
     sync_every: SyncEvery = None,
     jitter: Jitter = "0s",
+    access_log: Annotated[
+        str | None,
+        typer.Option("--access-log", metavar="FILE|-", help="Log requests as JSON lines to FILE; -: to stderr."),
+    ] = None,
+    log_queries: Annotated[
+        bool, typer.Option("--log-queries", help="The access log has the texts of queries, too.")
+    ] = False,
     descriptor: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
@@ -75,7 +83,8 @@ def serve(
     """Answer searches over HTTP: POST /search takes the JSON of `retrieve query -` and answers as `query --json` does.
 
     GET /health and /readyz tell its state, GET /metrics has metrics for Prometheus, /openapi.json the whole API.
-    A new generation is opened as soon as it is published. With --encoders: POST /v1/embeddings and /v1/rerank only.
+    A new generation is opened as soon as it is published. With --encoders: the models only
+    (POST /embed, /v1/embeddings, /v1/rerank), which else answer beside the search.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     """
     from retrieve_cli.serving.running import Running
@@ -84,6 +93,7 @@ def serve(
     seconds = _seconds(grace)
     _check_packages()
     settings = shared.settings()
+    log = _access_log(access_log, texts=log_queries)
     key = read_key(api_key_env)
     access = access_of(
         shared,
@@ -103,18 +113,41 @@ def serve(
             _run_workers(shared, listener, workers, url)
             return
         if encoders:
-            app, said = _models(shared, settings, access, number)
+            app, said = _models(shared, settings, access, number, log=log)
             url += "/v1"
         else:
             pool = threads or len(os.sched_getaffinity(0)), queue
             syncs = syncs_of(shared, settings, sync_every, jitter)
-            app, said = _search(shared, settings, access, pool=pool, workers=workers, url=url, syncs=syncs)
+            app, said = _search(shared, settings, access, pool=pool, workers=workers, url=url, syncs=syncs, log=log)
         if descriptor is not None:
             from retrieve_cli.serving.workers import end_with_parent
 
             end_with_parent()
         announced = (lambda: None) if descriptor is not None else lambda: _announce(shared, url, said)
         _run(app, listener, announced, running)
+
+
+def _access_log(place: str | None, *, texts: bool) -> AccessLog | None:
+    """Return the log of requests, if one is named. Raises: RetrieveError if it cannot be written."""
+    from retrieve_cli.serving.access_log import AccessLog
+
+    if place is None and texts:
+        raise UsageError(
+            "--log-queries needs a log of requests", hint="--access-log FILE; or --access-log - for stderr"
+        )
+    return None if place is None else AccessLog(place, texts=texts)
+
+
+def _metrics(shared: Shared) -> Metrics:
+    """Return the metrics of this process, which adds up with the other workers."""
+    from pathlib import Path
+
+    from retrieve_cli.output.journal import QUERIES
+    from retrieve_cli.serving.metrics import Metrics
+    from retrieve_cli.serving.workers import SHARED
+
+    folder = os.environ.get(SHARED)
+    return Metrics(Path(folder) if folder else None, query_log=shared.store.runs / QUERIES)
 
 
 def _search(
@@ -126,6 +159,7 @@ def _search(
     workers: int,
     url: str,
     syncs: SyncOptions,
+    log: AccessLog | None,
 ) -> tuple[Service, dict[str, str | None]]:
     """Return the server of the index, and what is announced of it."""
     from retrieve_cli.api.live import LiveIndex
@@ -137,34 +171,36 @@ def _search(
     live = LiveIndex(shared.store, settings)
     if live.fault is not None:
         shared.talk.say(f"note: {live.fault.message}; searches are answered by an error until there is an index")
-    hosts = access.hosts(int(url.rpartition(":")[2]))
-    state = State(live, Pool(*pool), access.callers, hosts=hosts, public_url=url, workers=workers, syncs=syncs)
+    hosts, metrics = access.hosts(int(url.rpartition(":")[2])), _metrics(shared)
+    state = State(
+        live,
+        Pool(*pool),
+        access.callers,
+        hosts=hosts,
+        public_url=url,
+        workers=workers,
+        syncs=syncs,
+        metrics=metrics,
+        access_log=log,
+    )
     generation = None
     with suppress(RetrieveError):
         generation = live.index.generation
     return server_app(state), {"artifacts": str(shared.artifacts), "generation": generation}
 
 
-def _models(shared: Shared, settings: Settings, access: Access, port: int) -> tuple[Service, dict[str, str | None]]:
+def _models(
+    shared: Shared, settings: Settings, access: Access, port: int, *, log: AccessLog | None
+) -> tuple[Service, dict[str, str | None]]:
     """Return the server of the models, and what is announced of it."""
-    from retrieve_cli.output.journal import QUERIES
-    from retrieve_cli.serving.models import encoder_app
+    from retrieve_cli.serving.model_parts import configured, warm
+    from retrieve_cli.serving.models import models_app
 
-    encoder, scorer, (query, passage) = _parts(settings)
-    name, log = encoder.card.name, shared.store.runs / QUERIES
-    app = encoder_app(
-        encoder,
-        scorer,
-        name,
-        access.callers,
-        query_prefix=query,
-        passage_prefix=passage,
-        query_log=log,
-        hosts=access.hosts(port),
-    )
-    _warm(encoder, scorer)
-    shared.talk.detail(f"device: {encoder.device}")
-    return app, {"model": name, "reranker": None if scorer is None else scorer.name}
+    parts = configured(settings)
+    app = models_app(parts, access.callers, hosts=access.hosts(port), metrics=_metrics(shared), log=log)
+    warm(parts)
+    shared.talk.detail(f"device: {parts.encoder.device}")
+    return app, {"model": parts.name, "reranker": None if parts.scorer is None else parts.scorer.name}
 
 
 def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> None:
@@ -219,30 +255,6 @@ def _check_packages() -> None:
     except ImportError as error:
         message = f"the server needs fastapi and uvicorn; {error.name} is not installed"
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
-
-
-def _parts(settings: Settings) -> tuple[Encoder, PairScorer | None, tuple[str, str]]:
-    """Return the configured encoder without its prefixes, the cross-encoder if there is one, and the two prefixes.
-
-    Raises:
-        Unavailable: a model is not on this machine.
-        UsageError: a cross-encoder is configured without a model.
-    """
-    from retrieve_cli.assemble.encoders import encoder_to_build
-    from retrieve_cli.assemble.rerankers import pair_scorer
-    from retrieve_cli.config.loading import override
-
-    card = encoder_to_build(settings).card
-    bare = override(settings, {"encoder": {"query_prefix": "", "passage_prefix": ""}}, where="serve")
-    scorer = pair_scorer(settings) if settings.rerank.backend == "cross_encoder" else None
-    return encoder_to_build(bare), scorer, (card.query_prefix, card.passage_prefix)
-
-
-def _warm(encoder: Encoder, scorer: PairScorer | None) -> None:
-    """Load the models."""
-    encoder.encode_passages(["ready"])
-    if scorer is not None:
-        scorer.score("ready", ["ready"])
 
 
 def _announce(shared: Shared, url: str, said: dict[str, str | None]) -> None:

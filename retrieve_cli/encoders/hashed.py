@@ -61,6 +61,9 @@ class HashedEncoder:
     truncated = 0
     """No text is ever cut."""
 
+    batch_invariant = True
+    """No sum depends on its order, and none on other texts."""
+
     def __init__(
         self, dim: int = 256, *, pieces: tuple[int, int] = (3, 4), query_prefix: str = "", passage_prefix: str = ""
     ) -> None:

@@ -102,6 +102,11 @@ class OnnxEncoder(Truncating):
         runtime = self._runtime if self._precision == "float32" else f"{self._runtime} in {self._precision}"
         return f"cpu ({runtime}, {threads} {'thread' if threads == 1 else 'threads'})"
 
+    @property
+    def batch_invariant(self) -> bool:
+        """True with onnxruntime: nothing is padded, and its products of one length are summed in one order."""
+        return self._runtime == "onnxruntime"
+
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32. The route a query takes depends on its own length only."""
         ids = self._ids(self.card.query_prefix, texts)

@@ -24,9 +24,22 @@ class Metric(NamedTuple):
     """Numbers of one name. That of a counter ends in `_total`, that of a time in its unit, `_seconds`."""
 
     name: str
-    kind: Literal["counter", "gauge", "summary"]
+    kind: Literal["counter", "gauge", "summary", "histogram"]
     help: str
     samples: Sequence[Sample]
+
+
+def histogram(numbers: Sequence[float], bounds: Sequence[float], labels: Mapping[str, str]) -> list[Sample]:
+    """Samples of a histogram: `numbers` are the values in each bucket, those above all bounds, and their sum."""
+    total, samples = 0.0, []
+    for count, bound in zip(numbers, [*(f"{bound:g}" for bound in bounds), "+Inf"], strict=False):
+        total += count
+        samples.append(Sample(_whole(total), {**labels, "le": bound}, "_bucket"))
+    return [*samples, Sample(numbers[-1], labels, "_sum"), Sample(_whole(total), labels, "_count")]
+
+
+def _whole(value: float) -> float:
+    return int(value) if abs(value) < 2**53 and value == int(value) else value
 
 
 def exposition(metrics: Iterable[Metric]) -> str:
@@ -49,7 +62,7 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 def _value(value: float) -> str:
     if isfinite(value):
-        return repr(value)
+        return repr(_whole(value))
     return "NaN" if isnan(value) else f"{'+' if value > 0 else '-'}Inf"
 
 

@@ -292,6 +292,8 @@ class Answer:
     stale: str = ""
     """A notice on sources that have changed since the build. JSON has it by result: the rest of an answer does not
     depend on the present state of sources."""
+    skip_kinds: Mapping[str, str] = field(default_factory=dict)
+    """Kind of the reason of each of `strategies_skipped`: of an error, `deadline`, `substituted` or `no_words`."""
 
     @property
     def total_matches(self) -> int:

@@ -38,6 +38,12 @@ _ALWAYS = ("search", "results")
 _LONGEST = 3600.0
 
 
+class OutOfTime(Unavailable):
+    """A step for which a deadline leaves no time. It is never raised: such a step is skipped."""
+
+    kind = "deadline"
+
+
 class Costs:
     """Cost of steps on this machine, in seconds; kept in a file, which may be lost or unwritable.
 
@@ -168,4 +174,4 @@ class Deadline:
     def _why(self, step: str) -> Unavailable:
         took = 1000.0 * self._expected(step) / self._queries
         message = f"it takes about {took:.0f} ms, more than the deadline of {self._ms:g} ms leaves"
-        return Unavailable(message, hint="raise --deadline-ms")
+        return OutOfTime(message, hint="raise --deadline-ms")

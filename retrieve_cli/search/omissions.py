@@ -63,6 +63,11 @@ class Omissions:
         ordered = dict.fromkeys([*(name for name in self._retrievers if name in self), *self._errors])
         return {name: _reason(self._errors[step]) for step, name in published(ordered).items()}
 
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """By step, the kind of the failure for which it is skipped."""
+        return {name: self._errors[step].kind for step, name in published(self._errors).items()}
+
 
 def _reason(error: RetrieveError) -> str:
     return f"{error.message}: {error.hint}" if error.hint else error.message

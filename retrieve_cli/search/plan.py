@@ -65,6 +65,11 @@ class RankPlan(NamedTuple):
         return {**dict.fromkeys(instead, f"{self.substitute} answers in its place"), **reasons}
 
     @property
+    def skip_kinds(self) -> Mapping[str, str]:
+        """By step that does not run, the kind of the reason."""
+        return {**dict.fromkeys(self.skipped, "substituted"), **self.omitted.kinds}
+
+    @property
     def _substituting(self) -> tuple[str, ...]:
         alone = self.substitute is not None and self.substituted and self.substitute not in self.omitted
         return (self.substitute,) if alone and self.substitute is not None else ()

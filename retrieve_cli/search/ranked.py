@@ -40,6 +40,8 @@ class Ranked:
     deadline: Deadline
     notices: tuple[str, ...]
     """Notices for the user."""
+    skip_kinds: Mapping[str, str]
+    """Kind of the reason for which a step was skipped: that of an error, `deadline` or `substituted`."""
 
     @property
     def reranker(self) -> str | None:

@@ -108,6 +108,7 @@ class Ranker:
             done=steps_of(planned.running, reranker),
             deadline=planned.deadline,
             notices=tuple(notices),
+            skip_kinds=planned.skip_kinds,
         )
 
     def pipeline(self, options: SearchOptions) -> Pipeline:

@@ -251,6 +251,7 @@ class Searcher:
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
             notices=tuple(dict.fromkeys((*question.notices, *batch.notices, *doubts))),
             stale=batch.stale,
+            skip_kinds={**ranked.skip_kinds, **dict.fromkeys(mute, "no_words")},
         )
 
     def read(self, requests: Sequence[Request]) -> list[Question]:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.serving.answers import dumped
+from retrieve_cli.serving.embeddings import Encoding
 from retrieve_cli.serving.requests import Limits, Rejected, Work
 from retrieve_cli.serving.slow_clients import BODY_S
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+_PASS = 64
+"""Texts that may join the first request of a pass."""
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
@@ -101,16 +107,61 @@ class Queue:
         self._jobs.put(job)
 
     def _run(self) -> None:
-        while job := self._jobs.get():
-            if not job.answer.set_running_or_notify_cancel():
-                continue
+        job = self._jobs.get()
+        while job:
+            jobs, following = self._joined(job)
+            running = [one for one in jobs if one.answer.set_running_or_notify_cancel()]
             self._computing = True
             try:
-                job.answer.set_result(dumped(job.work()))
-            except BaseException as error:  # noqa: BLE001  it is raised again where the request is answered
-                job.answer.set_exception(error)
+                _compute(running)
             finally:
                 self._computing = False
+            job = following or self._jobs.get()
+
+    def _joined(self, job: _Job) -> tuple[list[_Job], _Job | None]:
+        """Return a job with those behind it that share its pass, and the first one that does not, if it was taken.
+
+        Nothing waits for company: who is there when the model becomes free shares the pass.
+        """
+        jobs, first, texts = [job], job.work, 0
+        while isinstance(first, Encoding) and first.joinable:
+            try:
+                following = self._jobs.get_nowait()
+            except Empty:
+                break
+            if following is None:
+                self._jobs.put(None)  # the end, which comes after this pass
+                break
+            work = following.work
+            if not (isinstance(work, Encoding) and work.joinable and work.encode == first.encode):
+                return jobs, following
+            if (texts := texts + len(work.texts)) > _PASS:
+                return jobs, following
+            jobs.append(following)
+        return jobs, None
+
+
+def _compute(jobs: Sequence[_Job]) -> None:
+    """Set the answer of each job."""
+    for job, work in zip(jobs, _works([job.work for job in jobs]), strict=True):
+        try:
+            job.answer.set_result(dumped(work()))
+        except BaseException as error:  # noqa: BLE001  it is raised again where the request is answered
+            job.answer.set_exception(error)
+
+
+def _works(works: Sequence[Work]) -> Sequence[Work]:
+    """Return the works; of several, what is left of each after the pass that they share. If that pass fails, each has
+    one of its own: an error is that of one request, and not of its neighbours."""
+    encodings = [work for work in works if isinstance(work, Encoding)]
+    if len(encodings) < 2 or len(encodings) < len(works):
+        return works
+    try:
+        vectors = encodings[0].encode([text for one in encodings for text in one.texts])
+    except Exception:  # noqa: BLE001  it comes again
+        return works
+    ends = accumulate(len(one.texts) for one in encodings)
+    return [partial(one.finish, vectors[end - len(one.texts) : end]) for one, end in zip(encodings, ends, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

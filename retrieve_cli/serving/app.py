@@ -8,18 +8,25 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 
 from retrieve_cli import __version__
-from retrieve_cli.serving import documents, health, index, rag, search
+from retrieve_cli.serving import documents, health, index, rag, scrape, search
 from retrieve_cli.serving.answers import failure_handlers
 from retrieve_cli.serving.guard import Guard
+from retrieve_cli.serving.observing import Observing
 from retrieve_cli.serving.service import Service
 from retrieve_cli.serving.state import State
+
+def _models(state: State) -> APIRouter:
+    return state.models.router(state.callers)
+
 
 DOORS: tuple[Callable[[State], APIRouter], ...] = (
     search.router,
     rag.router,
     documents.router,
     index.router,
+    _models,
     health.router,
+    scrape.router,
 )
 """The doors: each returns its routes."""
 
@@ -46,4 +53,5 @@ def server_app(state: State) -> Service:
     )
     for door in DOORS:
         app.include_router(door(state))
-    return Service(Guard(app, state.hosts, state.callers), lambda: state.pool.busy)
+    guarded = Guard(app, state.hosts, state.callers)
+    return Service(guarded, lambda: state.busy, lambda answers: Observing(answers, state.metrics, log=state.access_log))

@@ -17,6 +17,7 @@ from retrieve_cli.serving.credentials.keys import KeyFile
 from retrieve_cli.serving.credentials.rates import Buckets, Rate
 from retrieve_cli.serving.credentials.scopes import ANYONE, SCOPES, Caller
 from retrieve_cli.serving.credentials.web_tokens import Tokens, wanted
+from retrieve_cli.serving.observing import observed
 from retrieve_cli.serving.requests import Rejected
 from retrieve_cli.web.fetching import is_loopback
 from retrieve_cli.web.secrets import Secret
@@ -96,6 +97,7 @@ class Callers:
         credential = self._credential(sent[0]) if sent else None
         if credential is None:
             raise _unauthorized(request)
+        observed(request).caller = credential.caller.name
         self._count(request, credential)
         if not credential.caller.may(scope):
             challenge = f'{_CHALLENGE}, error="insufficient_scope", scope="{scope}"'

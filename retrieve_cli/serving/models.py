@@ -1,36 +1,116 @@
-"""The endpoints of the models: embeddings and reranking."""
+"""The endpoints of the models: vectors, term weights and token vectors of texts, and reranking.
+
+request -> caller -> body, within the limits -> JSON -> work -> one computation at a time -> answer
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retrieve_cli.contracts import Encoder, PairScorer
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import UsageError
 from retrieve_cli.output.prometheus import CONTENT_TYPE
+from retrieve_cli.serving.access_log import AccessLog
 from retrieve_cli.serving.admission import Queue, departure, read_body
 from retrieve_cli.serving.answers import failure_handlers, response
 from retrieve_cli.serving.callers import Callers
+from retrieve_cli.serving.embed import Embed
 from retrieve_cli.serving.embeddings import Embeddings
 from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.hosts import Hosts
 from retrieve_cli.serving.metrics import Metrics
+from retrieve_cli.serving.model_parts import ModelParts
+from retrieve_cli.serving.model_schemas import POSTS, Post, info, listing
+from retrieve_cli.serving.observing import Observing
 from retrieve_cli.serving.requests import Limits, Work, read_object
 from retrieve_cli.serving.rerank import Rerank
 from retrieve_cli.serving.service import Service
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
+_SCOPE = "search"
+"""Scope of all endpoints of the models."""
 
-_PATHS = ("/v1/embeddings", "/v1/rerank", "/rerank", "/v1/models", "/health", "/metrics")
-INSTALL = "pip install 'retrieve-cli[serve]'"
+
+class Models:
+    """The models that a server has, and the queue before them. They are opened at the first request."""
+
+    def __init__(self, open_parts: Callable[[], ModelParts], limits: Limits | None = None) -> None:
+        self._open = open_parts
+        self._limits = limits or Limits()
+        self._queue = Queue(self._limits)
+        self._opening = Lock()
+        self._works: Mapping[str, Callable[[dict[str, Any]], Work]] = {}
+        self._parts: ModelParts | None = None
+
+    @property
+    def busy(self) -> bool:
+        """True if something is being computed."""
+        return self._queue.busy
+
+    def close(self) -> None:
+        """Drop the jobs that have not begun."""
+        self._queue.close()
+
+    def router(self, callers: Callers) -> APIRouter:
+        """Return the routes for these callers."""
+
+        async def list_models(request: Request) -> Response:
+            """List the models."""
+            callers.of(request, _SCOPE)
+            return response(listing(await self._opened()))
+
+        async def describe(request: Request) -> Response:
+            """Describe the embedding model, as text-embeddings-inference does."""
+            callers.of(request, _SCOPE)
+            return response(info(await self._opened(), self._limits))
+
+        routes = APIRouter(tags=["models"])
+        for path, post in POSTS.items():
+            body = {"requestBody": {"required": True, "content": {"application/json": {"schema": post.schema}}}}
+            handler = self._handler(post, callers)
+            routes.add_api_route(path, handler, methods=["POST"], summary=post.summary, openapi_extra=body)
+        routes.add_api_route("/v1/models", list_models, methods=["GET"])
+        routes.add_api_route("/info", describe, methods=["GET"])
+        return routes
+
+    def _handler(self, post: Post, callers: Callers) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            callers.of(request, _SCOPE)
+            payload = read_object(await read_body(request, self._limits))
+            await self._opened()
+            work = self._works[post.work](payload)
+            return response(await self._queue.compute(work, partial(departure, request)))
+
+        return answer
+
+    async def _opened(self) -> ModelParts:
+        if (parts := self._parts) is None:
+            parts = await asyncio.to_thread(self._open_once)
+        return parts
+
+    def _open_once(self) -> ModelParts:
+        with self._opening:
+            if self._parts is not None:
+                return self._parts
+            parts = self._open()
+            embed = Embed(parts, self._limits)
+            self._works = {
+                "embeddings": Embeddings(parts, self._limits).understand,
+                "rerank": Rerank(parts.scorer, self._limits).understand,
+                "embed": embed.understand,
+                "sparse": embed.understand_sparse,
+            }
+            self._parts = parts
+            return parts
 
 
 def encoder_app(
@@ -45,7 +125,7 @@ def encoder_app(
     query_log: Path | None = None,
     hosts: Hosts | None = None,
 ) -> Service:
-    """POST /v1/embeddings, POST /v1/rerank (and /rerank, where TEI has it), GET /v1/models, GET /health, GET /metrics.
+    """Return a server of these models alone.
 
     `encoder` adds no prefix to a text: a client that knows the model's prefixes sends them, as with OpenAI's API; one
     that does not sets `input_type: query` or `passage`, which adds the prefix given here. `name` is the model's; a
@@ -54,98 +134,57 @@ def encoder_app(
     accepts; None: any.
 
     Raises:
-        Unavailable: fastapi is not installed.
         UsageError: `encoder` has prefixes of its own.
     """
-    try:
-        from fastapi import FastAPI
-    except ImportError as error:
-        raise Unavailable("the server needs fastapi, which is not installed", hint=INSTALL) from error
-    card = encoder.card
+    parts = ModelParts(encoder, name, scorer, query_prefix=query_prefix, passage_prefix=passage_prefix)
+    return models_app(parts, callers, limits=limits, hosts=hosts, metrics=Metrics(query_log=query_log))
+
+
+def models_app(
+    parts: ModelParts,
+    callers: Callers | None = None,
+    *,
+    limits: Limits | None = None,
+    hosts: Hosts | None = None,
+    metrics: Metrics,
+    log: AccessLog | None = None,
+) -> Service:
+    """Return a server of models alone, with /health and /metrics.
+
+    Raises:
+        UsageError: the encoder has prefixes of its own.
+    """
+    card = parts.encoder.card
     if card.query_prefix or card.passage_prefix:
-        raise UsageError(f"the encoder of {name} adds prefixes, which the server adds itself")
-    limits = limits or Limits()
-    prefixes = {"query": query_prefix, "passage": passage_prefix}
-    embeddings, rerank = Embeddings(encoder, name, prefixes=prefixes, limits=limits), Rerank(scorer, limits)
-    names = list(dict.fromkeys([name, *([scorer.name] if scorer else [])]))
-    callers = callers or Callers()
-    endpoints = _Endpoints(embeddings, rerank, names, callers, limits, query_log=query_log)
+        raise UsageError(f"the encoder of {parts.name} adds prefixes, which the server adds itself")
+    models, callers = Models(lambda: parts, limits), callers or Callers()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            endpoints.close()
+            models.close()
+            if log is not None:
+                log.close()
 
-    routes, handlers = endpoints.routes(), failure_handlers()
-    app = FastAPI(title="retrieve", openapi_url=None, routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    return Service(Guard(app, hosts, callers), endpoints.busy, endpoints.metrics.count)
+    handlers = failure_handlers()
+    app = FastAPI(title="retrieve", openapi_url=None, lifespan=lifespan, exception_handlers=handlers)
+    app.include_router(models.router(callers))
+    app.include_router(_state_router(callers, metrics))
+    guarded = Guard(app, hosts, callers)
+    return Service(guarded, lambda: models.busy, lambda answers: Observing(answers, metrics, log=log))
 
 
-class _Endpoints:
-    """Handlers of the endpoints."""
-
-    def __init__(
-        self,
-        embeddings: Embeddings,
-        rerank: Rerank,
-        names: list[str],
-        callers: Callers,
-        limits: Limits,
-        *,
-        query_log: Path | None,
-    ) -> None:
-        self._embeddings = embeddings
-        self._rerank = rerank
-        self._names = names
-        self._callers = callers
-        self._limits = limits
-        self._queue = Queue(limits)
-        self.metrics = Metrics(_PATHS, waiting=lambda: self._queue.waiting, query_log=query_log)
-
-    def close(self) -> None:
-        """Drop the jobs that have not begun."""
-        self._queue.close()
-
-    def busy(self) -> bool:
-        """Return True if something is being computed."""
-        return self._queue.busy
-
-    def routes(self) -> list[BaseRoute]:
-        from starlette.routing import Route
-
-        return [
-            Route("/v1/embeddings", self.embeddings, methods=["POST"]),
-            Route("/v1/rerank", self.rerank, methods=["POST"]),
-            Route("/rerank", self.rerank, methods=["POST"]),
-            Route("/v1/models", self.models, methods=["GET"]),
-            Route("/health", self.health, methods=["GET"]),
-            Route("/metrics", self.scrape, methods=["GET"]),
-        ]
-
-    async def embeddings(self, request: Request) -> Response:
-        return await self._answer(request, self._embeddings.understand)
-
-    async def rerank(self, request: Request) -> Response:
-        return await self._answer(request, self._rerank.understand)
-
-    async def models(self, request: Request) -> Response:
-        self._callers.of(request, "search")
-        listed = [{"id": name, "object": "model", "created": 0, "owned_by": "retrieve"} for name in self._names]
-        return response({"object": "list", "data": listed})
-
-    async def health(self, _: Request) -> Response:
+def _state_router(callers: Callers, metrics: Metrics) -> APIRouter:
+    async def health() -> Response:
         return response({"status": "ok"})
 
-    async def scrape(self, request: Request) -> Response:
-        from starlette.responses import Response
+    async def scrape(request: Request) -> Response:
+        callers.of(request, "metrics")
+        return Response(await asyncio.to_thread(metrics.exposition), headers={"Content-Type": CONTENT_TYPE})
 
-        self._callers.of(request, "metrics")
-        text = await asyncio.to_thread(self.metrics.exposition, self.metrics.server())
-        return Response(text, headers={"Content-Type": CONTENT_TYPE})
-
-    async def _answer(self, request: Request, understand: Callable[[dict[str, Any]], Work]) -> Response:
-        self._callers.of(request, "search")
-        work = understand(read_object(await read_body(request, self._limits)))
-        return response(await self._queue.compute(work, partial(departure, request)))
+    routes = APIRouter()
+    routes.add_api_route("/health", health, methods=["GET"])
+    routes.add_api_route("/metrics", scrape, methods=["GET"])
+    return routes

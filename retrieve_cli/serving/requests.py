@@ -76,12 +76,13 @@ def check_fields(payload: dict[str, Any], known: Collection[str]) -> None:
             raise Rejected(400, said, param=key[:_SHOWN], code="unknown_parameter")
 
 
-def check_model(payload: dict[str, Any], name: str, *, status: int) -> None:
-    """Reject a request for another model than this one."""
+def check_model(payload: dict[str, Any], names: Collection[str], *, status: int) -> None:
+    """Reject a request for another model than the one that goes by these names, the published one first."""
     asked = payload.get("model", "")
-    if asked not in ("", name):
-        said = f"the model {_shown(asked)} is not served; this server has {name}"
-        raise Rejected(status, said, param="model", code="model_not_found")
+    if asked == "" or (isinstance(asked, str) and asked.casefold() in {name.casefold() for name in names}):
+        return
+    said = f"the model {_shown(asked)} is not served; this server has {' or '.join(names)}"
+    raise Rejected(status, said, param="model", code="model_not_found")
 
 
 def read_texts(given: Json, param: str, limits: Limits, *, blank: bool = False) -> list[str]:

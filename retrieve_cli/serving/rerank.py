@@ -35,7 +35,7 @@ class Rerank:
         tei = "texts" in payload
         check_fields(payload, _FIELDS_TEI if tei else _FIELDS)
         # Not 404: a client that tries the other form after a 404 would get scores there, as TEI names no model.
-        check_model(payload, scorer.name, status=501)
+        check_model(payload, dict.fromkeys((scorer.name, scorer.name.rpartition("/")[2])), status=501)
         query = payload.get("query")
         if not isinstance(query, str) or not query.strip():
             raise Rejected(400, "`query` must be a text that is not blank", param="query")

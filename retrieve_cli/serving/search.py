@@ -22,6 +22,7 @@ from retrieve_cli.output.formats import answer_bytes, answer_json
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import dumped, rejection
+from retrieve_cli.serving.observing import observed
 from retrieve_cli.serving.requests import Rejected, read_object
 from retrieve_cli.serving.shapes.modular import SHAPE, shape_of
 from retrieve_cli.serving.state import State
@@ -51,7 +52,9 @@ def router(state: State) -> APIRouter:
         items = _items(read_object(await read_body(request, state.limits)))
         arrived = await _arrived(state, [_read(item, place, tenant) for place, item in enumerate(items)])
         sound = [one for one in arrived if isinstance(one, Asked)]
-        outcomes = iter(await state.pool.run(request, state.live.answer, sound))
+        answered = await state.pool.run(request, state.live.answer, sound)
+        observed(request).answers = [outcome for outcome in answered if isinstance(outcome, Answer)]
+        outcomes = iter(answered)
         answers = [_json(next(outcomes) if isinstance(one, Asked) else one) for one in arrived]
         return Response(dumped({"answers": answers}), media_type=JSON)
 
@@ -71,9 +74,9 @@ async def _answered(state: State, request: Request, asked: Asked) -> Response:
     (outcome,) = await state.pool.run(request, state.live.answer, [asked], deadline_ms=deadline)
     if isinstance(outcome, RetrieveError):
         raise rejection(outcome)
+    observed(request).answers = [outcome]
     body = answer_bytes(outcome) if shape is None else dumped(shape.render(outcome))
-    headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Server-Timing": server_timing(outcome.timings_ms)}
-    headers["Vary"] = "Accept"
+    headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Vary": "Accept"}
     if headers["ETag"] in request.headers.get("If-None-Match", ""):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=JSON if shape is None else shape.media_type)
@@ -93,11 +96,6 @@ async def _arrived(state: State, asked: Sequence[Asked | RetrieveError]) -> list
         except RetrieveError as error:
             arrived.append(error)
     return arrived
-
-
-def server_timing(timings_ms: Mapping[str, float]) -> str:
-    """Return milliseconds by stage as a Server-Timing header: https://www.w3.org/TR/server-timing/"""
-    return ", ".join(f"{stage};dur={spent:g}" for stage, spent in timings_ms.items())
 
 
 def from_parameters(request: Request) -> dict[str, Json]:

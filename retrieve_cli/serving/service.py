@@ -18,12 +18,12 @@ class Service:
     """An ASGI application in front of another one."""
 
     def __init__(
-        self, app: ASGIApp, busy: Callable[[], bool], count: Callable[[str, int], None] = lambda *_: None
+        self, app: ASGIApp, busy: Callable[[], bool], around: Callable[[ASGIApp], ASGIApp] = lambda app: app
     ) -> None:
-        """`busy` returns True during a computation; `count` receives the path and status of each answer."""
+        """`busy` returns True during a computation; `around` puts an application around all answers."""
         self._app = app
         self._busy = busy
-        self._count = count
+        self._entry = around(self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
@@ -39,22 +39,21 @@ class Service:
             task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        await (self._entry if scope["type"] == "http" else self._app)(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
 
         async def noting(message: Message) -> None:
             nonlocal begun
             begun = True
-            if message["type"] == "http.response.start":
-                self._count(scope["path"], message["status"])
             await send(message)
 
         answered = not self._stopped and await self._completed(self._app(scope, receive, noting))
         if not (answered or begun):
             stopping = Rejected(503, "the server is stopping", code="stopping")
-            await error_response(stopping)(scope, receive, noting)
+            found = scope.get("state", {}).get("request_id")
+            await error_response(stopping, path=scope["path"], request_id=found)(scope, receive, noting)
 
     async def _completed(self, answering: Awaitable[None]) -> bool:
         """Return True once a request is answered, False if it was cancelled.

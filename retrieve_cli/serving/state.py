@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.serving.access_log import AccessLog
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.hosts import Hosts
+from retrieve_cli.serving.metrics import Metrics
+from retrieve_cli.serving.model_parts import configured
+from retrieve_cli.serving.models import Models
 from retrieve_cli.serving.pool import Pool
 from retrieve_cli.serving.requests import Limits
 from retrieve_cli.serving.syncing import Syncing, SyncOptions
@@ -33,15 +38,21 @@ class State:
     """The address that clients use, without a slash at its end."""
     workers: int = 1
     """Number of processes that answer."""
+    metrics: Metrics = field(default_factory=Metrics)
+    access_log: AccessLog | None = None
+    """The log of requests, if one is written."""
     syncs: SyncOptions = field(default_factory=SyncOptions)
     documents: Documents = field(init=False)
     """The documents that are added one at a time."""
     syncing: Syncing = field(init=False)
     """The syncs in the background."""
+    models: Models = field(init=False)
+    """The configured models, for the endpoints that give out vectors and scores."""
 
     def __post_init__(self) -> None:
         self.documents = Documents(self.store, self.settings)
         self.syncing = Syncing(self.store, self.documents, self.syncs, on_sync=self.live.refresh)
+        self.models = Models(partial(configured, self.settings), self.limits)
 
     def start(self) -> None:
         """Begin to follow the index, and to sync it."""
@@ -58,11 +69,19 @@ class State:
         """The configuration."""
         return self.live.settings
 
+    @property
+    def busy(self) -> bool:
+        """True if something is being computed, even if no client waits for it."""
+        return self.pool.busy or self.models.busy
+
     def close(self) -> None:
         """Stop to follow the index and to sync it, and drop the work that has not begun."""
         self.syncing.close()
         self.live.close()
         self.pool.close()
+        self.models.close()
+        if self.access_log is not None:
+            self.access_log.close()
 
 
 def request_id(request: Request) -> str | None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from tempfile import TemporaryDirectory
 from threading import Thread
 from types import FrameType
 
@@ -24,6 +25,8 @@ NUMBER = "RETRIEVE_WORKER"
 """Environment variable with the number of a worker, from 1."""
 PARENT = "RETRIEVE_WORKER_PARENT"
 """Environment variable with the process id of the process that started a worker."""
+SHARED = "RETRIEVE_WORKERS_FOLDER"
+"""Environment variable with a folder that all workers of a server share, and nobody else."""
 
 
 class Workers:
@@ -39,6 +42,7 @@ class Workers:
         self._begun: dict[int, float] = {}
         self._failed = 0
         self._signal = 0
+        self._shared = TemporaryDirectory(prefix="retrieve-serve-", ignore_cleanup_errors=True)
 
     def run(self) -> int:
         """Keep the workers running until SIGTERM or SIGINT, and return the signal.
@@ -55,6 +59,7 @@ class Workers:
             return self._signal
         finally:
             self._stop()
+            self._shared.cleanup()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -71,7 +76,8 @@ class Workers:
             self._say(f"worker {number} ended with code {code}; starting another one")
             if self._failed > _MOST_FAILED:
                 raise RetrieveError("the workers end as soon as they start", hint="see the messages above")
-        environment = {**os.environ, NUMBER: str(number), PARENT: str(os.getpid())}
+        own = {NUMBER: str(number), PARENT: str(os.getpid()), SHARED: self._shared.name}
+        environment = {**os.environ, **own}
         self._processes[number] = subprocess.Popen(  # noqa: S603  this program
             [sys.executable, "-m", "retrieve_cli", *self._command],
             env=environment,
