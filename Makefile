@@ -17,7 +17,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale clean
+.PHONY: help demo test quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -71,6 +71,11 @@ bench: $(READY)  ## Quality on SciFact, and speed against a naive peer (needs ..
 bench-scale: $(READY)  ## Cost by size of catalog beside other engines (SIZES=10000,100000,1000000; FLAGS="--compare DIR")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
 	$(BIN)/python -m benchmarks.scale --sizes $(SIZES) $(FLAGS)
+
+bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside other servers (FLAGS="--rounds 3 --only retrieve,naive")
+	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
+	-test -d build/bench/peers/txtai || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --target build/bench/peers txtai msgpack regex
+	$(BIN)/python -m benchmarks.serve $(FLAGS)
 
 screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints
 	$(BIN)/python docs/screens/make.py

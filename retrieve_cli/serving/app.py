@@ -15,6 +15,7 @@ from retrieve_cli.serving.observing import Observing
 from retrieve_cli.serving.service import Service
 from retrieve_cli.serving.state import State
 
+
 def _models(state: State) -> APIRouter:
     return state.models.router(state.callers)
 
