@@ -20,6 +20,7 @@ from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.serving.app import server_app
+from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.metrics import Metrics
 from retrieve_cli.serving.model_parts import ModelParts
 from retrieve_cli.serving.models import Models, models_app
@@ -219,7 +220,7 @@ class Variant(Recording):
 def in_one_pass(encoder: Recording, texts: Sequence[Sequence[str]]) -> list[httpx.Response]:
     """Answers to requests that are all in the queue while the model is busy with another one."""
     models, app = Models(lambda: parts_of(encoder)), FastAPI()
-    app.include_router(models.router(lambda _: None))
+    app.include_router(models.router(Callers()))
 
     async def until_waiting(count: int) -> None:
         for _ in range(3000):
