@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from math import cos, pi, sin
+from collections.abc import Callable
 from pathlib import Path
 
 from retrieve_cli.errors import Unavailable, UsageError, printable
 from retrieve_cli.graph.graph import Graph
+from retrieve_cli.graph.layout import edges_among, places, rings
 
-_MOST = 40
-"""Nodes that can still be read."""
 _COLOURS = ("#1f5a99", "#b3541e", "#3c7a3c", "#7a3c77", "#8a6d1d", "#4d4d4d")
 _LONGEST = 24
 """Characters of a label."""
@@ -33,14 +31,14 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
         hint = "pip install 'retrieve-cli[eval]', or draw it with Graphviz: --dot"
         raise Unavailable("the package matplotlib is not installed", hint=hint) from error
 
-    rings = _rings(graph, node, radius)
-    places = _places(rings)
+    circles = rings(graph, node, radius)
+    points = places(circles)
     figure = Figure(figsize=(11, 8), layout="constrained")
     axes = figure.add_subplot()
     axes.set_axis_off()
     colours = {kind: _COLOURS[at % len(_COLOURS)] for at, kind in enumerate(graph.kinds)}
     boxes = {}
-    for each, (x, y) in places.items():
+    for each, (x, y) in points.items():
         label = printable(graph.label(each, record))
         short = label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
         shape = "round,pad=0.35" if each < graph.records else "round4,pad=0.35"
@@ -48,7 +46,7 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
         text = axes.text(x, y, short, ha="center", va="center", fontsize=9, bbox=box, parse_math=False)
         boxes[each] = text.get_bbox_patch()
     used = set()
-    for source, target, kind in _edges(graph, places):
+    for source, target, kind in edges_among(graph, points):
         used.add(kind)
         arrow = {
             "arrowstyle": "-|>",
@@ -58,11 +56,11 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
             "connectionstyle": "arc3,rad=0.06",  # there and back beside each other
             "lw": 1.1,
         }
-        axes.annotate("", xy=places[target], xytext=places[source], arrowprops=arrow, zorder=4)
+        axes.annotate("", xy=points[target], xytext=points[source], arrowprops=arrow, zorder=4)
     lines = [Line2D([], [], color=colours[kind], label=f" {printable(kind)}") for kind in sorted(used)]
     if lines:
         axes.legend(handles=lines, loc="lower right", frameon=False, fontsize=9)
-    reach = max(1.0, len(rings) - 1.0) + 0.4
+    reach = max(1.0, len(circles) - 1.0) + 0.4
     axes.set_xlim(-reach * 1.25, reach * 1.25)
     axes.set_ylim(-reach, reach)
     try:
@@ -71,41 +69,5 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
             figure.savefig(path)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file") from error
-    return len(places)
+    return len(points)
 
-
-def _rings(graph: Graph, node: int, radius: int) -> list[list[int]]:
-    """The nodes at each distance, those with the heaviest edges first."""
-    rings, shown = [[node]], {node}
-    for _ in range(radius):
-        found: dict[int, float] = {}
-        for each in rings[-1]:
-            for near in graph.neighbours(each, limit=_MOST):
-                if near.node not in shown:
-                    found[near.node] = max(near.weight, found.get(near.node, 0.0))
-        ring = sorted(found, key=lambda other: (-found[other], other))[: _MOST - len(shown)]
-        if not ring:
-            break
-        shown.update(ring)
-        rings.append(ring)
-    return rings
-
-
-def _places(rings: list[list[int]]) -> dict[int, tuple[float, float]]:
-    """Places of the nodes: the rings around the first, evenly, each turned a little against the one within."""
-    places = {rings[0][0]: (0.0, 0.0)}
-    for distance, ring in enumerate(rings[1:], 1):
-        for at, node in enumerate(ring):
-            angle = 2 * pi * (at + 0.5 * (distance % 2)) / len(ring)
-            places[node] = (1.2 * distance * cos(angle), distance * sin(angle))
-    return places
-
-
-def _edges(graph: Graph, places: Mapping[int, object]) -> list[tuple[int, int, str]]:
-    """The edges among what is drawn."""
-    found = set()
-    for node in places:
-        for near in graph.neighbours(node, limit=_MOST):
-            if near.node in places:
-                found.add((node, near.node, near.kind) if near.forward else (near.node, node, near.kind))
-    return sorted(found)

@@ -107,6 +107,16 @@ class Columns:
         """The fields for requests, and their places among `names`."""
         return {name: number for number, name in enumerate(self.names) if name != OMITTED}
 
+    def distinct(self, field: str) -> int:
+        """Return the number of stored values of a field, by its stored name, without reading them; 0 if it is not there.
+
+        Spellings that differ in case are counted one by one, and so are values that no visible record has.
+        """
+        if (number := self._numbers.get(field)) is None:
+            return 0
+        start, end = self.arrays["value_starts"][number : number + 2].tolist()
+        return int(end - start)
+
     def select(
         self, field: str, operator: str, values: Sequence[str], *, globs: Collection[str] = frozenset()
     ) -> Flags:
