@@ -39,6 +39,30 @@ def record(index: Index, record_id: str, *, tenant: str | None) -> dict[str, Jso
         return views.record(generation, record_id)
 
 
+class Chunks(NamedTuple):
+    """Some chunks of a record, in order."""
+
+    record: dict[str, Json]
+    """The record as it is stored."""
+    rows: list[dict[str, Json]]
+    total: int
+    """Number of chunks of the record."""
+
+
+def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: str | None) -> Chunks:
+    """Return a record and at most `limit` of its chunks with their text, from the one numbered `first` on.
+
+    Raises:
+        NotFound: there is no such record for the caller.
+    """
+    with index.reading() as generation:
+        if (row := generation.row_of(record_id, visible=visible_to(generation, tenant))) is None:
+            raise no_record(record_id)
+        start, end = int(generation.starts[row]), int(generation.starts[row + 1])
+        shown = range(min(start + first, end), min(start + first + limit, end))
+        return Chunks(generation.records[row], [generation.chunks[place] for place in shown], end - start)
+
+
 def records(
     index: Index, *, filters: Sequence[str] = (), limit: int = 20, after: str | None = None, tenant: str | None = None
 ) -> Page:

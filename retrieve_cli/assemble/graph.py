@@ -158,7 +158,7 @@ def walk(
     from retrieve_cli.stages.expand import Found
 
     reach = Reach(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
-    label = _spelt_by(graph, generation, visible)
+    label = labels(graph, generation, visible)
     if chosen.method == "pagerank":
         from retrieve_cli.graph.pagerank import PageRank
 
@@ -166,7 +166,7 @@ def walk(
     return [Found(path.node, path.score, path.rendered(label)) for path in expand(graph, seeds, reach, visible)]
 
 
-def _spelt_by(graph: Graph, generation: Generation, visible: Mask | None) -> Callable[[int], str]:
+def labels(graph: Graph, generation: Generation, visible: Mask | None) -> Callable[[int], str]:
     """Return a function for labels of nodes; a shared value is spelled as in the visible records."""
     if visible is None:
         return partial(graph.label, record=generation.record_id)

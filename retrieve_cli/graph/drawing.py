@@ -70,4 +70,3 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file") from error
     return len(points)
-

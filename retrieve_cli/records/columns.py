@@ -108,7 +108,7 @@ class Columns:
         return {name: number for number, name in enumerate(self.names) if name != OMITTED}
 
     def distinct(self, field: str) -> int:
-        """Return the number of stored values of a field, by its stored name, without reading them; 0 if it is not there.
+        """Return the number of stored values of a field, by its stored name; 0 if it is not there. None is read.
 
         Spellings that differ in case are counted one by one, and so are values that no visible record has.
         """

@@ -12,6 +12,7 @@ from retrieve_cli.serving import documents, health, index, rag, scrape, search
 from retrieve_cli.serving.answers import failure_handlers
 from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.observing import Observing
+from retrieve_cli.serving.page import routes as page
 from retrieve_cli.serving.service import Service
 from retrieve_cli.serving.state import State
 
@@ -28,6 +29,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     _models,
     health.router,
     scrape.router,
+    page.router,
 )
 """The doors: each returns its routes."""
 
@@ -50,7 +52,7 @@ def server_app(state: State) -> Service:
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
-        exception_handlers=failure_handlers(),
+        exception_handlers=page.handlers(failure_handlers()),
     )
     for door in DOORS:
         app.include_router(door(state))

@@ -1,0 +1,1 @@
+"""The search page: search, records and comparisons for people, complete without JavaScript."""

@@ -1,0 +1,100 @@
+"""Templates and static files of the page, and the headers under which it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from retrieve_cli.errors import Unavailable, printable
+from retrieve_cli.serving.page.texts import cut
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Content-Security-Policy: files of the server itself, and nothing inline."""
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+TYPES: Mapping[str, str] = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""Static files, and the type of each."""
+_FOREVER = "public, max-age=31536000, immutable"
+_FOLDER = "retrieve_cli.serving.page"
+
+
+class Static(NamedTuple):
+    """A static file."""
+
+    content: bytes
+    digest: str
+
+
+def page(request: Request, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
+    """Return a template filled with values as the answer to a request."""
+    from starlette.responses import HTMLResponse
+
+    root = str(request.scope.get("root_path", "")).rstrip("/")
+    html = environment().get_template(f"{template}.html").render(root=root, **values)
+    return HTMLResponse(html, status, {**HEADERS, "Cache-Control": "no-store", "Vary": "Cookie"})
+
+
+def static(name: str) -> Response | None:
+    """Return a static file as an answer; None if there is none of that name. Its address has its digest."""
+    from starlette.responses import Response
+
+    if name not in TYPES:
+        return None
+    return Response(static_file(name).content, headers={**HEADERS, "Cache-Control": _FOREVER}, media_type=TYPES[name])
+
+
+@cache
+def static_file(name: str) -> Static:
+    """Return a static file of the package."""
+    content = files(_FOLDER).joinpath("static", name).read_bytes()
+    return Static(content, sha256(content).hexdigest()[:12])
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates: all text is escaped, and without control characters.
+
+    Raises:
+        Unavailable: jinja2 is not installed.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        hint = "pip install 'retrieve-cli[serve]'"
+        raise Unavailable("the search page needs jinja2, which is not installed", hint=hint) from error
+    found = Environment(
+        loader=PackageLoader(_FOLDER, "templates"),
+        autoescape=True,
+        finalize=lambda value: clean(value) if type(value) is str else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"cut": cut, "count": "{:,}".format}
+    found.globals["static"] = lambda name: f"/static/{name}?v={static_file(name).digest}"
+    return found
+
+
+def clean(text: str) -> str:
+    """Return the text without control characters and without halves of characters, which UTF-8 cannot encode."""
+    return printable(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

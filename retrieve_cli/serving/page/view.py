@@ -1,0 +1,170 @@
+"""An answer as the page shows it: values in words, nothing of it HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.output import explanation
+from retrieve_cli.output.formats import answer_json
+from retrieve_cli.output.pieces import title as plain_title
+from retrieve_cli.output.reasons import GRAPH, path_in_words, reasons
+from retrieve_cli.output.significant import percent, significant
+from retrieve_cli.output.snippet import snippet
+from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.serving.page.address import record_url
+from retrieve_cli.serving.page.texts import Link, Part, cut, link, parts
+
+SNIPPET = 280
+"""Characters of a snippet."""
+_MODALITIES = 3
+_FRESHNESS = {"changed": "changed since the build", "deleted": "deleted since the build"}
+
+
+class Badge(NamedTuple):
+    """A word on a result."""
+
+    text: str
+    kind: str
+    """`licence`, `modality` or `stale`; its style."""
+
+
+class Why(NamedTuple):
+    """The part of one retriever in a score."""
+
+    source: str
+    rank: str
+    raw: str
+    weight: str
+    part: str
+
+
+class Hit(NamedTuple):
+    """A result as the page shows it."""
+
+    rank: int
+    id: str
+    """Id of its chunk."""
+    doc_id: str
+    title: str
+    href: str
+    link: Link | None
+    section: str
+    snippet: Sequence[Part]
+    place: str
+    badges: Sequence[Badge]
+    summary: str
+    """Reasons in a few words."""
+    why: Sequence[Why]
+    score: str
+    notes: Sequence[str]
+    """What moved it besides: the reranker, a path, a confidence."""
+    citation: str
+
+
+class Shown(NamedTuple):
+    """An answer as the page shows it."""
+
+    hits: Sequence[Hit]
+    related: Sequence[Hit]
+    total: int
+    notices: Sequence[str]
+    explanation: Sequence[tuple[str, str]]
+    generation: str
+
+
+def shown(answer: Answer, *, offset: int = 0) -> Shown:
+    """Return an answer as the page shows it; `offset` results are on the pages before."""
+    value = answer_json(answer)
+    notices = [*value.get("notices", ()), *([answer.stale] if answer.stale else [])]
+    notices += [f"{name} was skipped: {reason}" for name, reason in value["strategies_skipped"].items()]
+    return Shown(
+        hits=_hits(answer, answer.results, value["results"], offset),
+        related=_hits(answer, answer.related, value["related"], 0),
+        total=value["total_matches"],
+        notices=notices,
+        explanation=explanation.of_answer(answer),
+        generation=value["generation"],
+    )
+
+
+def _hits(answer: Answer, results: Sequence[Result], values: Sequence[Mapping[str, Json]], offset: int) -> list[Hit]:
+    pairs = zip(results, values, strict=True)
+    return [_hit(answer, result, value, rank=offset + place) for place, (result, value) in enumerate(pairs, 1)]
+
+
+def _hit(answer: Answer, result: Result, value: Mapping[str, Json], *, rank: int) -> Hit:
+    text = snippet(answer, result, room=SNIPPET).cut(SNIPPET)
+    name, place = cut(plain_title(str(value["name"]))), place_of(value["metadata"])
+    return Hit(
+        rank=rank,
+        id=value["id"],
+        doc_id=value["doc_id"],
+        title=name or cut(value["doc_id"]),
+        href=f"{record_url(value['doc_id'])}{_anchor(result)}",
+        link=link(value["url"]),
+        section=cut(plain_title(value["section"] or "")),
+        snippet=parts(text.text, text.marks),
+        place=place,
+        badges=badges_of(value),
+        summary=" · ".join(reason.text for reason in reasons(result, rank=rank)),
+        why=[_why(source, evidence) for source, evidence in value["source_scores"].items()],
+        score=significant(value["score"], 4),
+        notes=list(_notes(result, value, rank)),
+        citation=f"{name} ({value['id']}), {place}; generation {answer.generation}",
+    )
+
+
+def _anchor(result: Result) -> str:
+    """Return the place of the passage on the page of its record, if it is not the start."""
+    index = int(result.chunk["index"])
+    return f"?from={index}#c{index}" if index else ""
+
+
+def place_of(metadata: Mapping[str, Json]) -> str:
+    """Return the source of a passage with its pages or lines, in words."""
+    source = cut(metadata["source"])
+    if page := metadata.get("page_label") or metadata.get("page"):
+        end = metadata.get("page_end")
+        return f"{source}, page {page}" if end in (None, page) else f"{source}, pages {page}–{end}"
+    start, end = metadata["start_line"], metadata["end_line"]
+    return f"{source}, line {start}" if start == end else f"{source}, lines {start}–{end}"
+
+
+def badges_of(value: Mapping[str, Json]) -> list[Badge]:
+    """Return the badges of a result, or of a record, of which the freshness is not known."""
+    modalities = value["supporting_data"].get("modalities") or []
+    found = [Badge(cut(value["license"], 40), "licence")] if value["license"] else []
+    found += [Badge(cut(name, 40), "modality") for name in modalities[:_MODALITIES]]
+    if (more := len(modalities) - _MODALITIES) > 0:
+        found.append(Badge(f"+{more}", "modality"))
+    stale = _FRESHNESS.get(value.get("freshness", ""))
+    return [*found, Badge(stale, "stale")] if stale else found
+
+
+def _why(source: str, evidence: Mapping[str, Json]) -> Why:
+    """Return the row of a retriever; what was scored outside its list has no rank."""
+    rank, part = evidence["rank"], evidence["weight"] * evidence["normalized"]
+    return Why(
+        source,
+        "–" if rank is None else str(rank),
+        significant(evidence["score"]),
+        f"{evidence['weight']:g}",
+        significant(part),
+    )
+
+
+def _notes(result: Result, value: Mapping[str, Json], rank: int) -> list[str]:
+    found = []
+    if moved := value.get("rerank"):
+        score = significant(moved["score"])
+        found.append(f"Reranked from {moved['rank_before']} to {rank} by {moved['scorer']}, with a score of {score}")
+    if path := value.get("path"):
+        words = path_in_words(path)
+        found.append(f"Path: {path}" if words == path else f"{words[:1].upper()}{words[1:]}: {path}")
+    if (confidence := value.get("confidence")) is not None:
+        found.append(f"Confidence {percent(confidence)}")
+    if GRAPH not in value["source_scores"] and result.hit.topped_up is not None:
+        found.append(f"Topped up: {result.hit.topped_up}")
+    return found
