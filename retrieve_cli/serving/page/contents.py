@@ -111,7 +111,9 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
 
 def lost(answer: Answer, lines: list[str]) -> str:
     """Return the stage that dropped the last hit of an empty answer, in words."""
-    before = ""
+    allowed, before = answer.question.query.records, ""
+    if allowed is not None and not allowed.any():
+        return "No record passes all filters."
     for stage, hits in answer.stages:
         if not hits:
             return f"{before}{stage} passed on none." if before else f"{stage} found nothing that matches."

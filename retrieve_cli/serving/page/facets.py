@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _OPEN = 6
 """Values of a field that are shown at once; the rest is behind `more`."""
-_MOST = 40
+_MOST = 24
 _LONGEST = 60
 _OPEN_FIELDS = 4
 """Fields that are unfolded from the start."""

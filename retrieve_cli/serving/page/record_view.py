@@ -84,10 +84,17 @@ def record_view(found: Chunks, *, first: int) -> RecordView:
         badges=badges_of(record),
         fields=list(_fields(record)),
         chunks=[_chunk(row) for row in found.rows],
-        extent=f"Chunks {first} to {last - 1} of {found.total}" if found.rows else "No chunks here",
+        extent=_extent(first, last, found.total),
         before=_from(here, max(first - CHUNKS, 0)) if first else "",
         after=_from(here, last) if last < found.total else "",
     )
+
+
+def _extent(first: int, last: int, total: int) -> str:
+    """Return how many chunks there are, and which of them are shown."""
+    if last - first == total:
+        return figures.count(total, "chunk")
+    return f"Chunks {first} to {last - 1} of {total:,}" if last > first else f"No chunk {first}, of {total:,}"
 
 
 def _from(here: str, first: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from gzip import compress
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +36,8 @@ TYPES: Mapping[str, str] = {
 }
 """Static files, and the type of each."""
 _FOREVER = "public, max-age=31536000, immutable"
+_LEVEL = 5
+"""Of compression: about a millisecond per page."""
 _FOLDER = "retrieve_cli.serving.page"
 
 
@@ -51,7 +54,10 @@ def page(request: Request, template: str, values: Mapping[str, Any], *, status: 
 
     root = str(request.scope.get("root_path", "")).rstrip("/")
     html = environment().get_template(f"{template}.html").render(root=root, **values)
-    return HTMLResponse(html, status, {**HEADERS, "Cache-Control": "no-store", "Vary": "Cookie"})
+    headers = {**HEADERS, "Cache-Control": "no-store", "Vary": "Accept-Encoding, Cookie"}
+    if "gzip" not in request.headers.get("Accept-Encoding", ""):
+        return HTMLResponse(html, status, headers)
+    return HTMLResponse(compress(html.encode(), _LEVEL, mtime=0), status, {**headers, "Content-Encoding": "gzip"})
 
 
 def static(name: str) -> Response | None:

@@ -16,7 +16,7 @@ from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.serving.page.address import record_url
 from retrieve_cli.serving.page.texts import Link, Part, cut, link, parts
 
-SNIPPET = 280
+SNIPPET = 240
 """Characters of a snippet."""
 _MODALITIES = 3
 _FRESHNESS = {"changed": "changed since the build", "deleted": "deleted since the build"}
