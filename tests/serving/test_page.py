@@ -393,9 +393,10 @@ async def test_records_of_another_tenant_are_not_on_any_page(tmp_path: Path, mon
     config = tmp_path / "config.yaml"
     config.write_text("graph: {relations: {requires: requires}}\n")
     state = state_of(build(tmp_path, [*LINKED, *LINKED[:0]], "--config", str(config)))
-    from retrieve_cli.serving.callers import Caller
+    from retrieve_cli.serving.callers import SCOPES, Caller
 
-    monkeypatch.setattr(state.callers, "of", lambda request, scope: Caller(tenant="one"))
+    caller = Caller("one", frozenset(SCOPES), "one")
+    monkeypatch.setattr(state.callers, "of", lambda request, scope: caller)
     async with client_of(server_app(state)) as client:
         for path in ("/", "/?q=tool", "/?q=hidden+secret", "/r/top", "/r/base"):
             answer = await client.get(path)

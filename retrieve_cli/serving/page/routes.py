@@ -67,16 +67,17 @@ def router(state: State) -> APIRouter:
         ("/signout", sign_out, ["POST"]),
     )
     for path, handler, methods in pages:
-        routes.add_route(path, as_page(handler), methods=methods)
+        routes.add_route(path, as_page(handler, state), methods=methods)
     return routes
 
 
-def as_page(handler: Handler) -> Handler:
+def as_page(handler: Handler, state: State) -> Handler:
     """Return a handler whose failures are pages: the form to sign in for 401."""
 
     @wraps(handler)
     async def answered(request: Request) -> Response:
         request = signing.with_credential(request)
+        await state.callers.prepare(request.headers)
         try:
             return await handler(request)
         except Rejected as error:
