@@ -9,6 +9,7 @@
     artifacts/inbox/                      documents that were added one at a time, see inbox.py
     artifacts/tasks/                      what servers were asked to do, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
+    artifacts/judgments/                  votes of people on results, see evaluation/votes.py
     artifacts/calibration.json            relevance of scores, see evaluation/calibration.py
     artifacts/quarantine.jsonl            items that the last build rejected
     artifacts/lock                        the active writer

@@ -30,6 +30,8 @@ STATES = {
     "record": "/r/3d-slicer",
     "missing": "/r/nope",
     "sign in": "/signin",
+    "compare": "/compare?q=segment+lungs&b.mode=bm25",
+    "judge": "/compare?q=segment+lungs&b.mode=bm25&view=blind",
 }
 
 

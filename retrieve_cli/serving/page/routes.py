@@ -1,4 +1,4 @@
-"""Routes of the page: `/`, `/r/<id>`, `/signin`, `/signout`, and its static files."""
+"""Routes of the page: `/`, `/r/<id>`, `/compare`, `/judgments`, `/signin`, `/signout`, and its static files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.serving.answers import rejection
 from retrieve_cli.serving.page import rendering, signing
 from retrieve_cli.serving.page.address import Address
+from retrieve_cli.serving.page.compare import Comparison, compare_page
 from retrieve_cli.serving.page.contents import record_page, search_page
+from retrieve_cli.serving.page.judging import add_vote
 from retrieve_cli.serving.requests import Rejected
 from retrieve_cli.serving.state import State
 
@@ -28,47 +30,69 @@ def router(state: State) -> APIRouter:
     """Return the routes of the page."""
     from fastapi import APIRouter
 
-    async def search(request: Request) -> Response:
-        caller = state.callers.of(request, "search")
+    pages, routes = _Pages(state), APIRouter(include_in_schema=False)
+    table: tuple[tuple[str, Handler, list[str]], ...] = (
+        ("/", pages.search, _READ),
+        ("/r/{record_id:path}", pages.record, _READ),
+        ("/compare", pages.compare, _READ),
+        ("/judgments", pages.judge, ["POST"]),
+        ("/static/{name}", pages.static, _READ),
+        ("/signin", pages.sign_in_form, _READ),
+        ("/signin", pages.sign_in, ["POST"]),
+        ("/signout", pages.sign_out, ["POST"]),
+    )
+    for path, handler, methods in table:
+        routes.add_route(path, as_page(handler, state), methods=methods)
+    return routes
+
+
+class _Pages:
+    """Handlers of the pages."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def search(self, request: Request) -> Response:
+        state, caller = self._state, self._state.callers.of(request, "search")
         address = Address.of(request.query_params.multi_items())
         status, values = await state.pool.run(request, search_page, state.live, address, caller.tenant)
         return rendering.page(request, "search", values, status=status)
 
-    async def record(request: Request) -> Response:
-        caller = state.callers.of(request, "search")
+    async def record(self, request: Request) -> Response:
+        state, caller = self._state, self._state.callers.of(request, "search")
         record_id = request.path_params["record_id"] or request.query_params.get("id", "")
         first, generation = request.query_params.get("from", ""), request.query_params.get("generation", "")
         values = await state.pool.run(request, record_page, state.live, record_id, first, generation, caller.tenant)
         return rendering.page(request, "record", values)
 
-    async def static(request: Request) -> Response:
+    async def compare(self, request: Request) -> Response:
+        state, caller = self._state, self._state.callers.of(request, "search")
+        wanted = Comparison.of(request.query_params.multi_items())
+        values = await state.pool.run(request, compare_page, state.live, wanted, caller)
+        return rendering.page(request, "compare", values)
+
+    async def judge(self, request: Request) -> Response:
+        signing.expect_own_page(request, self._state)
+        caller = self._state.callers.of(request, "judge")
+        fields = await signing.fields_of(request)
+        await self._state.pool.run(request, add_vote, self._state.live, fields, caller)
+        return signing.onward(request, fields.get("next", "/compare"))
+
+    async def static(self, request: Request) -> Response:
         answer = rendering.static(request.path_params["name"])
         if answer is None:
             raise Rejected(404, "there is no such file")
         return answer
 
-    async def sign_in_form(request: Request) -> Response:
+    async def sign_in_form(self, request: Request) -> Response:
         return signing.form(request, following=request.query_params.get("next", "/"))
 
-    async def sign_in(request: Request) -> Response:
-        return await signing.sign_in(state, request)
+    async def sign_in(self, request: Request) -> Response:
+        return await signing.sign_in(self._state, request)
 
-    async def sign_out(request: Request) -> Response:
-        signing.expect_own_page(request, state)
+    async def sign_out(self, request: Request) -> Response:
+        signing.expect_own_page(request, self._state)
         return signing.sign_out(request)
-
-    routes = APIRouter(include_in_schema=False)
-    pages: tuple[tuple[str, Handler, list[str]], ...] = (
-        ("/", search, _READ),
-        ("/r/{record_id:path}", record, _READ),
-        ("/static/{name}", static, _READ),
-        ("/signin", sign_in_form, _READ),
-        ("/signin", sign_in, ["POST"]),
-        ("/signout", sign_out, ["POST"]),
-    )
-    for path, handler, methods in pages:
-        routes.add_route(path, as_page(handler, state), methods=methods)
-    return routes
 
 
 def as_page(handler: Handler, state: State) -> Handler:

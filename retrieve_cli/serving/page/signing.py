@@ -92,6 +92,13 @@ async def sign_in(state: State, request: Request) -> Response:
     return answer
 
 
+def onward(request: Request, following: str) -> Response:
+    """Return the way to a page of this server, after a form."""
+    from starlette.responses import RedirectResponse
+
+    return RedirectResponse(_root(request) + inner(following), 303, dict(rendering.HEADERS))
+
+
 def sign_out(request: Request) -> Response:
     """Return the way to the form, without the cookie."""
     from starlette.responses import RedirectResponse

@@ -1,0 +1,140 @@
+"""Judgments by people: a log of votes beside the index, and the gold file made from it.
+
+    artifacts/judgments/votes.jsonl   every vote, appended and on disk before it is acknowledged
+    artifacts/judgments/gold.jsonl    the last vote of each query and record, as `retrieve eval --gold` reads it
+
+The votes of a tenant have a folder of their own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import RetrieveError, unwritable
+from retrieve_cli.evaluation.interleaving import Preference, preference
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.storage import durable
+from retrieve_cli.untrusted import files
+
+_VOTES, _GOLD = "votes.jsonl", "gold.jsonl"
+_LONGEST = 10_000
+"""Characters of a text of a vote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """A judgment of one record for one query."""
+
+    query: str
+    id: str
+    grade: int | None
+    """1: relevant; 0: not relevant; None: taken back."""
+    by: str = ""
+    team: str = ""
+    """`a` or `b`: the configuration that picked the record for an interleaved list; else empty."""
+    a: str = ""
+    b: str = ""
+    """The two configurations of the list."""
+
+
+class Votes:
+    """The votes of one tenant, or of all who have none."""
+
+    def __init__(self, artifacts: Path, tenant: str | None) -> None:
+        """The constructor creates nothing."""
+        folder = artifacts / "judgments"
+        self._folder = folder if tenant is None else folder / sha256(tenant.encode()).hexdigest()[:16]
+
+    @property
+    def gold(self) -> Path:
+        """The gold file; it exists after the first vote for a relevant record."""
+        return self._folder / _GOLD
+
+    def add(self, vote: Vote) -> None:
+        """Append a vote, wait until it is on disk, and renew the gold file.
+
+        Raises:
+            RetrieveError: the folder cannot be written, or a text is too long.
+        """
+        if any(isinstance(value, str) and len(value) > _LONGEST for value in asdict(vote).values()):
+            raise RetrieveError(f"a text of the judgment has more than {_LONGEST:,} characters", hint="shorten it")
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = json.dumps({"at": at, **asdict(vote)}, ensure_ascii=False)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with _appending(self._folder / _VOTES) as descriptor:
+                size = os.fstat(descriptor).st_size
+                torn = size and os.pread(descriptor, 1, size - 1) != b"\n"  # of a writer that was killed
+                os.write(descriptor, (b"\n" if torn else b"") + f"{line}\n".encode("utf-8", "replace"))
+                os.fsync(descriptor)
+                durable.replace(self.gold, "".join(gold_lines(self.last().values())))
+        except OSError as error:
+            raise unwritable(self._folder, error) from error
+
+    def last(self, *, a: str | None = None, b: str | None = None) -> dict[tuple[str, str], Vote]:
+        """Return the last vote of each query and record that is not taken back; with `a` and `b`, of those on
+        interleaved lists of these configurations. Lines that are not votes are skipped."""
+        votes: dict[tuple[str, str], Vote] = {}
+        for vote in self._read():
+            if a is None or (vote.team and (vote.a, vote.b) == (a, b)):
+                votes[vote.query, vote.id] = vote
+        return {place: vote for place, vote in votes.items() if vote.grade is not None}
+
+    def preference(self, a: str, b: str) -> Preference:
+        """Return which of two configurations the interleaved lists prefer."""
+        won: dict[str, list[int]] = {}
+        for vote in self.last(a=a, b=b).values():
+            won.setdefault(vote.query, [0, 0])[vote.team == "b"] += int(vote.grade == 1)
+        return preference((first, second) for first, second in won.values())
+
+    def _read(self) -> Iterator[Vote]:
+        try:
+            text = files.read_text(self._folder / _VOTES, limit=files.JUDGMENTS, encoding="utf-8")
+        except FileNotFoundError:
+            return
+        for line in text.split("\n"):
+            vote = _vote(line)
+            if vote is not None:
+                yield vote
+
+
+def gold_lines(votes: Iterable[Vote]) -> Iterator[str]:
+    """Yield the lines of a gold file: queries with a relevant record, in the order of their first vote. A query of
+    which nothing is relevant yet would count as one that no ranking can answer."""
+    queries: dict[str, dict[str, int]] = {}
+    for vote in votes:
+        queries.setdefault(vote.query, {})[vote.id] = vote.grade or 0
+    for query, grades in queries.items():
+        if any(grades.values()):
+            name = sha256(query.encode("utf-8", "replace")).hexdigest()[:12]
+            yield json.dumps({"id": name, "query": query, "relevant": grades}, ensure_ascii=False) + "\n"
+
+
+def _vote(line: str) -> Vote | None:
+    try:
+        item: Mapping[str, Json] = json.loads(line)
+        texts = {key: str(item.get(key, "")) for key in ("query", "id", "by", "team", "a", "b")}
+        grade = item["grade"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return Vote(grade=grade, **texts) if grade in (0, 1, None) and texts["query"] and texts["id"] else None
+
+
+@contextmanager
+def _appending(path: Path) -> Iterator[int]:
+    """Yield a file to append to, which no other process appends to at the same time."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
