@@ -48,7 +48,7 @@ class Link(NamedTuple):
 
 
 class Neighbourhood(NamedTuple):
-    """What a record is linked to."""
+    """The surroundings of a record in the graph."""
 
     nodes: list[Node]
     """The record itself first."""

@@ -59,7 +59,7 @@ class Hit(NamedTuple):
     why: Sequence[Why]
     score: str
     notes: Sequence[str]
-    """What moved it besides: the reranker, a path, a confidence."""
+    """Further reasons: the reranker, a path, a confidence."""
     citation: str
 
 
