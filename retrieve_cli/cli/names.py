@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "replay": "Repeat a saved run and compare.",
     "serve": "Serve the configured models over HTTP.",
     "keys": "Create, list and revoke keys of the server's callers.",
+    "mcp": "Answer MCP clients on standard input and output.",
     "completion": "Print a completion script for bash, zsh or fish.",
     "help": "Show the help of a command.",
 }

@@ -36,8 +36,13 @@ def numbered(number: int, place: str, text: str) -> str:
     """Return a passage under its numbered citation, in a fence that is longer than any within it."""
     lines = text.replace("\r\n", "\n").split("\n")
     shown = "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
-    fence = "`" * max(3, max(map(len, _TICKS.findall(shown)), default=0) + 1)
+    fence = fence_of(shown)
     return f"[{number}] {place}\n{fence}\n{shown}\n{fence}\n"
+
+
+def fence_of(text: str) -> str:
+    """Return a fence that is longer than any within a text."""
+    return "`" * max(3, max(map(len, _TICKS.findall(text)), default=0) + 1)
 
 
 def one_line(text: str) -> str:

@@ -19,7 +19,7 @@ ROOM = 160
 _TAIL = 24
 """Characters of a next sentence that are not worth showing."""
 _SHOWN = 400
-"""Characters that a snippet has before it is cut."""
+"""Characters that a snippet has before it is cut, if no more are asked for."""
 _DESCRIBED = 20_000
 """Characters of a description that are looked at."""
 _END = re.compile(r"[.!?…][\"')\]’”]{0,2} (?=[^ a-z])|[。！？]")
@@ -93,7 +93,7 @@ def best(found: Sequence[Piece], matches: Callable[[str], Spans], *, room: int, 
             continue
         marks = matches(text)
         counts = [_words(text, marks, start, min(start + room, end)) for start, end in spans]
-        chosen = _part(text, marks, *spans[counts.index(max(counts))])
+        chosen = _part(text, marks, *spans[counts.index(max(counts))], most=max(_SHOWN, room))
         if any(counts):
             return chosen
         first = first or chosen
@@ -138,10 +138,10 @@ def _words(text: str, marks: Spans, start: int, end: int) -> int:
     return len({text[begin:stop].casefold() for begin, stop in marks if start <= begin and stop <= end})
 
 
-def _part(text: str, marks: Spans, start: int, end: int) -> Snippet:
-    """A stretch of the text as a snippet that can be printed."""
-    stop = min(end, start + _SHOWN)
+def _part(text: str, marks: Spans, start: int, end: int, *, most: int) -> Snippet:
+    """A stretch of the text, of at most so many characters, as a snippet that can be printed."""
+    stop = min(end, start + most)
     if stop < end:
-        stop = text.rfind(" ", start + _SHOWN // 2, stop) if text.rfind(" ", start + _SHOWN // 2, stop) > 0 else stop
+        stop = text.rfind(" ", start + most // 2, stop) if text.rfind(" ", start + most // 2, stop) > 0 else stop
     line = printable(text[start:stop]) + (f" {ELLIPSIS}" if stop < end else "")
     return Snippet(line, [(begin - start, after - start) for begin, after in marks if start <= begin and after <= stop])

@@ -190,12 +190,7 @@ class ResultReader:
     @cached_property
     def _counter(self) -> Counter:
         """Counter of the tokens of a budget."""
-        from retrieve_cli.assemble.tokenizers import counter
-
-        named = str(self._settings.budget.tokenizer or "encoder")
-        if named == "encoder" and self._generation.manifest.recipe.encoder is None:
-            named = "words"
-        return counter(named, self._encoder)
+        return counter_of(self._generation, self._settings, self._encoder)
 
     def _dated(self, result: Result) -> Result:
         """The result with the freshness of its source."""
@@ -207,3 +202,17 @@ class ResultReader:
                 file = source.file_of(result.record) if isinstance(source, Filed) else ""
                 return replace(result, freshness=freshness, file=file)
         return result
+
+
+def counter_of(generation: Generation, settings: Settings, encoder: Callable[[], Encoder]) -> Counter:
+    """Return the counter of the tokens of a budget; `encoder`, that of the index, is asked for if it counts.
+
+    Raises:
+        Unavailable: the tokenizer is not on this machine.
+    """
+    from retrieve_cli.assemble.tokenizers import counter
+
+    named = str(settings.budget.tokenizer or "encoder")
+    if named == "encoder" and generation.manifest.recipe.encoder is None:
+        named = "words"
+    return counter(named, encoder)

@@ -22,7 +22,7 @@ from retrieve_cli.search.questions import RequestReader, check_requests
 from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.search.ranker import Ranker
 from retrieve_cli.search.relaxation import relaxed
-from retrieve_cli.search.results import ResultReader, Shown
+from retrieve_cli.search.results import ResultReader, Shown, counter_of
 from retrieve_cli.search.term_matches import matching_words, silent, weak_matches
 from retrieve_cli.stages.pipeline import Edit, Pipeline
 from retrieve_cli.storage.generation import open_generation
@@ -31,6 +31,7 @@ from retrieve_cli.storage.store import Store
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.search.facets import Facet
+    from retrieve_cli.assemble.tokenizers import Counter
 
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
 
@@ -253,6 +254,10 @@ class Searcher:
             stale=batch.stale,
             skip_kinds={**ranked.skip_kinds, **dict.fromkeys(mute, "no_words")},
         )
+
+    def counter(self) -> Counter:
+        """Return the counter of the tokens of a budget. Raises: Unavailable: its tokenizer is not on this machine."""
+        return counter_of(self.generation, self.settings, lambda: self.ranker.models.encoder)
 
     def read(self, requests: Sequence[Request]) -> list[Question]:
         """Return what the requests come to: their control tags, files and filters read.

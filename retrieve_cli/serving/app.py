@@ -11,6 +11,7 @@ from retrieve_cli import __version__
 from retrieve_cli.serving import documents, health, index, rag, scrape, search
 from retrieve_cli.serving.answers import failure_handlers
 from retrieve_cli.serving.guard import Guard
+from retrieve_cli.serving.mcp import door as mcp
 from retrieve_cli.serving.observing import Observing
 from retrieve_cli.serving.page import routes as page
 from retrieve_cli.serving.service import Service
@@ -28,6 +29,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     index.router,
     _models,
     health.router,
+    mcp.router,
     scrape.router,
     page.router,
 )

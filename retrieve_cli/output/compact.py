@@ -1,0 +1,132 @@
+"""Results within a number of tokens, for programs that read for a model: every result is named before any is long.
+
+    10 of 57 matches
+    1. lungmask [lungmask#0] 4.69 https://github.com/JoHof/lungmask
+       Small package with pretrained U-Nets that outline the left and right lung …
+
+Each result has its share of what the heads leave: the whole passage if it fits, else the best sentence and what
+follows it. What a result does not need goes to those above it. Text of documents is indented and heads are not, so that
+no text can be mistaken for another result.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from retrieve_cli.errors import printable, shortened
+from retrieve_cli.output.cells import ELLIPSIS
+from retrieve_cli.output.prose import one_line
+from retrieve_cli.output.significant import percent, significant
+from retrieve_cli.output.snippet import snippet
+from retrieve_cli.search.answer import Answer, Result
+
+Count = Callable[[str], int]
+"""Number of tokens of a text."""
+_LETTERS = 4
+"""Characters that a token has at most on average: a first guess at how much text fits."""
+_FEWEST = 6
+"""Tokens of a text that is worth showing if it is not whole."""
+_TITLE, _PLACE = 120, 160
+"""Most characters of a title, and of an address or the path of a section."""
+_INDENT = "   "
+
+
+class Entry(NamedTuple):
+    """A result as it is shown."""
+
+    result: Result
+    text: str = ""
+    whole: bool = False
+    """True if the text is the whole passage."""
+
+
+Layout = Callable[[Sequence[Entry]], str]
+"""Everything that is counted, for some entries."""
+
+
+def fitted(answer: Answer, layout: Layout, *, most: int, count: Count) -> list[Entry]:
+    """Return the first results whose heads fit into `most` tokens, with as much of their texts as fits; none if there
+    is no room for the first head."""
+    entries = [Entry(result) for result in answer.results]
+    shown = bisect_left(range(1, len(entries) + 1), x=True, key=lambda size: count(layout(entries[:size])) > most)
+    entries = entries[:shown]
+    left = most - count(layout(entries))
+    for place in reversed(range(shown)):  # what a result leaves is for those above it
+        bare = count(layout(entries[place : place + 1]))
+
+        def cost(entry: Entry, bare: int = bare) -> int:
+            return count(layout([entry])) - bare
+
+        entries[place] = _filled(answer, entries[place], left // (place + 1), cost)
+        left -= cost(entries[place])
+    for place in reversed(range(shown)):  # tokens of the whole may differ from the sum of those of its parts
+        if count(layout(entries)) <= most:
+            break
+        entries[place] = entries[place]._replace(text="", whole=False)
+    return entries
+
+
+def _filled(answer: Answer, entry: Entry, room: int, cost: Callable[[Entry], int]) -> Entry:
+    """The entry with the text for which there is room."""
+    whole = entry._replace(text=passage(entry.result), whole=True)
+    if not whole.text or cost(whole) <= room:
+        return whole
+    if room < _FEWEST:
+        return entry
+    line = snippet(answer, entry.result, room=room * _LETTERS)
+    size = room * _LETTERS
+    while size >= _FEWEST:
+        partly = entry._replace(text=line.cut(size).text)
+        if (tokens := cost(partly)) <= room:
+            return partly if partly.text.rstrip(ELLIPSIS) else entry
+        size = min(size - _LETTERS, len(partly.text) * room // tokens)
+    return entry
+
+
+def passage(result: Result) -> str:
+    """Return the text of a result without the name of its record before it, and without tokens of the index."""
+    text = result.text.replace("\r\n", "\n")
+    if result.record["kind"] != "catalog":
+        return "\n".join(map(clean, text.strip().split("\n")))
+    name = str(result.record["name"])
+    if text.startswith(name) and len(name) > 1:
+        text = text[len(name) :].lstrip(":.\n ")
+    lines = (printable(one_line(line)) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def clean(line: str) -> str:
+    """Return a line of a document without control characters; tabs stay."""
+    return "\t".join(map(printable, line.rstrip().split("\t")))
+
+
+def as_compact(entries: Sequence[Entry], *, first: str, last: str = "", rank: int = 1, brief: bool = False) -> str:
+    """Return entries as text, numbered from `rank`, below a first line; `brief` leaves out all but name and id."""
+    blocks = [_block(entry, number, brief) for number, entry in enumerate(entries, rank)]
+    return "\n".join([line for line in (first, *blocks, last) if line])
+
+
+def _block(entry: Entry, number: int, brief: bool) -> str:
+    head = f"{number}. {title_of(entry.result)} [{printable(entry.result.id)}]"
+    if not brief:
+        head = " ".join(filter(None, (head, worth(entry.result), _place(entry.result))))
+    return "\n".join([head, *(f"{_INDENT}{line}" for line in entry.text.split("\n") if line)])
+
+
+def title_of(result: Result) -> str:
+    """Return the name of a result on one line."""
+    return printable(shortened(one_line(result.name) or result.doc_id, _TITLE))
+
+
+def worth(result: Result) -> str:
+    """Return the relevance of a result if it is known, and its score if not."""
+    return significant(result.score) if result.relevance is None else percent(result.relevance)
+
+
+def _place(result: Result) -> str:
+    """The address of a result or else the section that it is from; an address that is too long is none."""
+    if (url := one_line(result.url or "")) and len(url) <= _PLACE:
+        return printable(url)
+    return printable(shortened(str(result.chunk["section"] or ""), _PLACE))

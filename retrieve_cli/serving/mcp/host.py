@@ -1,0 +1,33 @@
+"""The surroundings of an MCP server: the index, the caller of a request, the threads, and the choice of channel."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.serving.callers import Caller
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs blocking work outside the event loop."""
+
+    def __call__(self, context: Any, function: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The parts that the handlers of one MCP server share."""
+
+    live: LiveIndex
+    run: Run
+    """Takes the context of the SDK and a function."""
+    caller: Callable[[Any], Caller]
+    """Takes the context of the SDK."""
+    texts: str | None = None
+    """The channel of the texts: `content`, `structured` or `both`; None: by the name of the client."""
+    writes: bool = False
+    """True if documents may be added and the index be synced."""

@@ -1,0 +1,123 @@
+"""The tools as a client lists them: names, schemas and hints. Every token of these is in every conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import mcp_types as types
+
+from retrieve_cli.api.asked import schema
+from retrieve_cli.contracts import Json
+
+MOST_TOKENS = 2000
+"""Tokens of an answer, if the caller does not say."""
+_TEXT: Mapping[str, Json] = {"type": "string"}
+_PAGED: Mapping[str, Json] = {"max_tokens": {"type": "integer", "default": MOST_TOKENS}, "cursor": _TEXT}
+_SHAPE = ("id", "title", "url", "text")
+"""Keys of a document as connectors of ChatGPT read it."""
+
+
+class Kind(NamedTuple):
+    """A tool, and what a caller needs to see it."""
+
+    tool: types.Tool
+    scope: str
+    writes: bool = False
+
+
+def _object(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dict[str, Json]:
+    shown = {"properties": dict(properties)} if properties else {}
+    return {"type": "object", **shown, **({"required": list(required)} if required else {})}
+
+
+def _search_schema() -> dict[str, Json]:
+    """The schema of a search: keys of a request, and the page."""
+    properties = schema(["query", "limit", "filters"])["properties"]
+    return _object({**{name: _kind(each) for name, each in properties.items()}, **_PAGED}, ["query"])
+
+
+def _kind(fragment: Mapping[str, Json]) -> dict[str, Json]:
+    """The part of a schema that a model needs to fill it in; limits are told when they are exceeded."""
+    kept = {key: fragment[key] for key in ("type", "enum", "description") if key in fragment}
+    return {**kept, **({"items": _kind(fragment["items"])} if "items" in fragment else {})}
+
+
+_RESULTS = {"type": "array", "items": _object({}, _SHAPE)}
+
+
+def _tool(
+    name: str, description: str, given: dict[str, Json], returned: dict[str, Json], *, hint: str = "read"
+) -> types.Tool:
+    """A tool with all of its hints: without them a client assumes the worst."""
+    hints = types.ToolAnnotations(
+        read_only_hint=hint == "read", destructive_hint=hint == "replace", idempotent_hint=True, open_world_hint=False
+    )
+    return types.Tool(
+        name=name,
+        description=description,
+        input_schema=given,
+        output_schema=returned,
+        annotations=hints,
+    )
+
+
+KINDS: Sequence[Kind] = (
+    Kind(
+        _tool(
+            "search",
+            "Search the index in plain words. `cursor`: next_cursor of the answer before.",
+            _search_schema(),
+            _object({"results": _RESULTS}, ["results"]),
+        ),
+        "search",
+    ),
+    Kind(
+        _tool(
+            "fetch",
+            "Read a document, by the id of a result or record.",
+            _object({"id": _TEXT, **_PAGED}, ["id"]),
+            _object({}, _SHAPE),
+        ),
+        "search",
+    ),
+    Kind(
+        _tool(
+            "list_fields",
+            "List the fields for `filters`, with frequent values; with `field`, more values of that one.",
+            _object({"field": _TEXT, **_PAGED}),
+            _object({}, ["fields"]),
+        ),
+        "search",
+    ),
+    Kind(
+        _tool(
+            "explain",
+            "Explain why a record ranks where it does for a query, or why it is missing.",
+            _object({"query": _TEXT, "id": _TEXT}, ["query", "id"]),
+            _object({}, ["id", "verdict"]),
+        ),
+        "search",
+    ),
+    Kind(
+        _tool(
+            "add_documents",
+            "Add documents {id, title, text, metadata}, or replace those of the same id.",
+            _object({"documents": {"type": "array", "items": _object({}, ["text"])}}, ["documents"]),
+            _object({}),
+            hint="replace",
+        ),
+        "documents:write",
+        writes=True,
+    ),
+    Kind(
+        _tool("sync", "Update the index from its sources.", _object({}), _object({}), hint="add"),
+        "index:admin",
+        writes=True,
+    ),
+)
+
+
+def listed(scopes: frozenset[str], *, writes: bool) -> list[Kind]:
+    """Return the tools that a caller of these scopes may call, always in the same order."""
+    return [kind for kind in KINDS if kind.scope in scopes and (writes or not kind.writes)]
