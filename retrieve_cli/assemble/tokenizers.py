@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from retrieve_cli.contracts import Encoder, Tokenizer
@@ -41,10 +42,17 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
 
 
 def _read(path: Path) -> Tokenizer:
-    from retrieve_cli.encoders.tokenizer import ModelTokenizer
-
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         hint = "name a tokenizer.json, or count without one: `encoder`, `words` or `pieces`"
         raise Unavailable(f"the tokenizer {file} does not exist", hint=hint)
+    state = file.stat()
+    return _kept(file, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=2)
+def _kept(file: Path, *_: int) -> Tokenizer:
+    """The tokenizer in a file in this state: a server asks for it with each request, and one takes a second to read."""
+    from retrieve_cli.encoders.tokenizer import ModelTokenizer
+
     return ModelTokenizer.read(file)
