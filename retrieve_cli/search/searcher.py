@@ -30,8 +30,8 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
-    from retrieve_cli.search.facets import Facet
     from retrieve_cli.assemble.tokenizers import Counter
+    from retrieve_cli.search.facets import Facet
 
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
 

@@ -57,5 +57,5 @@ def read_budget(given: Json) -> int:
         return MOST_TOKENS
     if type(given) is not int or not _LEAST_TOKENS <= given <= _GREATEST_TOKENS:
         said = f"max_tokens is a whole number from {_LEAST_TOKENS} to {_GREATEST_TOKENS}, not {quoted(given)}"
-        raise UsageError(said, hint=f"omit it for {MOST_TOKENS}")
+        raise UsageError(said, hint=f"omit it for {MOST_TOKENS:,}")
     return given

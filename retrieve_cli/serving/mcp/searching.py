@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from retrieve_cli.api.asked import ALIASES, Asked, read_asked
 from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.api.requests import MOST_OFFSET
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
 from retrieve_cli.output.compact import Count, Entry, as_compact, fitted, title_of
@@ -22,8 +22,6 @@ from retrieve_cli.serving.mcp.cursors import Place, cursor_of, read_cursor
 from retrieve_cli.serving.mcp.outcomes import Link, Outcome, compact_json
 from retrieve_cli.serving.mcp.uris import chunk_uri
 
-_DEEPEST = 1000
-"""Results that pages lead to."""
 _NOTICES, _NOTICE = 3, 200
 """Most notices, and most characters of each, in the content; the structured content has all of them."""
 _RELATED = 5
@@ -36,7 +34,6 @@ class Page(NamedTuple):
     """One page of an answer, and how it is counted and laid out."""
 
     answer: Answer
-    """Its results begin with the first of the page."""
     place: Place
     limit: int
     given: Mapping[str, Json]
@@ -66,13 +63,12 @@ def _answered(live: LiveIndex, asked: Asked, place: Place, limit: int) -> Answer
     """The answer from the first result of the page on. Raises: RetrieveError."""
     if place.generation is not None:
         asked = asked._replace(generation=place.generation)
-    k = min(place.offset + limit, max(_DEEPEST, limit))
-    (outcome,) = live.answer([asked._replace(choices={**asked.choices, "k": k})])
+    (outcome,) = live.answer([asked._replace(choices={**asked.choices, "k": limit, "offset": place.offset})])
     if isinstance(outcome, RetrieveError):
         if place.generation is not None and place.generation not in (kept.manifest.id for kept in live.store.kept()):
             raise UsageError("the index has changed since the cursor was made", hint="search again without the cursor")
         raise outcome
-    return replace(outcome, results=outcome.results[place.offset :])
+    return outcome
 
 
 def _outcome(page: Page, most: int, count: Count) -> Outcome:
@@ -125,7 +121,7 @@ def _following(page: Page, shown: int) -> str | None:
     """The cursor of the next page; None after the last one."""
     after = page.place.offset + shown
     more = shown < len(page.answer.results) or (shown == page.limit and page.answer.total_matches > after)
-    if not more or after >= _DEEPEST:
+    if not more or after > MOST_OFFSET:
         return None
     return cursor_of(Place(page.answer.generation, after), page.given)
 

@@ -14,6 +14,10 @@ MOST_TOKENS = 2000
 """Tokens of an answer, if the caller does not say."""
 _TEXT: Mapping[str, Json] = {"type": "string"}
 _PAGED: Mapping[str, Json] = {"max_tokens": {"type": "integer", "default": MOST_TOKENS}, "cursor": _TEXT}
+_FILTERS: Mapping[str, Json] = {
+    "filters": {"type": "array", "items": _TEXT, "description": 'All must hold: ["license=MIT", "dims>=3"].'}
+}
+"""One of the spellings that a request has for them."""
 _SHAPE = ("id", "title", "url", "text")
 """Keys of a document as connectors of ChatGPT read it."""
 
@@ -33,14 +37,10 @@ def _object(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dic
 
 def _search_schema() -> dict[str, Json]:
     """The schema of a search: keys of a request, and the page."""
-    properties = schema(["query", "limit", "filters"])["properties"]
-    return _object({**{name: _kind(each) for name, each in properties.items()}, **_PAGED}, ["query"])
-
-
-def _kind(fragment: Mapping[str, Json]) -> dict[str, Json]:
-    """The part of a schema that a model needs to fill it in; limits are told when they are exceeded."""
-    kept = {key: fragment[key] for key in ("type", "enum", "description") if key in fragment}
-    return {**kept, **({"items": _kind(fragment["items"])} if "items" in fragment else {})}
+    properties = schema(["query", "limit"])["properties"]
+    return _object(
+        {**{name: {"type": each["type"]} for name, each in properties.items()}, **_FILTERS, **_PAGED}, ["query"]
+    )
 
 
 _RESULTS = {"type": "array", "items": _object({}, _SHAPE)}

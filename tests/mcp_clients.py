@@ -1,0 +1,44 @@
+"""Clients of the Model Context Protocol for tests: the SDK's own, on a server in this process."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+from mcp import Client
+from mcp_types import Implementation
+
+from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.config.loading import load
+from retrieve_cli.serving.callers import SCOPES, Caller
+from retrieve_cli.serving.mcp.host import Host
+from retrieve_cli.serving.mcp.server import server_of
+from retrieve_cli.storage.store import Store
+
+T = TypeVar("T")
+
+
+async def in_thread(_: Any, function: Callable[[], T]) -> T:
+    return await anyio.to_thread.run_sync(function)
+
+
+def host_of(artifacts: Path, *, tenant: str | None = None, texts: str | None = None) -> Host:
+    """Return the surroundings of a server whose only caller has all scopes."""
+    caller = Caller(tenant, frozenset(SCOPES), "test")
+    return Host(LiveIndex(Store(artifacts), load(None)), in_thread, lambda _: caller, texts)
+
+
+@asynccontextmanager
+async def connected(
+    artifacts: Path, *, tenant: str | None = None, texts: str | None = None, name: str = "test", mode: str = "auto"
+) -> AsyncIterator[Client]:
+    """Yield a client of that name, connected to a server in this process."""
+    server = server_of(host_of(artifacts, tenant=tenant, texts=texts))
+    async with Client(server, mode=mode, client_info=Implementation(name=name, version="1")) as client:
+        yield client
+
+
+def text_of(result: Any) -> str:
+    """Return the text of an answer's content."""
+    return str(result.content[0].text)

@@ -1,0 +1,204 @@
+"""MCP over standard input and output as a process, and over HTTP by a real server; revisions, purity, conformance."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from samples import TOOLS, write_catalog
+from servers import Server, started
+
+_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_CONFORMANCE = "0.2.0-alpha.12"
+_EXPECTED = Path(__file__).with_name("mcp_expected_failures.yaml")
+_SUITE = Path(os.environ.get("MCP_CONFORMANCE", "/nowhere"))
+"""Folder in which npm has installed the suite, and `node` if the one of the machine is too old."""
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of five tools."""
+    folder = tmp_path_factory.mktemp("mcp")
+    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
+    command = [sys.executable, "-m", "retrieve_cli", "build", "--catalog", catalog, "--artifacts", folder / "index"]
+    environment = {**os.environ, "RETRIEVE_ENCODER__KIND": "hashed"}
+    subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
+    return folder / "index"
+
+
+@pytest.fixture(scope="module")
+def server(artifacts: Path) -> Iterator[Server]:
+    """A server of that index."""
+    with started(artifacts, cwd=artifacts.parent, RETRIEVE_ENCODER__KIND="hashed") as running:
+        yield running
+
+
+def process_of(artifacts: Path, *flags: str, **environment: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "retrieve_cli", "mcp", "--artifacts", str(artifacts), *flags]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "RETRIEVE_ENCODER__KIND": "hashed", **environment},
+    )
+
+
+def session(process: "subprocess.Popen[bytes]", version: str, *requests: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the answers to a handshake and requests; each line of the output is a message of the protocol."""
+    handshake: list[dict[str, Any]] = [
+        {
+            "id": 0,
+            "method": "initialize",
+            "params": {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+        },
+        {"method": "notifications/initialized"},
+    ]
+    assert process.stdin is not None
+    assert process.stdout is not None
+    answers: list[dict[str, Any]] = []
+    with process:
+        try:
+            for message in [*handshake, *requests]:
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+                process.stdin.flush()
+                if "id" in message:
+                    answers.append(json.loads(process.stdout.readline()))
+            process.stdin.close()
+            assert process.stdout.read() == b""
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
+    assert all(answer["jsonrpc"] == "2.0" for answer in answers)
+    return answers
+
+
+def call(number: int, tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+@pytest.mark.parametrize("version", _REVISIONS)
+def test_older_revisions_are_spoken_with_what_they_know(artifacts: Path, version: str) -> None:
+    asked = (call(1, "search", query="lungs"), {"id": 2, "method": "tools/list"})
+    first, answer, tools = session(process_of(artifacts), version, *asked)
+    assert first["result"]["protocolVersion"] == version
+    assert "5 records" in first["result"]["instructions"]
+    structured = version >= "2025-06-18"
+    assert ("structuredContent" in answer["result"]) is structured
+    assert {block["type"] for block in answer["result"]["content"]} == {
+        "text",
+        *(["resource_link"] if structured else []),
+    }
+    assert len(tools["result"]["tools"]) == 4
+
+
+def test_an_unknown_revision_gets_the_newest_that_opens_a_session(artifacts: Path) -> None:
+    (first,) = session(process_of(artifacts), "1999-01-01")
+    assert first["result"]["protocolVersion"] == _REVISIONS[-1]
+
+
+def test_nothing_but_the_protocol_reaches_standard_output(artifacts: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "import retrieve_cli.search.access as access\n"
+        "def shout(own=access.of_tenant):\n"
+        "    def loud(*given):\n"
+        "        print('printed'); sys.__stdout__.write('written'); sys.__stdout__.flush(); os.system('echo run')\n"
+        "        return own(*given)\n"
+        "    return loud\n"
+        "access.of_tenant = shout()\n",
+        "utf-8",
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    process = process_of(artifacts, "--tenant", "nobody", PYTHONPATH=path)
+    answers = session(process, _REVISIONS[-1], call(1, "search", query="lungs"), call(2, "fetch", id="lungs"))
+    assert [answer["id"] for answer in answers] == [0, 1, 2]
+
+
+def test_the_sdks_client_works_over_standard_input_and_output(artifacts: Path) -> None:
+    async def ask(mode: str) -> str:
+        environment = {**os.environ, "RETRIEVE_ENCODER__KIND": "hashed"}
+        arguments = ["-m", "retrieve_cli", "mcp", "--artifacts", str(artifacts), "--mcp-texts", "structured"]
+        server = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
+        async with Client(stdio_client(server), mode=mode) as client:
+            answer = await client.call_tool("search", {"query": "lungs"})
+            assert answer.structured_content["results"][0]["text"]
+            assert "LungMapper" not in answer.content[0].text
+            return str(client.protocol_version)
+
+    assert anyio.run(ask, "auto") == "2026-07-28"
+    assert anyio.run(ask, "legacy") == _REVISIONS[-1]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_while_it_waits_for_a_message(artifacts: Path, number: signal.Signals, code: int) -> None:
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = process_of(artifacts)
+    signal.signal(signal.SIGINT, heeded)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        try:
+            process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+            process.stdin.flush()
+            assert process.stdout.readline()
+            process.send_signal(number)
+            assert process.wait(timeout=20) == code
+        finally:
+            process.kill()
+
+
+def test_it_starts_without_torch_and_without_an_index(artifacts: Path, tmp_path: Path) -> None:
+    process = process_of(tmp_path / "none")
+    _, answer = session(process, _REVISIONS[-1], call(1, "search", query="lungs"))
+    assert answer["result"]["isError"]
+    assert "retrieve build" in answer["result"]["content"][0]["text"]
+    code = (
+        "import sys; sys.argv = ['retrieve', 'mcp', '--artifacts', sys.argv[1]]; import atexit\n"
+        "atexit.register(lambda: sys.stderr.write('torch' if 'torch' in sys.modules else 'none of it'))\n"
+        "from retrieve_cli.__main__ import run; run()"
+    )
+    command = [sys.executable, "-c", code, str(artifacts)]
+    environment = {**os.environ, "RETRIEVE_ENCODER__KIND": "hashed"}
+    done = subprocess.run(command, input=b"", capture_output=True, check=True, env=environment, timeout=60)
+    assert (done.stdout, done.stderr[-10:]) == (b"", b"none of it")
+
+
+def test_http_answers_both_kinds_of_revisions_and_keeps_no_session(server: Server) -> None:
+    async def ask(mode: str) -> str:
+        async with Client(f"{server.url}/mcp", mode=mode) as client:
+            answer = await client.call_tool("search", {"query": "lungs"})
+            assert answer.structured_content["results"][0]["id"] == "lungs#0"
+            assert "5 records" in str(client.instructions)
+            return str(client.protocol_version)
+
+    assert anyio.run(ask, "auto") == "2026-07-28"
+    assert anyio.run(ask, "legacy") == _REVISIONS[-1]
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": _REVISIONS[-1]}
+    alone = server.post("/mcp", {"jsonrpc": "2.0", **call(1, "search", query="lungs")}, **headers)
+    assert alone.json()["result"]["structuredContent"]["results"][0]["id"] == "lungs#0"
+    assert "mcp-session-id" not in {name.lower() for name in alone.headers}
+    assert server.get("/mcp").status == 405
+
+
+def test_the_conformance_suite_fails_only_where_it_asks_for_its_own_fixtures(server: Server, tmp_path: Path) -> None:
+    own = _SUITE / "node_modules"
+    suite = own / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    node = str(own / "node" / "bin" / "node") if (own / "node").exists() else shutil.which("node")
+    if node is None or not suite.is_file():
+        packages = f"@modelcontextprotocol/conformance@{_CONFORMANCE} node@22"
+        pytest.skip(f"no conformance suite: npm install --prefix DIR {packages}, then MCP_CONFORMANCE=DIR")
+    for revision in ("2026-07-28", "2025-11-25"):
+        command = [node, str(suite), "server", "--url", f"{server.url}/mcp", "--requirements", revision]
+        expected = ["--expected-failures", str(_EXPECTED), "-o", str(tmp_path / revision)]
+        done = subprocess.run([*command, *expected], capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
