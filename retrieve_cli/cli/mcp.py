@@ -6,35 +6,22 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from retrieve_cli.cli.mcp_options import AllowWrites, McpTexts, mcp_options
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, Unavailable
 
 
-class Texts(StrEnum):
-    """Channels of an answer that carry the texts."""
-
-    content = "content"
-    structured = "structured"
-    both = "both"
-
-
 @shared("text")
 def mcp(
-    texts: Annotated[
-        Texts | None,
-        typer.Option("--mcp-texts", help="Channel that carries the texts; by default the one that the client reads."),
-    ] = None,
+    texts: McpTexts = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", metavar="X", help="Answer from the records of this tenant only.")
     ] = None,
-    allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Let the client add documents and sync the index.")
-    ] = False,
+    allow_writes: AllowWrites = False,
     *,
     shared: Shared,
 ) -> None:
@@ -54,9 +41,9 @@ def mcp(
     _end_at_once()
     serve_stdio(
         lambda: LiveIndex(shared.store, settings),
+        mcp_options(texts, writes=allow_writes),
         tenant=tenant,
-        texts=None if texts is None else texts.value,
-        writes=allow_writes,
+        flags=[] if shared.config is None else ["--config", str(shared.config)],
     )
 
 

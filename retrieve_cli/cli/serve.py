@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieve_cli.cli.mcp_options import AllowWrites, McpTexts, mcp_options
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.serve_syncs import Jitter, SyncEvery, syncs_of
 from retrieve_cli.cli.server_access import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.serving.access_log import AccessLog
     from retrieve_cli.serving.metrics import Metrics
+    from retrieve_cli.serving.mcp.host import McpOptions
     from retrieve_cli.serving.running import Running
     from retrieve_cli.serving.service import Service
     from retrieve_cli.serving.syncing import SyncOptions
@@ -76,6 +78,8 @@ def serve(
     log_queries: Annotated[
         bool, typer.Option("--log-queries", help="The access log has the texts of queries, too.")
     ] = False,
+    mcp_texts: McpTexts = None,
+    allow_writes: AllowWrites = False,
     descriptor: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
@@ -118,7 +122,10 @@ def serve(
         else:
             pool = threads or len(os.sched_getaffinity(0)), queue
             syncs = syncs_of(shared, settings, sync_every, jitter)
-            app, said = _search(shared, settings, access, pool=pool, workers=workers, url=url, syncs=syncs, log=log)
+            mcp = mcp_options(mcp_texts, writes=allow_writes)
+            app, said = _search(
+                shared, settings, access, pool=pool, workers=workers, url=url, syncs=syncs, log=log, mcp=mcp
+            )
         if descriptor is not None:
             from retrieve_cli.serving.workers import end_with_parent
 
@@ -160,6 +167,7 @@ def _search(
     url: str,
     syncs: SyncOptions,
     log: AccessLog | None,
+    mcp: McpOptions,
 ) -> tuple[Service, dict[str, str | None]]:
     """Return the server of the index, and what is announced of it."""
     from retrieve_cli.api.live import LiveIndex
@@ -182,6 +190,7 @@ def _search(
         syncs=syncs,
         metrics=metrics,
         access_log=log,
+        mcp=mcp,
     )
     generation = None
     with suppress(RetrieveError):

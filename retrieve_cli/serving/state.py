@@ -12,6 +12,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.serving.access_log import AccessLog
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.hosts import Hosts
+from retrieve_cli.serving.mcp.host import McpOptions
 from retrieve_cli.serving.metrics import Metrics
 from retrieve_cli.serving.model_parts import configured
 from retrieve_cli.serving.models import Models
@@ -42,6 +43,7 @@ class State:
     access_log: AccessLog | None = None
     """The log of requests, if one is written."""
     syncs: SyncOptions = field(default_factory=SyncOptions)
+    mcp: McpOptions = field(default_factory=McpOptions)
     documents: Documents = field(init=False)
     """The documents that are added one at a time."""
     syncing: Syncing = field(init=False)

@@ -202,3 +202,32 @@ def test_the_conformance_suite_fails_only_where_it_asks_for_its_own_fixtures(ser
         expected = ["--expected-failures", str(failures), "-o", str(tmp_path / revision)]
         done = subprocess.run([*command, *expected], capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+def written(session_answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [answer["result"] for answer in session_answers[1:]]
+
+
+def test_a_client_that_may_write_finds_what_it_added(artifacts: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(artifacts, own)
+    document = {"id": "new", "title": "Novelty", "text": "Unravels spectroscopic zebras."}
+    asked = (
+        call(1, "add_documents", documents=[document, {"id": "empty"}]),
+        call(2, "search", query="zebras", at_least=1),
+        call(3, "sync"),
+    )
+    added, answer, synced = written(session(process_of(own, "--allow-writes"), _REVISIONS[-1], *asked))
+    statuses = [each["status"] for each in added["structuredContent"]["documents"]]
+    assert statuses[1] == "rejected"
+    assert statuses[0] in ("queued", "processing", "processed")
+    assert "search with at_least 1" in added["content"][0]["text"]
+    assert answer["structuredContent"]["results"][0]["id"] == "new#0"
+    assert synced["structuredContent"]["task"]
+
+
+def test_without_the_flag_nothing_can_be_written(artifacts: Path) -> None:
+    asked = (call(1, "add_documents", documents=[{"id": "x", "text": "y"}]), {"id": 2, "method": "tools/list"})
+    _, refused, tools = session(process_of(artifacts), _REVISIONS[-1], *asked)
+    assert "there is no tool 'add_documents'" in refused["error"]["message"]
+    assert not {tool["name"] for tool in tools["result"]["tools"]} & {"add_documents", "sync"}

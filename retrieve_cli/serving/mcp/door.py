@@ -86,6 +86,7 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
 
     from retrieve_cli.serving.mcp.host import Host
     from retrieve_cli.serving.mcp.server import server_of
+    from retrieve_cli.serving.mcp.writing import Writer
 
     async def run(context: Any, function: Callable[[], T]) -> T:
         return await state.pool.run(context.request, function)
@@ -94,7 +95,8 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
         found: Caller = context.request.scope[_CALLER]
         return found
 
-    server = server_of(Host(state.live, run, caller))
+    writer = Writer(state.documents, state.syncing) if state.mcp.writes else None
+    server = server_of(Host(state.live, run, caller, state.mcp.texts, writer))
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, max_request_body_size=state.limits.bytes
     )

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.serving.callers import Caller
 
+if TYPE_CHECKING:
+    from retrieve_cli.serving.mcp.writing import Writer
+
 T = TypeVar("T")
+
+
+class McpOptions(NamedTuple):
+    """Choices of the operator."""
+
+    texts: str | None = None
+    """The channel of the texts: `content`, `structured` or `both`; None: by the name of the client."""
+    writes: bool = False
+    """True if callers that have the scopes may add documents and sync the index."""
 
 
 class Run(Protocol):
@@ -29,5 +41,5 @@ class Host:
     """Takes the context of the SDK."""
     texts: str | None = None
     """The channel of the texts: `content`, `structured` or `both`; None: by the name of the client."""
-    writes: bool = False
-    """True if documents may be added and the index be synced."""
+    writer: Writer | None = None
+    """None: nothing may be written."""

@@ -87,7 +87,7 @@ class Handlers:
         return types.ListToolsResult(tools=[kind.tool for kind in self._kinds(context)])
 
     def _kinds(self, context: Context) -> list[tools.Kind]:
-        return tools.listed(self._host.caller(context).scopes, writes=self._host.writes)
+        return tools.listed(self._host.caller(context).scopes, writes=self._host.writer is not None)
 
     async def call_tool(self, context: Context, given: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool: its failures are results that the model reads."""
@@ -110,8 +110,10 @@ class Handlers:
         self, context: Context, name: str, arguments: Mapping[str, Json], channels: Channels
     ) -> Callable[[], Outcome]:
         """The work of a tool, which blocks."""
-        caller = self._host.caller(context)
-        return partial(READING[name], self._host.live, arguments, tenant=caller.tenant, channels=channels)
+        tenant, writer = self._host.caller(context).tenant, self._host.writer
+        if name in READING:
+            return partial(READING[name], self._host.live, arguments, tenant=tenant, channels=channels)
+        return partial(getattr(writer, name), arguments, tenant=tenant)
 
     # ------------------------------------------------------------------------------------------ resources
 

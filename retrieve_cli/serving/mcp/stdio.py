@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -10,10 +11,13 @@ import anyio
 import anyio.to_thread
 from mcp.server.stdio import stdio_server
 
+from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.serving.callers import SCOPES, Caller
-from retrieve_cli.serving.mcp.host import Host
+from retrieve_cli.serving.mcp.host import Host, McpOptions
 from retrieve_cli.serving.mcp.server import server_of
+from retrieve_cli.serving.mcp.writing import Writer
+from retrieve_cli.serving.syncing import Syncing, SyncOptions
 
 T = TypeVar("T")
 
@@ -21,17 +25,20 @@ _THREADS = 4
 
 
 def serve_stdio(
-    opened: Callable[[], LiveIndex], *, tenant: str | None = None, texts: str | None = None, writes: bool = False
+    opened: Callable[[], LiveIndex], options: McpOptions, *, tenant: str | None = None, flags: Sequence[str] = ()
 ) -> None:
-    """Answer one client on standard input and output, until it closes them.
+    """Answer one client on standard input and output, until it closes them; `flags` are those with which a sync finds
+    the configuration.
 
     Nothing but the protocol is written to standard output: what libraries print goes to standard error, from before
     the index is opened on.
     """
-    anyio.run(partial(_serve, opened, tenant=tenant, texts=texts, writes=writes))
+    anyio.run(partial(_serve, opened, options, tenant=tenant, flags=flags))
 
 
-async def _serve(opened: Callable[[], LiveIndex], *, tenant: str | None, texts: str | None, writes: bool) -> None:
+async def _serve(
+    opened: Callable[[], LiveIndex], options: McpOptions, *, tenant: str | None, flags: Sequence[str]
+) -> None:
     limiter = anyio.CapacityLimiter(_THREADS)
 
     async def run(_: Any, function: Callable[[], T]) -> T:
@@ -41,8 +48,21 @@ async def _serve(opened: Callable[[], LiveIndex], *, tenant: str | None, texts: 
     async with stdio_server() as (reader, writer):
         live = await anyio.to_thread.run_sync(opened, limiter=limiter)
         live.follow()
-        server = server_of(Host(live, run, lambda _: caller, texts, writes))
-        try:
-            await server.run(reader, writer, server.create_initialization_options())
-        finally:
-            live.close()
+        with _syncing(live, flags) if options.writes else nullcontext() as writing:
+            server = server_of(Host(live, run, lambda _: caller, options.texts, writing))
+            try:
+                await server.run(reader, writer, server.create_initialization_options())
+            finally:
+                live.close()
+
+
+@contextmanager
+def _syncing(live: LiveIndex, flags: Sequence[str]) -> Iterator[Writer]:
+    """Yield a writer, whose syncs run in the background."""
+    documents = Documents(live.store, live.settings)
+    syncing = Syncing(live.store, documents, SyncOptions(flags), on_sync=live.refresh)
+    syncing.start()
+    try:
+        yield Writer(documents, syncing)
+    finally:
+        syncing.close()
