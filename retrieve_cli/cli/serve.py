@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.serving.access_log import AccessLog
-    from retrieve_cli.serving.metrics import Metrics
     from retrieve_cli.serving.mcp.host import McpOptions
+    from retrieve_cli.serving.metrics import Metrics
     from retrieve_cli.serving.running import Running
     from retrieve_cli.serving.service import Service
     from retrieve_cli.serving.syncing import SyncOptions
