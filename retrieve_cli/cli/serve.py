@@ -21,6 +21,7 @@ from retrieve_cli.cli.server_access import (
     TlsCertificate,
     TlsKey,
     access_of,
+    warn_without_tenants,
 )
 from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
 
@@ -195,6 +196,7 @@ def _search(
     generation = None
     with suppress(RetrieveError):
         generation = live.index.generation
+        warn_without_tenants(access.callers, live.index, shared.talk.say)
     return server_app(state), {"artifacts": str(shared.artifacts), "generation": generation}
 
 

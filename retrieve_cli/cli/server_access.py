@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -11,6 +11,7 @@ import typer
 from retrieve_cli.cli.options import Shared
 
 if TYPE_CHECKING:
+    from retrieve_cli.api.index import Index
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.serving.callers import Callers
     from retrieve_cli.serving.hosts import Hosts
@@ -52,6 +53,20 @@ class Access(NamedTuple):
 
         allowed = {"allowed_hosts": self.allowed_hosts, "allowed_origins": self.allowed_origins}
         return Hosts(self.host, port, scheme=self.scheme, **allowed)
+
+
+def warn_without_tenants(callers: Callers, index: Index, say: Callable[[str], None]) -> None:
+    """Warn the operator if credentials have tenants and no record does: their callers find nothing, and no reason."""
+    from retrieve_cli.errors import UsageError
+    from retrieve_cli.search.access import of_tenant
+
+    if not callers.confined:
+        return
+    try:
+        with index.reading() as generation:
+            of_tenant(generation, "any")
+    except UsageError as error:
+        say(f"warning: requests with a tenant find nothing: {error.message}; {error.hint}")
 
 
 def access_of(

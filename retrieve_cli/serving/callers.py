@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.serving.answers import OPENAI
 from retrieve_cli.serving.credentials.key_ring import KeyRing
 from retrieve_cli.serving.credentials.keys import KeyFile
 from retrieve_cli.serving.credentials.rates import Buckets, Rate
@@ -70,6 +71,11 @@ class Callers:
     def required(self) -> bool:
         """True if a request without a credential is rejected."""
         return self._key is not None or self._tokens is not None or (self._ring is not None and self._ring.required)
+
+    @property
+    def confined(self) -> bool:
+        """True if a credential may have a tenant."""
+        return (self._tokens is not None and self._tokens.confined) or (self._ring is not None and self._ring.confined)
 
     async def prepare(self, headers: Headers) -> None:
         """Read new and revoked keys, and the issuer's public keys if a token needs others, before a request."""
@@ -188,4 +194,5 @@ def _unauthorized(request: Request) -> Rejected:
     challenge = f'{_CHALLENGE}, error="invalid_token"' if sent else _CHALLENGE
     hint = "send it as Authorization: Bearer … or X-API-Key: …"
     message = "the API key or token is missing or wrong"
-    return Rejected(401, message, code="invalid_api_key", hint=hint, headers={"WWW-Authenticate": challenge})
+    code = "invalid_api_key" if request.url.path.startswith(OPENAI) else "unauthorized"
+    return Rejected(401, message, code=code, hint=hint, headers={"WWW-Authenticate": challenge})

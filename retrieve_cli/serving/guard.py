@@ -1,4 +1,4 @@
-"""Checks before and after every request: its host and origin, fresh credentials, CORS, and the limit in the headers."""
+"""Checks before and after every request: host and origin, fresh credentials, CORS, limits and caching."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Guard:
 
         async def completed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _complete(message, scope, origin if listed else None)
+                _complete(message, scope, origin if listed else None, private=self._callers.required)
             await send(message)
 
         answer = self._rejection(scope, headers, origin)
@@ -85,13 +85,18 @@ def _preflight() -> Response:
     return Response(status_code=204, headers={**fields, "Access-Control-Max-Age": _PREFLIGHT_S})
 
 
-def _complete(message: Message, scope: Scope, origin: str | None) -> None:
-    """Add the caller's limit to the headers of an answer, and permission for pages of a listed origin to read it."""
+def _complete(message: Message, scope: Scope, origin: str | None, *, private: bool) -> None:
+    """Add the caller's limit to the headers of an answer, and permission for pages of a listed origin to read it.
+
+    A `private` answer is for its caller alone: no cache between them may give it to another one (RFC 9111, 5.2.2.7).
+    """
     from starlette.datastructures import MutableHeaders
 
     headers = MutableHeaders(scope=message)
     for name, value in scope.get(LIMIT, {}).items():
         headers[name] = value
+    if private:
+        headers.setdefault("Cache-Control", "private, no-cache")
     if origin is not None:
         headers["Access-Control-Allow-Origin"] = origin
         headers["Access-Control-Expose-Headers"] = _EXPOSED

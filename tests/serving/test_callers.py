@@ -103,6 +103,12 @@ def test_every_wrong_credential_gets_the_same_answer(file: KeyFile, tmp_path: Pa
     assert ask(callers, headers=bearer(signed())).status_code == 200
 
 
+def test_an_answer_to_a_caller_is_not_for_caches_between(file: KeyFile) -> None:
+    assert "Cache-Control" not in ask(Callers()).headers
+    text = file.create(["search"]).text
+    assert ask(Callers(ring=KeyRing(file)), headers={"X-API-Key": text}).headers["Cache-Control"] == "private, no-cache"
+
+
 def test_several_credentials_are_an_invalid_request(file: KeyFile) -> None:
     text = file.create(["search"]).text
     callers = Callers(ring=KeyRing(file))

@@ -18,6 +18,7 @@ from tenant_asks import FIXED, IDS, PLAIN, UNASKED, Ask, bodies, of_id, of_reque
 from tenant_samples import EDGES, FOREIGN, ROWS, TEXT, Row, foreign_words, own, write_sources
 
 from retrieve_cli.cli.main import main
+from retrieve_cli.cli.server_access import warn_without_tenants
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.credentials.key_ring import KeyRing
@@ -192,6 +193,10 @@ def test_on_an_index_without_tenants_a_tenant_finds_nothing_as_on_one_that_has_n
     nobodys = [{name: value for name, value in row.items() if name != "tenant"} for row in rows]
     build(tmp_path / "none", nobodys, foreign=True, keys=tmp_path / "others")
     both = Door(tmp_path / "others", key), Door(tmp_path / "none", key)
+    warnings: list[str] = []
+    for door in both:
+        warn_without_tenants(door.state.callers, door.state.live.index, warnings.append)
+    assert ["no record has" in warning for warning in warnings] == [True]
     asks = [ask for body in FIXED for ask in of_request(body)] + [ask for name in IDS[:4] for ask in of_id(name)]
     try:
         answers = [[door.answer(ask) for door in both] for ask in asks if both[0].knows(ask)]

@@ -29,6 +29,11 @@ class KeyRing:
         self._keys: Mapping[str, Key] = {key.sha256: key for key in file.stored()}
         self.required = bool(self._keys)
 
+    @property
+    def confined(self) -> bool:
+        """True if a key has a tenant."""
+        return any(key.tenant is not None for key in self._keys.values())
+
     def stale(self) -> bool:
         """Return True if the file has changed since it was read."""
         return self._now() != self._version

@@ -69,6 +69,11 @@ class Tokens:
         elif settings.jwks_url is not None:
             self._keys = KeySet(UrlOrigin(settings.jwks_url), say=say)
 
+    @property
+    def confined(self) -> bool:
+        """True if every token has a tenant."""
+        return self._settings.tenant_claim is not None
+
     def due(self, token: str) -> bool:
         """Return True if the key set should be read again before this token is verified."""
         header = self._header(token)
