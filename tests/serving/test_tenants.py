@@ -31,7 +31,7 @@ VARIES = {"etag", "server-timing", "x-request-id", "date", "content-length", "tr
 _NAME = b"G" * 12
 """Stands for the id of the generation, which is another one without the records of others."""
 NOISE = re.compile(
-    rb"""("request_id": ?|"total_ms": ?|"age_s": ?|<time datetime=)(?:"[^"]*"(?:>[^<]*)?|null|[0-9.e-]+)"""
+    rb"""("request_id": ?|"total_ms": ?|"age_s": ?|"published": ?|<time datetime=)(?:"[^"]*"(?:>[^<]*)?|null|[0-9.e-]+)"""
 )
 
 
