@@ -76,18 +76,24 @@ def rag(body: Body) -> Ask:
 def vector_store(body: Body) -> Ask:
     limit = {"max_num_results": min(body.get("limit", 5), 50)}
     return Ask(
-        "POST", "/v1/vector_stores/{name}/search", "/v1/vector_stores/x/search", {**limit, "query": body["query"]}
+        "POST", "/v1/vector_stores/{name}/search", "/v1/vector_stores/default/search", {**limit, "query": body["query"]}
     )
 
 
 def external_knowledge(body: Body) -> Ask:
     setting = {"top_k": body.get("limit", 5), "score_threshold": 0.0}
-    return post("/retrieval", {"knowledge_id": "x", "query": body["query"], "retrieval_setting": setting})
+    return post("/retrieval", {"knowledge_id": "default", "query": body["query"], "retrieval_setting": setting})
 
 
 def page(body: Body) -> Ask:
     filters = body.get("filters", [])
-    return get("/", q=body["query"], filter=filters if isinstance(filters, list) else [])
+    return get("/", q=body["query"], f=filters if isinstance(filters, list) else [])
+
+
+def compared(body: Body) -> Ask:
+    return page(body)._replace(
+        route="/compare", path=f"/compare{page(body).path[1:]}&a.mode=dense&b.mode=dense&b.rerank=no"
+    )
 
 
 def mcp_search(body: Body) -> Ask:
@@ -117,7 +123,7 @@ def mcp(method: str, **parameters: Any) -> Ask:
 
 
 FOR_REQUESTS: Sequence[Callable[[Body], Ask]] = (
-    *(search, link, batch, passages, rag, vector_store, external_knowledge, page, mcp_search),
+    *(search, link, batch, passages, rag, vector_store, external_knowledge, page, compared, mcp_search),
 )
 FOR_IDS: Sequence[Callable[[str], Ask]] = (document, removed_document, record_page, mcp_fetch)
 PLAIN: Sequence[Ask] = (
@@ -149,6 +155,8 @@ UNASKED: Mapping[tuple[str, str], str] = {
     ("POST", "/signout"): "about a credential",
     ("GET", "/info"): "about models",
     ("GET", "/v1/models"): "about models",
+    ("POST", "/judgments"): "writes: the way back to the page",
+    ("POST", "/embed_sparse"): "about models",
     ("POST", "/embed"): "about models",
     ("POST", "/v1/embeddings"): "about models",
     ("POST", "/v1/rerank"): "about models",
