@@ -44,7 +44,7 @@ class Live(Protocol):
 
 
 class Sequences:
-    """What the generations on the disk include of the inbox. Threads may share one.
+    """Numbers of the changes that the generations on the disk include. Threads may share one.
 
     A sync that changes no record updates the manifest in its place, so that it is read again when its file changes.
     """

@@ -22,7 +22,7 @@ from retrieve_cli.serving.requests import Rejected
 from retrieve_cli.serving.state import State
 
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
-_WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
+_WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,9})(?:$|[,;\s])")
 _CURSOR = re.compile(r"([0-9a-f]{12})-(r[0-9]{1,11})")
 _LONGEST_WAIT_S = 60
 _LOOK_S = 0.02
@@ -68,7 +68,9 @@ def router(state: State) -> APIRouter:
             request, lambda: documents.add(given_documents(body, lines=kind in _LINES), tenant=tenant)
         )
         if len(receipt.documents) == 1 and not receipt.sequence:
-            raise Rejected(422, receipt.documents[0].reason, code="rejected", hint="see the reasons of the answer")
+            raise Rejected(
+                422, receipt.documents[0].reason, code="rejected", hint="correct the document and send it again"
+            )
         return await _acknowledged(state, request, receipt, tenant)
 
     async def remove(request: Request) -> Response:
