@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from samples import TOOLS, Program, write_catalog
 from servers import Server, started
 
@@ -15,9 +16,10 @@ from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
-from retrieve_cli.errors import NotYet
+from retrieve_cli.errors import NotYet, UsageError
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.jobs import Jobs
+from retrieve_cli.serving.syncing import seconds_of
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tasks import Tasks
 
@@ -133,3 +135,38 @@ def test_the_index_in_this_process_waits_for_a_change_and_answers_the_others_mea
     (answer,) = live.answer([read_asked({"query": "outlines ears", "at_least": ears.sequence})])
     assert isinstance(answer, Answer)
     assert answer.results[0].doc_id == "ears"
+
+
+def test_a_server_syncs_under_its_own_configuration(catalog: Path, index: Path, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    config = tmp_path / "conf" / "served.yaml"
+    config.write_text(f"sources: [{{kind: catalog, path: {catalog}}}, {{kind: inbox, name: notes, id_prefix: n/}}]\n")
+    with started(index, "--config", str(config), cwd=tmp_path) as server:
+        added = server.post("/documents", {"id": "ears", "text": "Outlines ears."}, Prefer="wait=60").json()
+        assert added["documents"] == [{"id": "n/ears", "status": "processed", "sequence": 1}]
+        for name in ("n/ears", "ears"):
+            state = server.get(f"/documents/{name}").json()
+            assert (state["id"], state["source"], state["record"]["id"]) == ("n/ears", "notes", "n/ears")
+        assert server.get("/index").json()["sources"][1] == {
+            "name": "notes",
+            "kind": "inbox",
+            "records": 1,
+            "rejected": 0,
+        }
+
+
+@pytest.mark.parametrize("text", ["often", "-1m", "1y", "", "nan", "inf"])
+def test_a_time_that_is_none_is_rejected(text: str) -> None:
+    with pytest.raises(UsageError, match="--sync-every is"):
+        seconds_of(text, "--sync-every")
+
+
+def test_a_time_has_a_unit() -> None:
+    assert [seconds_of(text, "--jitter") for text in ("0", "90", "90s", "15m", "1.5h", "1d")] == [
+        0,
+        90,
+        90,
+        900,
+        5400,
+        86400,
+    ]
