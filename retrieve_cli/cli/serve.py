@@ -118,7 +118,7 @@ def serve(
             _run_workers(shared, listener, workers, url)
             return
         if encoders:
-            app, said = _models(shared, settings, access, number, log=log)
+            app, said = _models(shared, settings, access, log=log)
             url += "/v1"
         else:
             pool = threads or len(os.sched_getaffinity(0)), queue
@@ -180,7 +180,7 @@ def _search(
     live = LiveIndex(shared.store, settings)
     if live.fault is not None:
         shared.talk.say(f"note: {live.fault.message}; searches are answered by an error until there is an index")
-    hosts, metrics = access.hosts(int(url.rpartition(":")[2])), _metrics(shared)
+    hosts, metrics = access.hosts(), _metrics(shared)
     state = State(
         live,
         Pool(*pool),
@@ -201,14 +201,14 @@ def _search(
 
 
 def _models(
-    shared: Shared, settings: Settings, access: Access, port: int, *, log: AccessLog | None
+    shared: Shared, settings: Settings, access: Access, *, log: AccessLog | None
 ) -> tuple[Service, dict[str, str | None]]:
     """Return the server of the models, and what is announced of it."""
     from retrieve_cli.serving.model_parts import configured, warm
     from retrieve_cli.serving.models import models_app
 
     parts = configured(settings)
-    app = models_app(parts, access.callers, hosts=access.hosts(port), metrics=_metrics(shared), log=log)
+    app = models_app(parts, access.callers, hosts=access.hosts(), metrics=_metrics(shared), log=log)
     warm(parts)
     shared.talk.detail(f"device: {parts.encoder.device}")
     return app, {"model": parts.name, "reranker": None if parts.scorer is None else parts.scorer.name}

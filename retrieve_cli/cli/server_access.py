@@ -47,12 +47,12 @@ class Access(NamedTuple):
         """The scheme of its address."""
         return "https" if self.tls else "http"
 
-    def hosts(self, port: int) -> Hosts:
+    def hosts(self) -> Hosts:
         """Return the names that the server accepts. Raises: UsageError if one is not written as such."""
         from retrieve_cli.serving.hosts import Hosts
 
         allowed = {"allowed_hosts": self.allowed_hosts, "allowed_origins": self.allowed_origins}
-        return Hosts(self.host, port, scheme=self.scheme, **allowed)
+        return Hosts(self.host, scheme=self.scheme, **allowed)
 
 
 def warn_without_tenants(callers: Callers, index: Index, say: Callable[[str], None]) -> None:
@@ -96,5 +96,5 @@ def access_of(
     hosts, origins = (tuple(given or ()) for given in allowed)
     own = settings.serve
     access = Access(callers, tls, host, (*own.allowed_hosts, *hosts), (*own.allowed_origins, *origins))
-    access.hosts(0)
+    access.hosts()
     return access

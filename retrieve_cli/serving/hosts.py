@@ -45,7 +45,6 @@ class Hosts:
     def __init__(
         self,
         address: str,
-        port: int,
         *,
         scheme: str = "http",
         allowed_hosts: Iterable[str] = (),
@@ -53,8 +52,9 @@ class Hosts:
     ) -> None:
         """`address` is the one that the server listens on, as `--host` names it.
 
-        On loopback the names of loopback are accepted with the port of the server. Elsewhere the address, and for all
-        addresses (0.0.0.0) any address and the machine's name, since an address is not a name that others can point.
+        On loopback the names of loopback are accepted, with any port: a tunnel has a port of its own, and a port is
+        not a name that others can point. Elsewhere the address, and for all addresses (0.0.0.0) any address and the
+        machine's name.
 
         Raises:
             UsageError: an allowed host or origin is not written as one.
@@ -62,11 +62,11 @@ class Hosts:
         self._default = _PORTS[scheme]
         self._any_address = False
         bare = address.strip("[]").lower()
-        if is_loopback(bare):
-            own = [Name(name, port) for name in {*_LOOPBACK, _bracketed(bare)}]
-        else:
+        names = {*_LOOPBACK, _bracketed(bare)}
+        if not is_loopback(bare):
             self._any_address = _is_unspecified(bare)
-            own = [Name(name, None) for name in (*_LOOPBACK, _bracketed(bare), os.uname().nodename.lower())]
+            names.add(os.uname().nodename.lower())
+        own = [Name(name, None) for name in sorted(names)]
         self._patterns = [*own, *map(read_host, allowed_hosts)]
         self._origins = frozenset(map(read_origin, allowed_origins))
 
