@@ -167,6 +167,10 @@ class Unavailable(RetrieveError):
     kind = "unavailable"
 
 
+class NotConfigured(Unavailable):
+    """A part that a request names and that this index or configuration does not have: the request will always fail."""
+
+
 STEP_FAILURES = (Unavailable, ModelFailed)
 """Failures of one step of a query. An optional step is skipped, and the answer gives the reason."""
 

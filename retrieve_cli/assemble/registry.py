@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config import plugins
-from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted
+from retrieve_cli.errors import IndexCorrupt, NotConfigured, Unavailable, quoted
 from retrieve_cli.retrievers.retriever import TERMS, VECTOR, Form, Retriever
 from retrieve_cli.storage.recipe import NAMED
 
@@ -104,14 +104,14 @@ def chosen(mode: str, subset: Sequence[str], present: Sequence[str]) -> tuple[st
     A retriever without an index can be named; it comes after the others.
 
     Raises:
-        Unavailable: a named retriever is not in the index.
+        NotConfigured: a named retriever is not in the index.
     """
     wanted = tuple(subset) or (() if mode == plugins.HYBRID else (mode,))
     others = tuple(name for name in dict.fromkeys(wanted) if name in _WITHOUT_INDEX)
     for name in wanted:
         if name not in (*present, *others):
             hint = f"it has {', '.join(present)}; configure {name} and build again: retrieve build"
-            raise Unavailable(f"this index has no {name} retriever", hint=hint)
+            raise NotConfigured(f"this index has no {name} retriever", hint=hint)
     return (*(name for name in present if name in wanted), *others) if wanted else tuple(present)
 
 

@@ -9,7 +9,7 @@ from retrieve_cli.assemble import pipelines, registry
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
-from retrieve_cli.errors import Unavailable, UsageError, quoted
+from retrieve_cli.errors import NotConfigured, UsageError, quoted
 from retrieve_cli.search.access import columns_seen, seen_by_any
 from retrieve_cli.search.boosting import boosted
 from retrieve_cli.search.deadline import Deadline
@@ -120,7 +120,7 @@ def plan(
     if reranker is not None:
         reranker = reranking(reranker, (*chosen, *([substitute] if substitute else ())))
     if rerank and reranker is None:
-        raise Unavailable("no reranker is configured", hint="set rerank.backend")
+        raise NotConfigured("no reranker is configured", hint="set rerank.backend")
     omitted = Omissions(chosen, needed(settings, chosen, reranker, asked=bool(rerank)), say)
     may_go = sacrifice(settings, chosen, reranker)
     free = {name for name in chosen if registry.retriever(name).cost[0] == 0}
@@ -171,7 +171,7 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
         return registry.chosen(options.mode, options.retrievers, present)
     if not (found := pipelines.similar_names(generation)):
         hint = "set dense.enabled: true and build again: retrieve build; or omit --engine"
-        raise Unavailable("the naive engine needs vectors, and the index has none", hint=hint)
+        raise NotConfigured("the naive engine needs vectors, and the index has none", hint=hint)
     return found[:1]
 
 

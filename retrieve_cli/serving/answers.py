@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.errors import NotConfigured, RetrieveError, UsageError
 from retrieve_cli.serving.requests import Rejected
 
 if TYPE_CHECKING:
@@ -86,9 +86,11 @@ STATUS: Mapping[str, int] = {
 
 def rejection(error: RetrieveError, *, path: str = "") -> Rejected:
     """Return a failure as a rejected request."""
+    of_client = isinstance(error, UsageError | NotConfigured)
     if path.startswith(OPENAI):
-        return Rejected(400 if isinstance(error, UsageError) else 503, error.message, code=error.kind)
-    status, number = STATUS.get(error.kind, 500), int(error.code)
+        return Rejected(400 if of_client else 503, error.message, code=error.kind)
+    status = 422 if isinstance(error, NotConfigured) else STATUS.get(error.kind, 500)
+    number = int(error.code)
     return Rejected(status, error.message, code=error.kind, hint=error.hint, exit_code=number)
 
 

@@ -54,15 +54,14 @@ def router(state: State) -> APIRouter:
             return _dify_error(request, error)
 
     routes = APIRouter(tags=["shapes"])
-    named = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
-    for path, endpoint, body, more in (
-        ("/retrieve", retrieve, passages.SCHEMA, {}),
-        ("/api/v1/rag/retrieve", rag_retrieve, rag_flow.SCHEMA, {}),
-        ("/v1/vector_stores/{name}/search", search_vector_store, vector_store.SCHEMA, {"parameters": named}),
-        ("/retrieval", retrieval, external_knowledge.SCHEMA, {}),
+    for path, endpoint, body in (
+        ("/retrieve", retrieve, passages.SCHEMA),
+        ("/api/v1/rag/retrieve", rag_retrieve, rag_flow.SCHEMA),
+        ("/v1/vector_stores/{name}/search", search_vector_store, vector_store.SCHEMA),
+        ("/retrieval", retrieval, external_knowledge.SCHEMA),
     ):
         content = {"required": True, "content": {"application/json": {"schema": body}}}
-        routes.add_api_route(path, endpoint, methods=["POST"], openapi_extra={"requestBody": content, **more})
+        routes.add_api_route(path, endpoint, methods=["POST"], openapi_extra={"requestBody": content})
     return routes
 
 

@@ -24,7 +24,7 @@ from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import dumped, rejection
 from retrieve_cli.serving.observing import observed
 from retrieve_cli.serving.requests import Rejected, read_object
-from retrieve_cli.serving.shapes.modular import SHAPE, shape_of
+from retrieve_cli.serving.shapes.modular import PARAMETER, SHAPE, shape_of
 from retrieve_cli.serving.state import State
 
 JSON = "application/json"
@@ -59,7 +59,7 @@ def router(state: State) -> APIRouter:
         return Response(dumped({"answers": answers}), media_type=JSON)
 
     routes = APIRouter(tags=["search"])
-    body = {"requestBody": {"required": True, "content": {JSON: {"schema": schema()}}}}
+    body = {"requestBody": {"required": True, "content": {JSON: {"schema": schema()}}}, "parameters": [PARAMETER]}
     batch = {"requestBody": {"required": True, "content": {JSON: {"schema": _batch_schema()}}}}
     routes.add_api_route("/search", search, methods=["POST"], openapi_extra=body)
     routes.add_api_route("/search", search_by_link, methods=["GET"], openapi_extra={"parameters": _parameters()})
@@ -139,7 +139,7 @@ def _parameters() -> list[dict[str, Json]]:
             "description": field.description,
         }
         for key, field in FIELDS.items()
-    ]
+    ] + [PARAMETER]
 
 
 def _batch_schema() -> dict[str, Json]:

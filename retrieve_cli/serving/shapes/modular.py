@@ -51,6 +51,15 @@ class Shape(NamedTuple):
 
 SHAPES: Mapping[str, Shape] = {"e": Shape(MEDIA_TYPE, render)}
 
+PARAMETER: Json = {
+    "name": SHAPE,
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string", "enum": list(SHAPES)},
+    "description": f"Shape of the answer; the same as an Accept header, such as {MEDIA_TYPE}.",
+}
+"""The same as OpenAPI describes it."""
+
 
 def shape_of(request: Request) -> Shape | None:
     """Return the shape that a request chooses by `?shape=` or by its Accept header; None: the answer as it is.
