@@ -221,7 +221,7 @@ def test_an_unknown_address_is_a_page_for_browsers_and_an_object_for_programs(se
     browser = server.get("/nowhere", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
     program = server.get("/nowhere", Accept="application/json")
     assert (browser.status, program.status) == (404, 404)
-    assert "There is no page at this address." in read_html(browser.data).one("main").text
+    assert "No page has this address." in read_html(browser.data).one("main").text
     assert program.json()["error"]["kind"] == "not_found"
 
 
@@ -363,7 +363,9 @@ async def test_with_keys_the_page_asks_for_one_and_keeps_it_in_a_cookie_that_scr
         assert "retrieve_key=s3cret" in cookie
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
-        assert (await client.get("/?q=lungs")).status_code == 200
+        signed = await client.get("/?q=lungs")
+        assert signed.status_code == 200
+        assert read_html(signed.content).one("form", action="/signout").attributes["method"] == "post"
         assert (await client.post("/search", json={"query": "lungs"})).status_code == 401, "the cookie is the page's"
         out = await client.post("/signout", headers=own)
         assert out.status_code == 303

@@ -277,7 +277,7 @@ def test_axe_finds_no_violation_in_any_state(open_page: Callable[..., Any]) -> N
         found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
         page.emulate_media(color_scheme="dark")
         found += page.evaluate("axe.run({runOnly: ['color-contrast'], resultTypes: ['violations']})")["violations"]
-        violations += [(state, one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
+        violations += [(state, rule["id"], [node["html"][:200] for node in rule["nodes"][:3]]) for rule in found]
     assert violations == []
 
 

@@ -22,6 +22,8 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Content-Security-Policy: files of the server itself, and nothing inline."""
+COOKIE = "retrieve_key"
+"""Name of the cookie that holds the key."""
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -53,7 +55,8 @@ def page(request: Request, template: str, values: Mapping[str, Any], *, status: 
     from starlette.responses import HTMLResponse
 
     root = str(request.scope.get("root_path", "")).rstrip("/")
-    html = environment().get_template(f"{template}.html").render(root=root, **values)
+    values = {"root": root, "signed": COOKIE in request.cookies, **values}
+    html = environment().get_template(f"{template}.html").render(values)
     headers = {**HEADERS, "Cache-Control": "no-store", "Vary": "Accept-Encoding, Cookie"}
     if "gzip" not in request.headers.get("Accept-Encoding", ""):
         return HTMLResponse(html, status, headers)

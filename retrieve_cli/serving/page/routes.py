@@ -139,7 +139,7 @@ def handlers(others: dict[Any, Any]) -> dict[Any, Any]:
 
     async def missing(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404 and wants_page(request):
-            return failure(request, Rejected(404, "There is no page at this address."))
+            return failure(request, Rejected(404, "No page has this address."))
         answer: Response = await otherwise(request, error)
         return answer
 

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.page import rendering
+from retrieve_cli.serving.page.rendering import COOKIE
 from retrieve_cli.serving.requests import Limits, Rejected
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from retrieve_cli.serving.state import State
 
-COOKIE = "retrieve_key"
-"""Name of the cookie that holds the key."""
 _FORM = Limits(bytes=64 << 10)
 """Limits of a form."""
 _LONGEST = 8192
