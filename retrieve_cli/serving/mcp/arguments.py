@@ -10,7 +10,7 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.serving.mcp.tools import MOST_TOKENS
 from retrieve_cli.untrusted.nearest import nearest
 
-_LEAST_TOKENS, _GREATEST_TOKENS = 50, 200_000
+_LEAST_TOKENS, _GREATEST_TOKENS = 50, 50_000
 _ALIASES: Mapping[str, str] = {
     "doc_id": "id",
     "document_id": "id",
