@@ -90,13 +90,13 @@ def test_pages_of_the_server_itself_and_of_listed_origins_may_use_it() -> None:
 @pytest.mark.parametrize("origin", ["*", "null", "example.org", "https://", "https://a.example/x", "https://[", "a b"])
 def test_what_is_not_an_origin_cannot_be_allowed(origin: str) -> None:
     with pytest.raises(UsageError, match="--allowed-origin"):
-        Hosts("127.0.0.1", 1, allowed_origins=[origin])
+        Hosts("127.0.0.1", allowed_origins=[origin])
 
 
 @pytest.mark.parametrize("host", ["", "https://example.org", "a b", "example.*", "**", "a" * 300])
 def test_what_is_not_a_host_cannot_be_allowed(host: str) -> None:
     with pytest.raises(UsageError, match="--allowed-host"):
-        Hosts("127.0.0.1", 1, allowed_hosts=[host])
+        Hosts("127.0.0.1", allowed_hosts=[host])
 
 
 def asked(hosts: Hosts | None, method: str = "GET", **headers: str) -> httpx.Response:
