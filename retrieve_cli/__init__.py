@@ -20,6 +20,7 @@ reads this list and checks every import against it.
     search ingest   Request -> Answer over the current generation; sources -> published generation
     assemble        settings -> parts: names the concrete sources, encoders, retrievers and rerankers
     sources chunking encoders retrievers graph queries stages evaluation records
+    warm            a process that is ready answers for a command
     storage web config
     untrusted       files and YAML from outside, read within bounds of kind, size and depth
     terms           different names for the same thing: tenants, modalities, licences; numbers in words

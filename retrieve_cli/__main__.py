@@ -11,7 +11,6 @@ import gc
 import os
 import signal
 import sys
-import threading
 
 _CODE = 130
 """`errors.Exit.INTERRUPTED`, which is not imported yet."""
@@ -28,6 +27,11 @@ def run() -> None:
 
         complete(sys.argv[2:])
         return
+    if sys.argv[1:2] in (["query"], ["search"]):
+        from retrieve_cli.warm.client import answer
+
+        if (code := answer()) is not None:
+            os._exit(code)
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     from retrieve_cli.cli.main import main
 
@@ -48,6 +52,8 @@ def _leave(code: int) -> None:
     threads to wait for, an active profiler, an output that cannot be flushed; or if a plug-in was loaded, which may
     leave files for Python to flush and close.
     """
+    import threading
+
     from retrieve_cli.config.plugins import load
 
     if threading.active_count() > 1 or load.cache_info().misses or sys.flags.inspect or _watched():

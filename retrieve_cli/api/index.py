@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retrieve_cli.api.requests import Choices, options_of, request_of, texts, under_choices
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.search import kept
 from retrieve_cli.search.answer import Answer as SearchAnswer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher
@@ -54,7 +55,7 @@ class Index:
         self._pinned = generation
         self._settings = settings
         self._opening = Lock()
-        self._open: Searcher | None = Searcher(store, settings, generation)
+        self._open: Searcher | None = kept.open_searcher(store, settings, generation)
 
     # ------------------------------------------------------------------------------------------ searching
 
@@ -84,7 +85,14 @@ class Index:
 
     def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[SearchAnswer]:
         """Return the answers to requests under options that `options()` made."""
-        return self.searcher.answer(requests, options)
+        try:
+            return self.searcher.answer(requests, options)
+        except IndexCorrupt:
+            if kept.kept() is None:
+                raise
+            kept.forget()  # opened again, the error names the files as this caller does
+            self._open = Searcher(self._store, self._settings, self._pinned)
+            return self.searcher.answer(requests, options)
 
     def options(self, **choices: Unpack[Choices]) -> SearchOptions:
         """Return the options of a search: the configuration's, with the choices in their place.

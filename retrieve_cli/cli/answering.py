@@ -135,6 +135,10 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Opened]:
     notes.note_unapplied(shared, settings, index.searcher.generation, given=run.given)
     index.options(**run.choices)
     yield _of_index(index, run)
+    if settings.query.keep_warm and settings.query.server == "auto":
+        from retrieve_cli.cli.keep_warm import keep_warm
+
+        keep_warm(shared, settings.query.keep_warm)
 
 
 def _of_index(index: Index, run: Run) -> Opened:

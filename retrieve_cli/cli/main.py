@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -41,13 +42,7 @@ class OnDemand(TyperCommand):
 
     def load(self) -> Command:
         """Return the command itself."""
-        name, module = str(self.name), self._module
-        holder = typer.Typer(rich_markup_mode=None)
-        if hasattr(module, "app"):
-            holder.add_typer(module.app, name=name)
-        else:
-            holder.command()(getattr(module, name))
-        return get_group(holder).commands[name]
+        return command_of(str(self.name))
 
     @property
     def _module(self) -> ModuleType:
@@ -86,6 +81,18 @@ class Program(TyperGroup):
             hint = "list the commands: retrieve --help" if meant is None else f"did you mean `retrieve {meant}`?"
             raise UsageError(f"there is no command {quoted(args[0])}", hint=hint)
         return super().resolve_command(ctx, args)
+
+
+@cache
+def command_of(name: str) -> Command:
+    """Return the command that a file defines."""
+    module = import_module(f"{__package__}.{name}")
+    holder = typer.Typer(rich_markup_mode=None)
+    if hasattr(module, "app"):
+        holder.add_typer(module.app, name=name)
+    else:
+        holder.command()(getattr(module, name))
+    return get_group(holder).commands[name]
 
 
 def program() -> TyperGroup:

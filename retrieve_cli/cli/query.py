@@ -143,6 +143,10 @@ def query(
         bool, typer.Option("--strict-fresh", help="Exit with 10 if the source of a result has changed.")
     ] = False,
     exit_status: Annotated[bool, typer.Option("--exit-status", help="Exit with 3 if there are no results.")] = False,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", metavar="auto|never|URL", help="Who answers.  [default: a process that is ready]"),
+    ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Answer each line of stdin as it arrives, until stdin ends.")
     ] = False,
@@ -169,9 +173,10 @@ def query(
         "max_chunks": max_chunks, "max_tokens": max_tokens,
     }  # fmt: skip
     given: dict[str, str] = {}
-    settings = shared.with_keys(
-        {KEYS[name]: (_flag(name), value) for name, value in choices.items() if value is not None}, given=given
-    )
+    keys = {KEYS[name]: (_flag(name), value) for name, value in choices.items() if value is not None}
+    if server is not None:
+        keys["query.server"] = ("--server", server)
+    settings = shared.with_keys(keys, given=given)
     asked = Request(
         text="",
         also=tuple(map(sound, also or ())),
@@ -210,6 +215,11 @@ def query(
         exit_status=exit_status,
     )
     run.check()
+    if settings.query.server != "auto":
+        from retrieve_cli.cli import elsewhere
+
+        if elsewhere.answer(run, choices, " ".join(text or ())):
+            return
     if not batch:
         answering.answer_one(run, replace(asked, text=sound(" ".join(text or ())), id="1"))
         return

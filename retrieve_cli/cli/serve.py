@@ -81,6 +81,14 @@ def serve(
     ] = False,
     mcp_texts: McpTexts = None,
     allow_writes: AllowWrites = False,
+    background: Annotated[
+        bool, typer.Option("--background", help="Start a process that answers `retrieve query` of this user at once.")
+    ] = False,
+    idle: Annotated[
+        str, typer.Option("--idle", metavar="TIME", help="With --background: end after this time without a query.")
+    ] = "10m",
+    stop: Annotated[bool, typer.Option("--stop", help="End the process that --background has started.")] = False,
+    attached: Annotated[bool, typer.Option("--attached", hidden=True)] = False,
     descriptor: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
@@ -92,6 +100,11 @@ def serve(
     (POST /embed, /v1/embeddings, /v1/rerank), which else answer beside the search.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     """
+    if background or stop or attached:
+        from retrieve_cli.cli import warm
+
+        warm.serve(shared, stop=stop, idle=idle, attached=attached)
+        return
     from retrieve_cli.serving.running import Running
     from retrieve_cli.web.secrets import read_key
 
@@ -111,7 +124,10 @@ def serve(
         allowed=(allowed_host, allowed_origin),
     )
     running = Running(seconds, verbose=shared.talk.verbose, tls=access.tls)
-    with _listening(host, port, descriptor) as listener:
+    from retrieve_cli.cli.warm import running as warm_process
+
+    is_alone = not encoders and descriptor is None
+    with _listening(host, port, descriptor) as listener, warm_process(shared) if is_alone else nullcontext():
         number = listener.getsockname()[1]
         url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{number}"
         if workers > 1 and descriptor is None:

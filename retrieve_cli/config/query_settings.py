@@ -112,6 +112,15 @@ class BudgetSettings:
 
 
 @dataclass(frozen=True)
+class QuerySettings:
+    """Process or server that answers `retrieve query`."""
+
+    server: str = "auto"
+    api_key_env: str | None = None
+    keep_warm: float | None = field(default=None, metadata={"duration": True})
+
+
+@dataclass(frozen=True)
 class LogSettings:
     """Log of queries."""
 

@@ -42,6 +42,7 @@ from retrieve_cli.config.query_settings import (
     GatingSettings,
     LlmSettings,
     LogSettings,
+    QuerySettings,
     RelaxationSettings,
     RerankSettings,
     SearchSettings,
@@ -77,6 +78,7 @@ __all__ = [
     "LlmSettings",
     "LogSettings",
     "ModelsSettings",
+    "QuerySettings",
     "RelaxationSettings",
     "RerankSettings",
     "SearchSettings",
@@ -133,6 +135,7 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings, metadata=_ANSWERS)
     serve: ServeSettings = field(default_factory=ServeSettings, metadata=_NEITHER)
     jwt: JwtSettings = field(default_factory=JwtSettings, metadata=_NEITHER)
+    query: QuerySettings = field(default_factory=QuerySettings, metadata=_NEITHER)
     plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, metadata=_INDEX)
     """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from retrieve_cli.config.durations import seconds
 from retrieve_cli.config.environment import variable_of
 from retrieve_cli.config.plugins import installed
 from retrieve_cli.config.settings import LARGEST, MARKERS, ChunkingRule, FieldSetting, SourceSetting
@@ -73,6 +74,8 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
     if isinstance(kind, UnionType):
         inner = next(part for part in get_args(kind) if part is not type(None))
         return None if value is None else _value(inner, value, bounds, key, folder)
+    if bounds.get("duration"):
+        return seconds(value, key)
     origin = get_origin(kind)
     if origin is Literal:
         return _choice(value, get_args(kind), key)

@@ -34,6 +34,12 @@ def print_answers(
         _write(page, _end(answer, page.width, explain=explain, timing=timing))
 
 
+def as_text(answer: Answer, page: Page, *, explain: bool) -> str:
+    """Return what is printed of one answer."""
+    blocks = page.render(_blocks(answer, page.width, explain=explain))
+    return blocks + page.render(_end(answer, page.width, explain=explain, timing=False))
+
+
 def _write(page: Page, lines: Sequence[Line] | Iterator[Line]) -> None:
     sys.stdout.write(page.render(lines))
 

@@ -68,6 +68,13 @@ class Ranker:
             sibling.indexes = sibling.indexes.replaced(indexes)
         return sibling
 
+    def again(self, settings: Settings) -> Ranker:
+        """Return the same generation under other settings, as if it had been opened now, in no time."""
+        sibling = self.under(settings)
+        sibling._costs = self._costs.again()  # noqa: SLF001  a copy of this very object
+        sibling.opened = 0.0
+        return sibling
+
     def rank(self, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:
         """Return a ranking of each query, in order, all retrievers run over the whole batch.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
-from retrieve_cli.config.settings import RelaxationSettings, Settings
+from retrieve_cli.config.settings import RelaxationSettings, Settings, sections
 from retrieve_cli.contracts import Index, Json, Query, Question, Ranking, Request
 from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
 from retrieve_cli.search.confidence import Confidence
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from retrieve_cli.search.facets import Facet
 
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
+_OPENED_UNDER = sorted({*sections("index"), "models"})
+"""Sections of the settings on which open files and loaded models depend."""
 
 
 class _Batch(NamedTuple):
@@ -67,8 +69,12 @@ class Searcher:
             costs = partial(Costs, store.cache / "costs.json")
             opened = time.perf_counter() - begun
             self.ranker = Ranker(self.generation, settings, costs=costs, opened=opened)
-        places = {"fetched": store.fetched, "cache": store.cache}
-        self._watched = watched_of(self.generation.manifest, **places, docs_max_mb=settings.docs.max_mb)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Find the sources of the generation, whose changes its answers tell of."""
+        places = {"fetched": self.store.fetched, "cache": self.store.cache}
+        self._watched = watched_of(self.generation.manifest, **places, docs_max_mb=self.settings.docs.max_mb)
 
     @property
     def settings(self) -> Settings:
@@ -86,6 +92,17 @@ class Searcher:
         """Return the same generation answering under other settings, with other indexes in the place of some."""
         sibling = copy(self)
         sibling.ranker = self.ranker.under(settings, indexes)
+        return sibling
+
+    def again(self, store: Store, settings: Settings) -> Searcher | None:
+        """Return the same generation as if it had been opened now, for a store that is the same folder; None if it has
+        to be opened, because the settings say something else about its files and models."""
+        if any(getattr(settings, name) != getattr(self.settings, name) for name in _OPENED_UNDER):
+            return None
+        sibling = copy(self)
+        sibling.store = store
+        sibling.ranker = self.ranker.again(settings)
+        sibling._watch()  # noqa: SLF001  a copy of this very object
         return sibling
 
     def options(self, **given: Any) -> SearchOptions:

@@ -23,6 +23,7 @@ from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import dumped, rejection
 from retrieve_cli.serving.observing import observed
+from retrieve_cli.serving.rendering import Rendering, rendering_of
 from retrieve_cli.serving.requests import Rejected, read_object
 from retrieve_cli.serving.shapes.modular import PARAMETER, SHAPE, shape_of
 from retrieve_cli.serving.state import State
@@ -38,8 +39,9 @@ def router(state: State) -> APIRouter:
     async def search(request: Request) -> Response:
         """Search the index."""
         tenant = state.callers.of(request, "search").tenant
+        rendering = rendering_of(request)
         asked = read_asked(read_object(await read_body(request, state.limits)), tenant=tenant)
-        return await _answered(state, request, asked)
+        return await _answered(state, request, asked, rendering)
 
     async def search_by_link(request: Request) -> Response:
         """Search the index by a link."""
@@ -67,7 +69,7 @@ def router(state: State) -> APIRouter:
     return routes
 
 
-async def _answered(state: State, request: Request, asked: Asked) -> Response:
+async def _answered(state: State, request: Request, asked: Asked, rendering: Rendering | None = None) -> Response:
     """Return the answer to one request, or 304 if the client has it already."""
     shape, deadline = shape_of(request), asked.choices.get("deadline_ms")
     await arrival(state.live, asked.at_least or 0, deadline and time.monotonic() + deadline / 1000)
@@ -75,6 +77,9 @@ async def _answered(state: State, request: Request, asked: Asked) -> Response:
     if isinstance(outcome, RetrieveError):
         raise rejection(outcome)
     observed(request).answers = [outcome]
+    if rendering is not None:
+        rendered = await state.pool.run(request, rendering.of, outcome)
+        return Response(rendered, media_type=rendering.media_type)
     body = answer_bytes(outcome) if shape is None else dumped(shape.render(outcome))
     headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Vary": "Accept"}
     if headers["ETag"] in request.headers.get("If-None-Match", ""):

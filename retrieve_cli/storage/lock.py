@@ -88,7 +88,7 @@ def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None]) -> 
     """
     until = time.monotonic() + wait
     reported = False
-    while (descriptor := _take(file)) is None:
+    while (descriptor := take(file)) is None:
         if time.monotonic() >= until:
             hint = "wait for it to end, or let this command wait: retrieve sync --wait SECONDS"
             raise Locked(f"another writer{holder(file)} holds {file.parent}", hint=hint)
@@ -97,7 +97,7 @@ def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None]) -> 
             reported = True
         time.sleep(_POLL)
     try:
-        _write(descriptor, {"pid": os.getpid(), "host": os.uname().nodename, "start": _now(), "command": _command()})
+        sign(descriptor)
         yield
     finally:
         with suppress(OSError):
@@ -167,7 +167,7 @@ def is_held(file: Path) -> bool:
     return False
 
 
-def _take(file: Path) -> int | None:
+def take(file: Path) -> int | None:
     """Return a descriptor that holds the lock; None if another process holds it.
 
     Raises:
@@ -185,8 +185,12 @@ def _take(file: Path) -> int | None:
     return None
 
 
-def _write(descriptor: int, value: dict[str, object]) -> None:
-    """Write the holder for people to read; a full disk does not stop the writer here."""
+def sign(descriptor: int) -> None:
+    """Write pid, host, start and command of this process into a lock that it holds, for people to read.
+
+    A full disk does not stop it here.
+    """
+    value = {"pid": os.getpid(), "host": os.uname().nodename, "start": _now(), "command": _command()}
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(value).encode(), 0)

@@ -172,6 +172,9 @@ QUERY_KEYS = {
 """Keys that change the answer from one and the same index, each with another value than its default."""
 
 ELSEWHERE = {
+    "query.server": "tests/warm",
+    "query.api_key_env": "tests/warm",
+    "query.keep_warm": "tests/warm",
     "sources.auto_sync": "tests/sync",
     "sources.list": "tests/sync",
     "freshness.policy": "tests/sync/test_freshness.py",

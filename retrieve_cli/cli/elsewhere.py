@@ -1,0 +1,133 @@
+"""`query.server`: a query that a server answers, or this very process.
+
+A server gets what the flags say; its own configuration decides the rest. It prints the answer: JSON as it is, other
+formats by `POST /search?format=`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from retrieve_cli.cli.options import Color
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
+
+if TYPE_CHECKING:
+    from retrieve_cli.cli.answering import Run
+
+_FORMATS = ("text", "json", "jsonl", "csv", "md", "trec")
+"""Formats that a server renders."""
+_LONGEST = 64_000_000
+"""Most bytes of an answer."""
+_PATIENCE_S = 120.0
+
+
+def answer(run: Run, choices: Mapping[str, Any], text: str) -> bool:
+    """Have a query answered where the configuration says; return False if this process has to.
+
+    Raises:
+        UsageError: the configuration names no server, or the call needs an index of this machine.
+        Unavailable: the server cannot be reached.
+        typer.Exit: the server has answered with an error.
+    """
+    server = run.settings.query.server
+    if server == "never":
+        from retrieve_cli.warm.child import decline
+
+        decline()
+        return False
+    if not server.startswith(("http://", "https://")):
+        raise UsageError(f"query.server is {quoted(server)}", hint="auto, never, or http://HOST:PORT")
+    _expect_elsewhere(run)
+    status, body = _asked(run, server, request_of(run, choices, text))
+    if status != 200:
+        raise typer.Exit(_told(run, status, body))
+    sys.stdout.write(body.decode("utf-8", "replace"))
+    if run.exit_status and run.shared.format == "json" and not json.loads(body).get("results"):
+        raise typer.Exit(Exit.NO_RESULT)
+    return True
+
+
+def _expect_elsewhere(run: Run) -> None:
+    """Raises: UsageError: a flag is about this machine or this process, and not about the query."""
+    local = {
+        "--docs-dir": run.docs_dir,
+        "--save-run": run.save_run,
+        "--log-json": run.log_json,
+        "--explain-empty": run.explain_empty,
+        "--strict-fresh": run.strict_fresh,
+        "--trec-ids": run.shape.trec_ids,
+        "--file": run.asked.files,
+        "- and --stream": run.shape.batch,
+        "--exit-status without --json": run.exit_status and run.shared.format != "json",
+        "--list": run.shape.ids,
+        f"--format {run.shared.format}": run.shared.format not in _FORMATS,
+    }
+    for flag, value in local.items():
+        if value:
+            raise UsageError(f"{flag} does not go with --server URL", hint="remove it, or ask an index of this machine")
+
+
+def request_of(run: Run, choices: Mapping[str, Any], text: str) -> dict[str, Json]:
+    """Return the request that the flags of a call are: what they do not say is the server's choice."""
+    asked, own = run.asked, run.choices
+    given: dict[str, Json] = {
+        "query": text,
+        **{("limit" if name == "k" else name): value for name, value in choices.items()},
+        **{name: own[name] for name in ("rerank", "min_confidence", "offset")},
+        **{name: list(own[name] or ()) for name in ("boosts", "facets")},
+        **{name: list(getattr(asked, name)) for name in ("also", "filters", "doc_ids")},
+        "tenant": asked.tenant,
+        "chunks": own["chunks"] or None,
+    }
+    return {name: value for name, value in given.items() if value not in (None, [], "")}
+
+
+def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, bytes]:
+    """Return status and body of the server's answer. Raises: Unavailable, UsageError."""
+    from retrieve_cli.web.failures import HttpFailed, Passing
+    from retrieve_cli.web.limits import Clock, limit_size
+    from retrieve_cli.web.secrets import Secret, read_key
+    from retrieve_cli.web.transport import Redirect, Request, Transport
+
+    key = read_key(run.settings.query.api_key_env)
+    page = run.shared.page
+    form, color = run.shared.format, str(page.styled and run.shared.color is not Color.never).lower()
+    url = f"{server.rstrip('/')}/search"
+    if form != "json":
+        url += f"?format={form}&width={page.width}&color={color}&explain={str(run.shape.explain).lower()}"
+
+    def follow(_: Redirect) -> str:
+        raise UsageError(f"{server} leads to another address", hint="name that address: --server URL")
+
+    def too_large() -> Exception:
+        return Unavailable(f"the answer of {server} is larger than {_LONGEST:,} bytes", hint="ask for fewer results")
+
+    transport = Transport(server, called="query.server", follow=follow)
+    body = json.dumps(request, ensure_ascii=False).encode()
+    headers = {"Content-Type": "application/json"}
+    try:
+        authorization = None if key is None else Secret(key.bearer)
+        with transport.open(Request(url, headers, body, authorization), Clock(_PATIENCE_S, _PATIENCE_S)) as reply:
+            return reply.status, b"".join(limit_size(reply.decoded(), _LONGEST, too_large))
+    except (Passing, HttpFailed) as error:
+        raise Unavailable(f"{server} does not answer: {error}", hint="is it running? retrieve serve") from error
+    finally:
+        transport.close()
+
+
+def _told(run: Run, status: int, body: bytes) -> int:
+    """Print the error of a server as this command prints its own; return its exit code."""
+    try:
+        error = json.loads(body)["error"]
+        code = int(error["code"])
+        code = code if code in set(Exit) else int(Exit.ERROR)
+        return run.shared.talk.error(code, str(error["kind"]), str(error["message"]), str(error["hint"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        message = f"the server answered with status {status}"
+        return run.shared.talk.error(Exit.ERROR, "error", message, "is it `retrieve serve`?")
