@@ -13,7 +13,10 @@ import pytest
 from fastapi import FastAPI
 from samples import TOOLS, write_catalog
 from servers import client_of, state_of
+from splade_models import save_masked
 
+from retrieve_cli.assemble import splade
+from retrieve_cli.config.loading import load, override
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.hashed import HashedEncoder
 from retrieve_cli.encoders.locate import locate
@@ -22,7 +25,7 @@ from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.metrics import Metrics
-from retrieve_cli.serving.model_parts import ModelParts
+from retrieve_cli.serving.model_parts import ModelParts, configured
 from retrieve_cli.serving.models import Models, models_app
 
 TEXTS = ["segment lungs in CT", "Grüße 細胞", "brain " * 400, "a b c d", "registration of the brain"]
@@ -111,6 +114,22 @@ def test_term_weights_have_the_form_of_text_embeddings_inference(hashed: Any) ->
     expected = [{"index": 2, "value": 0.5}, {"index": 3, "value": 1.5}, {"index": 9, "value": 0.25}]
     assert ask(hashed, "/embed_sparse", inputs=["lungs", "brain"]).json() == [expected] * 2
     assert ask(hashed, "/embed", inputs="lungs", sparse=True).json() == [expected]
+
+
+def test_the_configured_splade_model_gives_the_weights_that_an_index_is_built_with(tmp_path: Path) -> None:
+    chosen = {"splade": {"model": str(save_masked(tmp_path / "splade"))}, "models": {"cache_dir": str(tmp_path)}}
+    settings = override(load(None), {**chosen, "encoder": {"kind": "hashed"}}, where="test")
+    encoder = splade.encoder_to_build(settings)
+    assert encoder is not None
+    app = app_of(configured(settings))
+    for kind, encode in (("query", encoder.encode_queries), ("passage", encoder.encode_passages)):
+        (expected,) = encode(["the lung segment"])
+        (found,) = ask(app, "/embed_sparse", inputs="the lung segment", prompt_name=kind).json()
+        assert [row["index"] for row in found] == expected.terms.tolist()
+        np.testing.assert_allclose([row["value"] for row in found], expected.weights, atol=1e-5)
+        named = ask(app, "/embed", texts=["the lung segment"], input_type=kind, sparse=True).json()["sparse"]
+        assert len(named["features"][0]) == len(found)
+        assert list(named["features"][0].values()) == sorted(named["features"][0].values(), reverse=True)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,15 @@ def test_the_log_has_texts_if_that_is_asked_for_and_they_do_not_control_a_termin
     state.close()
 
 
+def test_the_log_names_the_credential_and_not_its_secret(artifacts: Path, tmp_path: Path) -> None:
+    state = state_of(artifacts, key="abcdefgh12345678")
+    state.access_log = AccessLog(str(tmp_path / "access.jsonl"))
+    send(server_app(state), search("lungs", Authorization="Bearer abcdefgh12345678"), search("lungs"))
+    assert [(line["caller"], line["status"]) for line in lines(state, tmp_path)] == [("key", 200), (None, 401)]
+    assert "abcdefgh" not in (tmp_path / "access.jsonl").read_text("utf-8")
+    state.close()
+
+
 def test_the_log_goes_on_in_a_new_file_after_the_old_one_is_moved(tmp_path: Path) -> None:
     path = tmp_path / "access.jsonl"
     log = AccessLog(str(path))
