@@ -3,14 +3,16 @@
 python benchmarks/load.py PORT CLIENTS SECONDS BODIES.jsonl [--requests N] [--pid PID]
 
 It prints one JSON object: requests per second, percentiles of the latency, failures, the processor seconds of this
-process, and the resident memory of the server as it goes on, if its process id is given.
+process, and if its process id is given, those of the server for a request and its resident memory as it goes on.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import sys
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -116,6 +118,16 @@ def resident(pid: int) -> float:
     return round(total, 1)
 
 
+def processor(pid: int) -> float:
+    """Processor seconds of a process and its children so far."""
+    total = 0
+    for status in [Path(f"/proc/{pid}/status"), *children(pid)]:
+        with suppress(OSError):
+            fields = status.with_name("stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 def children(pid: int) -> list[Path]:
     try:
         found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -134,7 +146,7 @@ async def measure(options: argparse.Namespace, bodies: list[bytes]) -> dict[str,
         b"POST /search HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     )
     requests = [head % (options.port, len(body)) + body for body in bodies]
-    cpu = time.process_time()
+    cpu, served = time.process_time(), processor(options.pid)
     load = Load(requests, clients=options.clients, seconds=options.seconds, most=options.requests, pid=options.pid)
     loop = asyncio.get_running_loop()
     for _ in range(options.clients):
@@ -148,6 +160,7 @@ async def measure(options: argparse.Namespace, bodies: list[bytes]) -> dict[str,
         **shares,
         "requests": len(ordered),
         "failed": load.failed,
+        "cpu_ms": round((processor(options.pid) - served) * 1000 / max(len(ordered), 1), 3),
         "client_cpu": round(time.process_time() - cpu, 3),
         "memory": load.memory,
     }

@@ -5,8 +5,9 @@ python -m benchmarks.serve [--rounds 3] [--seconds 6] [--clients 1,8,32] [--only
 The index is that of the bio.tools registry, the queries are its titles of papers; see ../shared/data. The peers are in
 serve_peers.py; one that is not installed is skipped, and the reason printed. All servers stay up, and are loaded in
 turn, round by round, by a client in a process of its own (load.py); a figure is the median over the rounds, a ratio the
-median of the ratios within a round. A server and its client share the machine. `retrieve` answers as it is configured
-by default; `no rerank` is the request that asks for what the naive peer does: two retrievers, fused.
+median of the ratios within a round. A server and its client share the machine; `cpu ms`, processor seconds of the
+server for a request, change least if others use it too. `retrieve` answers as it is configured by default; `no rerank`
+is the request that asks for what the naive peer does: two retrievers, fused.
 """
 
 import argparse
@@ -34,7 +35,7 @@ MODES: Mapping[str, dict[str, object]] = {"retrieve": {}, "no rerank": {"rerank"
 TIMES_FASTER = 10.0
 """How many times the throughput of the naive peer is held to."""
 STARTING_S = 120.0
-_HEADS = ("p50 ms", "p95 ms", "p99 ms", "failed", "x naive")
+_HEADS = ("p50 ms", "p95 ms", "p99 ms", "cpu ms", "failed", "x naive", "x cpu")
 
 
 def environment() -> dict[str, str]:
@@ -131,14 +132,19 @@ class Table:
         ratios = [one["per_second"] / two["per_second"] for one, two in pairs]
         return statistics.median(ratios) if ratios else None
 
+    def cheaper(self, side: str, other: str, clients: int) -> float:
+        """Median over the rounds of how many times the processor seconds of a request another server takes."""
+        pairs = zip(self.rows[side, clients], self.rows[other, clients], strict=True)
+        return statistics.median(two["cpu_ms"] / max(one["cpu_ms"], 0.001) for one, two in pairs)
+
     def lines(self) -> Iterator[str]:
         """The table as text."""
         yield f"{'server':24} {'clients':>7} {'per s':>8}" + "".join(f" {name:>9}" for name in _HEADS)
         for side, clients in sorted(self.rows, key=lambda row: (row[1], row[0])):
             per_second = self.median(side, clients, "per_second")
-            latencies = "".join(f" {self.median(side, clients, key):9.1f}" for key in ("p50", "p95", "p99"))
+            latencies = "".join(f" {self.median(side, clients, key):9.1f}" for key in ("p50", "p95", "p99", "cpu_ms"))
             ratio = self.ratio(side, "naive", clients)
-            shown = "" if ratio is None else f" {ratio:9.1f}"
+            shown = "" if ratio is None else f" {ratio:9.1f} {self.cheaper(side, 'naive', clients):9.1f}"
             failed = self.median(side, clients, "failed")
             yield f"{side:24} {clients:7} {per_second:8.1f}{latencies} {failed:9.0f}{shown}"
 
@@ -148,7 +154,7 @@ def measure(options: argparse.Namespace, table: Table) -> Iterator[str]:
     cores = len(os.sched_getaffinity(0))
     clients = [int(number) for number in options.clients.split(",")]
     with ExitStack() as stack:
-        sides: list[tuple[str, str, int]] = []
+        sides: list[tuple[str, str, int, int]] = []
         for name in ("retrieve", *PEERS):
             if name not in options.only.split(","):
                 continue
@@ -158,20 +164,20 @@ def measure(options: argparse.Namespace, table: Table) -> Iterator[str]:
             try:
                 port, pid = stack.enter_context(serving(name, workers=1))
                 if name == "retrieve":
-                    many, _ = stack.enter_context(serving(name, workers=cores))
-                    sides += [(f"{mode}, 1 process", mode, port) for mode in MODES]
-                    sides += [(f"{mode}, {cores} workers", mode, many) for mode in MODES]
+                    many, parent = stack.enter_context(serving(name, workers=cores))
+                    sides += [(f"{mode}, 1 process", mode, port, pid) for mode in MODES]
+                    sides += [(f"{mode}, {cores} workers", mode, many, parent) for mode in MODES]
                     yield from memory(options, port, pid)
                 else:
-                    sides.append((name, "retrieve", port))
+                    sides.append((name, "retrieve", port, pid))
             except RuntimeError as error:
                 yield f"{name} is skipped: {error}"
-        for _, mode, port in sides:
+        for _, mode, port, _ in sides:
             load(port, max(clients), 2.0, mode)  # models and pages are loaded
         for _ in range(options.rounds):
             for count in clients:
-                for side, mode, port in sides:
-                    table.add(side, count, load(port, count, options.seconds, mode))
+                for side, mode, port, pid in sides:
+                    table.add(side, count, load(port, count, options.seconds, mode, "--pid", str(pid)))
 
 
 def memory(options: argparse.Namespace, port: int, pid: int) -> Iterator[str]:
