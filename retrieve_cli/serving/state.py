@@ -53,7 +53,8 @@ class State:
 
     def __post_init__(self) -> None:
         self.documents = Documents(self.store, self.settings)
-        self.syncing = Syncing(self.store, self.documents, self.syncs, on_sync=self.live.refresh)
+        refresh, count = self.live.refresh, self.metrics.sync
+        self.syncing = Syncing(self.store, self.documents, self.syncs, on_sync=refresh, count=count)
         self.models = Models(partial(configured, self.settings), self.limits)
 
     def start(self) -> None:

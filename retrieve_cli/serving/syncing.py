@@ -52,8 +52,9 @@ class Syncing:
         options: SyncOptions | None = None,
         *,
         on_sync: Callable[[], object] = lambda: None,
+        count: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`on_sync` is called after each command that ended well."""
+        """`on_sync` is called after each command that ended well, `count` with the status of each sync."""
         options = options or SyncOptions()
         self.tasks = Tasks(store.path)
         self._store = store
@@ -63,6 +64,7 @@ class Syncing:
         self._jitter_s = options.jitter_s
         self._late_s = random.uniform(0, options.jitter_s)  # noqa: S311  not a secret
         self._on_sync = on_sync
+        self._count = count
         self._worker = new_worker()
         self._held = ExitStack()
         self._entered = False
@@ -230,6 +232,8 @@ class Syncing:
         self.tasks.note_sync(
             {**sync, "generation": report.get("generation"), "seconds": round(time.monotonic() - begun, 3)}
         )
+        if sync["action"] == "sync":
+            self._count(str(sync["status"]))
         if outcome.error is None:
             self._on_sync()
         return outcome

@@ -13,7 +13,7 @@ from samples import TOOLS, write_catalog
 from servers import client_of, started, state_of
 
 from retrieve_cli.serving.app import server_app
-from retrieve_cli.serving.metrics import Metrics
+from retrieve_cli.serving.metrics import SYNCED, Metrics
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +93,16 @@ def test_syncs_count_by_status_and_only_success_moves_the_time() -> None:
     metrics.sync("unchanged")
     found = numbers(metrics.exposition())
     assert found["retrieve_syncs_total", "published"] == found["retrieve_syncs_total", "failed"] == 1
+    assert found["retrieve_last_successful_sync_timestamp_seconds",] > 1.7e9
+
+
+def test_a_sync_of_the_server_counts(artifacts: Path) -> None:
+    with started(artifacts, RETRIEVE_ENCODER__KIND="hashed") as server:
+        task = server.post("/index", {"action": "sync"}, Prefer="wait=60")
+        assert task.status == 200, task.data
+        found = numbers(server.get("/metrics").data.decode())
+    ((status, count),) = ((key[1], value) for key, value in found.items() if key[0] == "retrieve_syncs_total")
+    assert (status in SYNCED, count) == (True, 1)
     assert found["retrieve_last_successful_sync_timestamp_seconds",] > 1.7e9
 
 
