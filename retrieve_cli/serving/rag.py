@@ -14,6 +14,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, quoted
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import dumped, rejection, response
+from retrieve_cli.serving.observing import Observed, observed
 from retrieve_cli.serving.requests import Rejected, read_object
 from retrieve_cli.serving.shapes import external_knowledge, passages, rag_flow, vector_store
 from retrieve_cli.serving.shapes.shape import Read
@@ -78,14 +79,16 @@ async def _answered(
     check(payload)
     read_request = read(payload, tenant, state.settings)
     deadline = read_request.asked.choices.get("deadline_ms")
-    return response(await state.pool.run(request, _rendered, state, read_request, deadline_ms=deadline))
+    notes = observed(request)
+    return response(await state.pool.run(request, _rendered, state, read_request, notes, deadline_ms=deadline))
 
 
-def _rendered(state: State, read: Read) -> bytes:
+def _rendered(state: State, read: Read, notes: Observed) -> bytes:
     """Return the answer as JSON. Raises: RetrieveError."""
     (outcome,) = state.live.answer([read.asked])
     if isinstance(outcome, RetrieveError):
         raise outcome
+    notes.answers = [outcome]
     return dumped(read.render(outcome))
 
 

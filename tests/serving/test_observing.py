@@ -180,7 +180,13 @@ def test_the_command_logs_to_a_file_or_to_stderr(artifacts: Path, tmp_path: Path
 
 
 def test_server_timing_has_the_milliseconds_of_each_stage(state: State) -> None:
-    answered, health = send(server_app(state), search("segment lungs"), ("GET", "/health", {}))
+    answered, health, shaped = send(
+        server_app(state),
+        search("segment lungs"),
+        ("GET", "/health", {}),
+        ("POST", "/retrieve", {"json": {"query": "segment lungs"}}),
+    )
+    assert "total" in shaped.headers["Server-Timing"]
     stages = dict(part.split(";dur=") for part in answered.headers["Server-Timing"].split(", "))
     assert list(stages) == ["encode", "search", "rerank", "total"]
     assert float(stages["total"]) == pytest.approx(sum(float(stages[name]) for name in ("encode", "search", "rerank")))
