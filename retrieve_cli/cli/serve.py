@@ -6,35 +6,30 @@ import json as jsonlib
 import os
 import sys
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrieve_cli.cli.mcp_options import AllowWrites, McpTexts, mcp_options
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.cli.serve_syncs import Jitter, SyncEvery, syncs_of
 from retrieve_cli.cli.server_access import (
-    Access,
     AllowedHosts,
     AllowedOrigins,
     Insecure,
     TlsCertificate,
     TlsKey,
     access_of,
-    warn_without_tenants,
 )
+from retrieve_cli.cli.server_syncs import Jitter, SyncEvery, syncs_of
 from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from retrieve_cli.config.settings import Settings
-    from retrieve_cli.serving.access_log import AccessLog
-    from retrieve_cli.serving.mcp.host import McpOptions
-    from retrieve_cli.serving.metrics import Metrics
     from retrieve_cli.serving.running import Running
     from retrieve_cli.serving.service import Service
-    from retrieve_cli.serving.syncing import SyncOptions
     from retrieve_cli.web.listening import Listener
 
 _LONGEST_GRACE_S = 3600.0
@@ -100,134 +95,51 @@ def serve(
     (POST /embed, /v1/embeddings, /v1/rerank), which else answer beside the search.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     """
-    if background or stop or attached:
-        from retrieve_cli.cli import warm
+    from retrieve_cli.cli import warm
 
+    if background or stop or attached:
         warm.serve(shared, stop=stop, idle=idle, attached=attached)
         return
+    _check_packages()
+    from retrieve_cli.cli.server_parts import ServerParts, access_log_of
     from retrieve_cli.serving.running import Running
+    from retrieve_cli.serving.workers import end_with_parent
     from retrieve_cli.web.secrets import read_key
 
-    seconds = _seconds(grace)
-    _check_packages()
+    running = Running(_seconds(grace), verbose=shared.talk.verbose)
     settings = shared.settings()
-    log = _access_log(access_log, texts=log_queries)
-    key = read_key(api_key_env)
     access = access_of(
         shared,
         settings,
-        key,
+        read_key(api_key_env),
         host=host,
         workers=workers,
         insecure=insecure,
         certificate=(tls_cert, tls_key),
         allowed=(allowed_host, allowed_origin),
     )
-    running = Running(seconds, verbose=shared.talk.verbose, tls=access.tls)
-    from retrieve_cli.cli.warm import running as warm_process
-
+    parts = ServerParts(
+        shared,
+        settings,
+        access,
+        log=access_log_of(access_log, texts=log_queries),
+        pool=(threads or len(os.sched_getaffinity(0)), queue),
+        workers=workers,
+        syncs=syncs_of(shared, settings, sync_every, jitter),
+        mcp=mcp_options(mcp_texts, writes=allow_writes),
+    )
     is_alone = not encoders and descriptor is None
-    with _listening(host, port, descriptor) as listener, warm_process(shared) if is_alone else nullcontext():
-        number = listener.getsockname()[1]
-        url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{number}"
+    with _listening(host, port, descriptor) as listener, warm.running(shared) if is_alone else nullcontext():
+        url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         if workers > 1 and descriptor is None:
             _run_workers(shared, listener, workers, url)
             return
-        if encoders:
-            app, said = _models(shared, settings, access, log=log)
-            url += "/v1"
+        app, said = parts.models() if encoders else parts.search(url)
+        if descriptor is None:
+            ready = partial(_announce, shared, f"{url}/v1" if encoders else url, said)
         else:
-            pool = threads or len(os.sched_getaffinity(0)), queue
-            syncs = syncs_of(shared, settings, sync_every, jitter)
-            mcp = mcp_options(mcp_texts, writes=allow_writes)
-            app, said = _search(
-                shared, settings, access, pool=pool, workers=workers, url=url, syncs=syncs, log=log, mcp=mcp
-            )
-        if descriptor is not None:
-            from retrieve_cli.serving.workers import end_with_parent
-
-            end_with_parent()
-        announced = (lambda: None) if descriptor is not None else lambda: _announce(shared, url, said)
-        _run(app, listener, announced, running)
-
-
-def _access_log(place: str | None, *, texts: bool) -> AccessLog | None:
-    """Return the log of requests, if one is named. Raises: RetrieveError if it cannot be written."""
-    from retrieve_cli.serving.access_log import AccessLog
-
-    if place is None and texts:
-        raise UsageError(
-            "--log-queries needs a log of requests", hint="--access-log FILE; or --access-log - for stderr"
-        )
-    return None if place is None else AccessLog(place, texts=texts)
-
-
-def _metrics(shared: Shared) -> Metrics:
-    """Return the metrics of this process, which adds up with the other workers."""
-    from pathlib import Path
-
-    from retrieve_cli.output.journal import QUERIES
-    from retrieve_cli.serving.metrics import Metrics
-    from retrieve_cli.serving.workers import SHARED
-
-    folder = os.environ.get(SHARED)
-    return Metrics(Path(folder) if folder else None, query_log=shared.store.runs / QUERIES)
-
-
-def _search(
-    shared: Shared,
-    settings: Settings,
-    access: Access,
-    *,
-    pool: tuple[int, int],
-    workers: int,
-    url: str,
-    syncs: SyncOptions,
-    log: AccessLog | None,
-    mcp: McpOptions,
-) -> tuple[Service, dict[str, str | None]]:
-    """Return the server of the index, and what is announced of it."""
-    from retrieve_cli.api.live import LiveIndex
-    from retrieve_cli.errors import RetrieveError
-    from retrieve_cli.serving.app import server_app
-    from retrieve_cli.serving.pool import Pool
-    from retrieve_cli.serving.state import State
-
-    live = LiveIndex(shared.store, settings)
-    if live.fault is not None:
-        shared.talk.say(f"note: {live.fault.message}; searches are answered by an error until there is an index")
-    hosts, metrics = access.hosts(), _metrics(shared)
-    state = State(
-        live,
-        Pool(*pool),
-        access.callers,
-        hosts=hosts,
-        public_url=url,
-        workers=workers,
-        syncs=syncs,
-        metrics=metrics,
-        access_log=log,
-        mcp=mcp,
-    )
-    generation = None
-    with suppress(RetrieveError):
-        generation = live.index.generation
-        warn_without_tenants(access.callers, live.index, shared.talk.say)
-    return server_app(state), {"artifacts": str(shared.artifacts), "generation": generation}
-
-
-def _models(
-    shared: Shared, settings: Settings, access: Access, *, log: AccessLog | None
-) -> tuple[Service, dict[str, str | None]]:
-    """Return the server of the models, and what is announced of it."""
-    from retrieve_cli.serving.model_parts import configured, warm
-    from retrieve_cli.serving.models import models_app
-
-    parts = configured(settings)
-    app = models_app(parts, access.callers, hosts=access.hosts(), metrics=_metrics(shared), log=log)
-    warm(parts)
-    shared.talk.detail(f"device: {parts.encoder.device}")
-    return app, {"model": parts.name, "reranker": None if parts.scorer is None else parts.scorer.name}
+            ready = partial(end_with_parent)  # which has announced the server
+        _run(app, listener, ready, replace(running, tls=access.tls))
 
 
 def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> None:
@@ -246,12 +158,12 @@ def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> No
     raise typer.Exit(Exit.OK)
 
 
-def _run(app: Service, listener: Listener, announced: Callable[[], None], running: Running) -> None:
+def _run(app: Service, listener: Listener, ready: Callable[[], None], running: Running) -> None:
     """Answer requests until the end. Raises: typer.Exit by SIGTERM, KeyboardInterrupt by SIGINT."""
     from retrieve_cli.serving.running import Ended, run
 
     try:
-        run(app, listener, announced, running)
+        run(app, listener, ready, running)
     except Ended:
         raise typer.Exit(Exit.OK) from None
 
