@@ -44,8 +44,8 @@ bits: $(READY)  ## Repeat the laws about bits with the kernels of other processo
 fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
 	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"
 
-fuzz-http: $(READY)  ## Send HTTP_CASES generated requests (2,000) to the server: none may be a server error
-	HTTP_CASES=$${HTTP_CASES:-2000} $(BIN)/python -m pytest tests/serving/test_openapi.py
+fuzz-http: $(READY)  ## Send 2,000 generated requests to the server, or HTTP_CASES: none may be a server error
+	HTTP_CASES=$${HTTP_CASES:-2400} $(BIN)/python -m pytest tests/serving/test_openapi.py
 
 check: $(READY)  ## Lint, formatting and types
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """The API description is complete and true: generated requests, sound and broken, get an answer and no server error.
 
-HTTP_CASES is the number of requests, over all routes; `make fuzz-http` sends 2,000.
+HTTP_CASES is the number of requests over all routes, of which a few repeat themselves and are not sent.
+`make fuzz-http` sends 2,000.
 """
 
 import os
