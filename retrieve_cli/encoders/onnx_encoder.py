@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 Runtime: TypeAlias = Literal["onnxruntime", "openvino", "torch"]
 
 _REMEMBERED = 256
-"""Short queries whose hidden states are kept: late interaction asks for the tokens of a query next."""
+"""Short queries whose hidden states are kept: late interaction asks for the tokens of a query next, and people ask for
+the next page, or for what another one has asked."""
 
 
 class OnnxEncoder(Truncating):
@@ -111,16 +112,24 @@ class OnnxEncoder(Truncating):
         """(n, dim) float32. The route a query takes depends on its own length only."""
         ids = self._ids(self.card.query_prefix, texts)
         vectors, into = self._pooled(len(texts))
+        earlier = self._recent
         recent: dict[tuple[int, ...], Vectors] = {}
+        new: list[int] = []
+        for place, tokens in enumerate(ids):
+            if (known := earlier.get(tuple(tokens))) is None:
+                new.append(place)
+            else:
+                into(place, known)
 
         def keep(place: int, hidden: Vectors) -> None:
             into(place, hidden)
             if len(hidden) <= SHORT:
                 recent[tuple(ids[place])] = hidden
 
-        self._runner.run_queries(ids, keep, hidden_states)
-        earlier = self._recent
-        self._recent = recent if len(earlier) + len(recent) > _REMEMBERED else {**earlier, **recent}
+        self._runner.run_queries(ids, keep, hidden_states, places=new)
+        if recent:
+            kept = list(self._recent.items())[-max(_REMEMBERED - len(recent), 0) :]
+            self._recent = {**dict(kept), **recent} if len(recent) < _REMEMBERED else recent
         return vectors
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:

@@ -82,8 +82,34 @@ def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
 
 @pytest.mark.bits
 def test_vector_of_a_query_is_the_same_to_the_bit_in_any_company(encoder: OnnxEncoder, texts: list[str]) -> None:
-    together = encoder.encode_queries(texts)
-    assert np.array_equal(together, np.concatenate([encoder.encode_queries([text]) for text in texts]))
+    together = without_memory(encoder).encode_queries(texts)
+    alone = [without_memory(encoder).encode_queries([text]) for text in texts]
+    assert np.array_equal(together, np.concatenate(alone))
+
+
+def without_memory(encoder: OnnxEncoder) -> OnnxEncoder:
+    """The encoder as one that has encoded no query yet."""
+    encoder._recent = {}
+    return encoder
+
+
+def test_a_query_that_comes_again_is_not_encoded_again(encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["segment lungs", "brain"]
+    first = without_memory(encoder).encode_queries(texts)
+    monkeypatch.setattr("retrieve_cli.encoders.onnx_encoder.hidden_states", None)
+    assert np.array_equal(encoder.encode_queries([texts[1], texts[0]]), first[::-1])
+    with pytest.raises(TypeError):
+        encoder.encode_queries(["another one"])
+
+
+def test_the_last_queries_are_kept_and_no_more(encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retrieve_cli.encoders.onnx_encoder._REMEMBERED", 3)
+    without_memory(encoder)
+    for number in range(5):
+        encoder.encode_queries([f"query {number}"])
+    assert len(encoder._recent) == 3
+    monkeypatch.setattr("retrieve_cli.encoders.onnx_encoder.hidden_states", None)
+    encoder.encode_queries(["query 2", "query 3", "query 4"])
 
 
 @pytest.mark.bits
