@@ -69,11 +69,12 @@ class _Gate:
             self._connection.sendall(message)
 
 
-def wait(channel: Connection, run: Callable[[], int], rehearse: Callable[[], None], *, streams: int) -> NoReturn:
+def wait(channel: Connection, run: Callable[[], int], rehearse: Callable[[], None] | None, *, streams: int) -> NoReturn:
     """Rehearse, wait for a call, do it, and end this process."""
     try:
-        rehearse()
-        channel.sendall(messages.READY)
+        if rehearse is not None:
+            rehearse()
+            channel.sendall(messages.READY)
         body, (number, *descriptors) = local.receive(channel, messages.HEAD, messages.size_of, files=streams + 1)
         call = messages.unpacked(body)
         connection = local.opened(number)

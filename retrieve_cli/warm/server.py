@@ -133,7 +133,9 @@ class Server:
         """Wait for something to happen and see to it; return True if there was a call."""
         waiting = [until - time.monotonic() for until in self._abandoned.values()]
         called = False
-        for number, _ in self._poll.poll(1000 * max(0.0, min([seconds, *waiting]))):
+        events = self._poll.poll(1000 * max(0.0, min([seconds, *waiting])))
+        # Calls last: they close descriptors, whose numbers are others' then.
+        for number, _ in sorted(events, key=lambda event: event[0] == self._door.listener.fileno()):
             if number == self._wake[0]:
                 with suppress(BlockingIOError):
                     os.read(number, 4096)
@@ -203,14 +205,17 @@ class Server:
         if copy is None or not copy.ready:
             if copy is not None:
                 copy.end()
-            copy = self._copy(lambda: None)
+            copy = self._copy(None)
         local.send(copy.channel, request, descriptors)
         return copy
 
     # ---------------------------------------------------------------------------------------- waiting copies
 
-    def _copy(self, rehearse: Callable[[], None]) -> Waiting:
-        """Return a new copy, which waits for a call after it has rehearsed."""
+    def _copy(self, rehearse: Callable[[], None] | None) -> Waiting:
+        """Return a new copy, which waits for a call, after it has rehearsed if it is to.
+
+        An unread message would break the connection when this end is closed.
+        """
         ours, theirs = local.pair()
         pid = os.fork()
         if pid == 0:

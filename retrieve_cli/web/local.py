@@ -115,16 +115,14 @@ def receive(
         OSError, ValueError: it is not complete in time, or is not a request.
     """
     opened = array("i")
-    data, extra, flags, _ = connection.recvmsg(1 << 16, socket.CMSG_LEN(files * opened.itemsize))
+    data, extra, flags, _ = connection.recvmsg(head, socket.CMSG_LEN(files * opened.itemsize))
     for level, kind, content in extra:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             opened.frombytes(content[: len(content) - len(content) % opened.itemsize])
     try:
         if flags & socket.MSG_CTRUNC:
             raise ValueError("too many descriptors")
-        size = size_of(data)
-        parts = [data[head:]]
-        missing = size - len(parts[0])
+        missing, parts = size_of(data), [b""]  # not a byte more: another message may follow
         while missing > 0:
             parts.append(connection.recv(min(missing, 1 << 20)))
             missing -= len(parts[-1])
