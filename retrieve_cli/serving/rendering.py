@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.output import formats
 from retrieve_cli.output.page import Page
@@ -22,7 +24,18 @@ _KINDS = {
     "trec": "text/plain",
 }
 _NARROWEST, _WIDEST, _USUAL = 40, 120, 100
-_PARAMETERS = ("format", "width", "color", "explain", SHAPE)
+FORM = ("format", "width", "color", SHAPE)
+"""Parameters on the form of the answer: they are no part of the request."""
+PARAMETERS: Sequence[Mapping[str, Json]] = (
+    {"name": "format", "in": "query", "schema": {"type": "string", "enum": ["json", *_KINDS]},
+     "description": "Format of the answer, as `retrieve query --format` has it."},
+    {"name": "width", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 99_999},
+     "description": "Columns of `format=text`."},
+    {"name": "color", "in": "query", "schema": {"type": "string", "enum": ["true", "false"]},
+     "description": "Colours in `format=text`."},
+)  # fmt: skip
+"""The same as OpenAPI describes them."""
+_BESIDE_A_BODY = (*FORM, "explain")
 
 
 class Rendering(NamedTuple):
@@ -47,17 +60,21 @@ class Rendering(NamedTuple):
         return written([answer]).encode()
 
 
+def expect_form_alone(request: Request) -> None:
+    """Raises: UsageError: a request with a body has parameters besides those of its form."""
+    for name in request.query_params:
+        if name not in _BESIDE_A_BODY:
+            hint = f"parameters: {', '.join(_BESIDE_A_BODY)}; the query belongs into the body"
+            raise UsageError(f"the parameter {quoted(name)} is unknown", hint=hint)
+
+
 def rendering_of(request: Request) -> Rendering | None:
     """Return the format that the parameters of a request ask for; None for JSON.
 
     Raises:
-        UsageError: a parameter is unknown, or its value is.
+        UsageError: the value of a parameter is not one that it takes.
     """
     given = dict(request.query_params)
-    for name in given:
-        if name not in _PARAMETERS:
-            hint = f"parameters: {', '.join(_PARAMETERS)}; the query belongs into the body"
-            raise UsageError(f"the parameter {quoted(name)} is unknown", hint=hint)
     form = given.get("format", "json")
     if form == "json":
         return None

@@ -23,9 +23,9 @@ from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import dumped, rejection
 from retrieve_cli.serving.observing import observed
-from retrieve_cli.serving.rendering import Rendering, rendering_of
+from retrieve_cli.serving.rendering import FORM, PARAMETERS, Rendering, expect_form_alone, rendering_of
 from retrieve_cli.serving.requests import Rejected, read_object
-from retrieve_cli.serving.shapes.modular import PARAMETER, SHAPE, shape_of
+from retrieve_cli.serving.shapes.modular import PARAMETER, shape_of
 from retrieve_cli.serving.state import State
 
 JSON = "application/json"
@@ -39,6 +39,7 @@ def router(state: State) -> APIRouter:
     async def search(request: Request) -> Response:
         """Search the index."""
         tenant = state.callers.of(request, "search").tenant
+        expect_form_alone(request)
         rendering = rendering_of(request)
         asked = read_asked(read_object(await read_body(request, state.limits)), tenant=tenant)
         return await _answered(state, request, asked, rendering)
@@ -46,7 +47,8 @@ def router(state: State) -> APIRouter:
     async def search_by_link(request: Request) -> Response:
         """Search the index by a link."""
         tenant = state.callers.of(request, "search").tenant
-        return await _answered(state, request, read_asked(from_parameters(request), tenant=tenant))
+        asked = read_asked(from_parameters(request), tenant=tenant)
+        return await _answered(state, request, asked, rendering_of(request))
 
     async def search_batch(request: Request) -> Response:
         """Answer several requests as one batch."""
@@ -61,7 +63,10 @@ def router(state: State) -> APIRouter:
         return Response(dumped({"answers": answers}), media_type=JSON)
 
     routes = APIRouter(tags=["search"])
-    body = {"requestBody": {"required": True, "content": {JSON: {"schema": schema()}}}, "parameters": [PARAMETER]}
+    body = {
+        "requestBody": {"required": True, "content": {JSON: {"schema": schema()}}},
+        "parameters": [PARAMETER, *PARAMETERS],
+    }
     batch = {"requestBody": {"required": True, "content": {JSON: {"schema": _batch_schema()}}}}
     routes.add_api_route("/search", search, methods=["POST"], openapi_extra=body)
     routes.add_api_route("/search", search_by_link, methods=["GET"], openapi_extra={"parameters": _parameters()})
@@ -111,7 +116,7 @@ def from_parameters(request: Request) -> dict[str, Json]:
     """
     item: dict[str, Json] = {}
     for key, text in request.query_params.multi_items():
-        if key == SHAPE:
+        if key in FORM:
             continue
         field = FIELDS.get(ALIASES.get(key, key))
         kinds = ["string"] if field is None else kinds_of(field.schema)
@@ -144,7 +149,7 @@ def _parameters() -> list[dict[str, Json]]:
             "description": field.description,
         }
         for key, field in FIELDS.items()
-    ] + [PARAMETER]
+    ] + [PARAMETER, *PARAMETERS]
 
 
 def _batch_schema() -> dict[str, Json]:

@@ -63,6 +63,15 @@ def test_a_link_is_a_search(server: Server) -> None:
     assert link.json() == server.search(query="brain", limit=2, mode="bm25", rerank=False, filters=["license=MIT"])
 
 
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv", "md", "trec"])
+def test_a_link_gives_each_format_that_the_command_line_has(
+    server: Server, artifacts: Path, retrieve: Program, form: str
+) -> None:
+    printed = retrieve("query", "brain", "-k", "2", "--format", form, "--artifacts", artifacts).out
+    assert server.get(f"/search?q=brain&k=2&format={form}").data.decode() == printed
+    assert server.post(f"/search?format={form}", {"query": "brain", "limit": 2}).data.decode() == printed
+
+
 def test_a_client_that_has_the_answer_is_told_so(server: Server) -> None:
     tag = server.post("/search", {"query": "brain"}).headers["ETag"]
     again = server.post("/search", {"query": "brain"}, **{"If-None-Match": tag})
