@@ -1,15 +1,12 @@
 """What tests of the search page build on: records that attack a page, HTML as a tree, and axe-core."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pytest
-from samples import ROOT
+from npm_packages import installed
 
 AXE = "4.14.1"
 CHROMIUM = Path("/usr/bin/chromium")
@@ -145,15 +142,6 @@ def read_html(html: bytes) -> Node:
 
 
 def axe_source() -> str:
-    """Return the source of axe-core, fetched into build/ once; the test is skipped if npm cannot fetch it."""
-    folder = ROOT / "build" / "axe"
-    script = folder / "node_modules" / "axe-core" / "axe.min.js"
-    if not script.is_file():
-        if (npm := shutil.which("npm")) is None:
-            pytest.skip("axe-core is fetched by npm, which is not installed: apt-get install npm")
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), f"axe-core@{AXE}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode or not script.is_file():
-            pytest.skip(f"npm cannot fetch axe-core: {done.stderr.strip()[-200:]}")
+    """Return the source of axe-core; the test is skipped if npm cannot fetch it."""
+    script = installed("axe", f"axe-core@{AXE}") / "axe-core" / "axe.min.js"
     return script.read_text("utf-8")

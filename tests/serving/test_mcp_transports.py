@@ -14,12 +14,12 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from npm_packages import installed
 from samples import TOOLS, write_catalog
 from servers import Server, started
 
 _REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _CONFORMANCE = "0.2.0-alpha.12"
-_SUITE = Path(os.environ.get("MCP_CONFORMANCE", "/nowhere"))
 """Folder in which npm has installed the suite, and `node` if the one of the machine is too old."""
 
 
@@ -189,13 +189,13 @@ def test_http_answers_both_kinds_of_revisions_and_keeps_no_session(server: Serve
     assert server.get("/mcp").status == 405
 
 
+@pytest.mark.slow
 def test_the_conformance_suite_fails_only_where_it_asks_for_its_own_fixtures(server: Server, tmp_path: Path) -> None:
-    own = _SUITE / "node_modules"
-    suite = own / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    node = str(own / "node" / "bin" / "node") if (own / "node").exists() else shutil.which("node")
-    if node is None or not suite.is_file():
-        packages = f"@modelcontextprotocol/conformance@{_CONFORMANCE} node@22"
-        pytest.skip(f"no conformance suite: npm install --prefix DIR {packages}, then MCP_CONFORMANCE=DIR")
+    own = installed("conformance", f"@modelcontextprotocol/conformance@{_CONFORMANCE}", "node@22")
+    suite, node = (
+        own / "@modelcontextprotocol" / "conformance" / "dist" / "index.js",
+        str(own / "node" / "bin" / "node"),
+    )
     for revision in ("2026-07-28", "2025-11-25"):
         command = [node, str(suite), "server", "--url", f"{server.url}/mcp", "--requirements", revision]
         failures = Path(__file__).with_name(f"mcp_expected_failures_{revision}.yaml")
