@@ -64,7 +64,7 @@ def stored(
     add: Iterable[Node | Edge] = (),
 ) -> dict[str, Any]:
     """What a writer gives; `refer` are fields that name records, by kind of edge."""
-    found = {name: table._find(name) for name in table.fields}
+    found = {name: table.find(name) for name in table.fields}
     writer = GraphWriter(ids=found["id"], names=found["name"], records=len(table), tenants=found.get("tenant"))
     for kind, field in (refer or {}).items():
         writer.refer(kind, found[field])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.api.fields import ALIASES, FIELDS, HEAD_BYTES, Field, schema
 from retrieve_cli.api.requests import request_of, sound
-from retrieve_cli.api.schemas import checked
+from retrieve_cli.api.schemas import Schema, checked
 from retrieve_cli.contracts import FileHead, Json, Request
 from retrieve_cli.errors import Forbidden, UsageError, quoted
 from retrieve_cli.untrusted.nearest import nearest
@@ -107,7 +107,28 @@ def _same(one: Json, other: Json) -> bool:
 
 
 def _checked(name: str, value: Json, place: str) -> Json:
-    return checked(value, FIELDS[name].schema, place, hint=FIELDS[name].description)
+    return checked(value, _schema_of(name, value), place, hint=_hint(name))
+
+
+def _schema_of(name: str, value: Json) -> Schema:
+    """The schema of a key; where it names retrievers, with those of plug-ins, if any other one is named."""
+    schema = FIELDS[name].schema
+    if name not in ("mode", "retrievers"):
+        return schema
+    known = schema["enum"] if name == "mode" else schema["items"]["enum"]
+    if all(each in known for each in (value if isinstance(value, list) else [value])):
+        return schema
+    from retrieve_cli.config.plugins import installed
+
+    names = [*known, *installed()]
+    return {**schema, "enum": names} if name == "mode" else {**schema, "items": {**schema["items"], "enum": names}}
+
+
+def _hint(name: str) -> str:
+    """A hint on the value of a key."""
+    example = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}.get(name, '["…"]')
+    is_list = FIELDS[name].schema.get("type") == "array"
+    return f'for example: "{name}": {example}' if is_list else FIELDS[name].description
 
 
 def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:

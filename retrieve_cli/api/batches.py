@@ -22,11 +22,11 @@ Answering = Callable[[Sequence[Request]], list[Answer]]
 
 def answer_groups(asked: Sequence[Asked], answer: Callable[[Sequence[Asked]], Sequence[Outcome]]) -> list[Outcome]:
     """Return the answer to each request or its error, in order. `answer` answers as one batch those that are answered
-    alike, so that none depends on the others: of equal choices, generation and tenant, with query variants or without.
+    alike, so that none depends on the others: of equal choices, generation and tenant.
     """
     groups: dict[str, list[int]] = {}
     for place, one in enumerate(asked):
-        alike = (one.generation, one.request.tenant, bool(one.request.also), sorted(one.choices.items()))
+        alike = (one.generation, one.request.tenant, sorted(one.choices.items()))
         groups.setdefault(repr(alike), []).append(place)
     outcomes: dict[int, Outcome] = {}
     for places in groups.values():

@@ -94,7 +94,7 @@ _HEAD: Mapping[str, Json] = {
 }
 _RETRIEVERS: Mapping[str, Json] = {
     "type": "array",
-    "items": {"type": "string", "enum": list(answering_names())},
+    "items": {"title": "retriever", "type": "string", "enum": list(answering_names())},
     "minItems": 1,
     "maxItems": 16,
 }

@@ -39,7 +39,8 @@ def checked(value: Json, schema: Schema, place: str, *, hint: str = "") -> Json:
     if "enum" in schema and value not in schema["enum"]:
         from retrieve_cli.config.values import unknown
 
-        raise unknown(f"value {quoted(value)} of {place}", str(value), schema["enum"])
+        what = schema.get("title", "value")
+        raise unknown(f"{what} {quoted(value)} of {place}", str(value), schema["enum"])
     if kind in ("integer", "number"):
         _check_range(value, schema, place, hint)
     elif kind == "string":

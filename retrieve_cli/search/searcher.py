@@ -125,19 +125,18 @@ class Searcher:
             return self.under(chosen).answer(requests, options)
         self.check(requests)
         self._freshness.expect(requests)
-        subsets = {request.retrievers: None for request in requests} or {(): None}
-        if len(subsets) == 1:
-            (subset,) = subsets
-            return self._answered(requests, options.by(subset))
+        kinds: dict[tuple[tuple[str, ...], bool], list[int]] = {}
+        for place, request in enumerate(requests):
+            kinds.setdefault((request.retrievers, bool(request.also)), []).append(place)
         found: dict[int, Answer] = {}
-        for subset in subsets:
-            places = [place for place, request in enumerate(requests) if request.retrievers == subset]
+        for (subset, _), places in kinds.items():
             answers = self._answered([requests[place] for place in places], options.by(subset))
             found.update(zip(places, answers, strict=True))
         return [found[place] for place in range(len(requests))]
 
     def _answered(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
-        """The answers to requests that ask for the same retrievers."""
+        """The answers to requests that ask for the same retrievers, all with variants or all without: the pipeline of
+        an answer does not name a merging that only others need."""
         questions = self.read(requests)
         queries = [question.query for question in questions]
         if options.facets:

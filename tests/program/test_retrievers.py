@@ -119,16 +119,16 @@ def test_a_line_chooses_among_the_retrievers_of_the_command(three: Path, retriev
     stdin('{"query": "brain", "retrievers": ["splade"]}')
     done = retrieve("query", "-", "--json", "--retrievers", "bm25,dense")
     assert done.code == 8
-    assert "line 1 of stdin asks for the retriever 'splade', which is not among those of --retrievers" in done.out
+    assert "line 1 of stdin asks for 'splade', which is not allowed by --retrievers" in done.out
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ({"retrievers": ["bm26"]}, "unknown retriever 'bm26' of line 1 of stdin"),
+        ({"retrievers": ["bm26"]}, "unknown retriever 'bm26' of item 1 of `retrievers` of line 1 of stdin"),
         ({"retrievers": []}, "`retrievers` of line 1 of stdin is empty"),
-        ({"retrievers": "bm25"}, "`retrievers` of line 1 of stdin must be a list of strings"),
-        ({"retrievers": [3]}, "`retrievers` of line 1 of stdin must be a list of strings"),
+        ({"retrievers": "bm25"}, "`retrievers` of line 1 of stdin must be a list"),
+        ({"retrievers": [3]}, "item 1 of `retrievers` of line 1 of stdin must be a string"),
         ({"retriever": ["bm25"]}, "line 1 of stdin has an unknown key 'retriever'"),
     ],
 )

@@ -476,7 +476,7 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
     assert process.stdout is not None
     port = int(json.loads(process.stdout.readline())["url"].split(":")[-1].split("/")[0])
     with socket.create_connection(("127.0.0.1", port)) as hanging:
-        hanging.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        hanging.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)

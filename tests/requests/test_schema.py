@@ -131,7 +131,7 @@ def test_each_spelling_means_the_same(alias: str, name: str) -> None:
         ({"query": "a", "facets": ["f"] * 21}, "21 entries, more than 20", ""),
         ({"query": "a", "doc_ids": []}, "`doc_ids` of the request is empty", ""),
         ({"query": "a", "mode": "hybird"}, "unknown value 'hybird' of `mode`", "did you mean `hybrid`?"),
-        ({"query": "a", "retrievers": ["bm52"]}, "unknown value 'bm52'", "did you mean `bm25`?"),
+        ({"query": "a", "retrievers": ["bm52"]}, "unknown retriever 'bm52'", "did you mean `bm25`?"),
         ({"query": "a", "rerank": "yes"}, "must be true or false", ""),
         ({"query": "a", "min_score": float("nan")}, "must be a number", ""),
         ({"query": "a", "filters": [{}]}, "item 1 of `filters`", ""),

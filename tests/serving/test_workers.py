@@ -20,7 +20,9 @@ from retrieve_cli.serving.slow_clients import HEADERS_S, READING_S, SlowClients
 
 
 def children(pid: int) -> list[int]:
-    return [int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """The workers of a server; its warm process is not one."""
+    names = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(name) for name in names if b"--fd" in Path(f"/proc/{name}/cmdline").read_bytes()]
 
 
 def ids_of(answer: Any) -> list[str]:
