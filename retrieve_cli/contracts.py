@@ -317,12 +317,13 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
-class BatchInvariant(Protocol):
-    """An encoder that knows if a text has the same vector, to the bit, in any batch."""
+class SharingPasses(Protocol):
+    """An encoder that knows if requests may share a pass."""
 
     @property
-    def batch_invariant(self) -> bool:
-        """True if texts of several requests may be encoded in one pass."""
+    def shares_passes(self) -> bool:
+        """True if texts of several requests may be encoded in one pass: a text has the same vector, to the bit, in any
+        batch, or has none of its own, as on a GPU, whose arithmetic depends on the batch in any case."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

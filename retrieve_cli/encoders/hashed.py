@@ -61,7 +61,7 @@ class HashedEncoder:
     truncated = 0
     """No text is ever cut."""
 
-    batch_invariant = True
+    shares_passes = True
     """No sum depends on its order, and none on other texts."""
 
     def __init__(

@@ -104,7 +104,7 @@ class OnnxEncoder(Truncating):
         return f"cpu ({runtime}, {threads} {'thread' if threads == 1 else 'threads'})"
 
     @property
-    def batch_invariant(self) -> bool:
+    def shares_passes(self) -> bool:
         """True with onnxruntime: nothing is padded, and its products of one length are summed in one order."""
         return self._runtime == "onnxruntime"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.contracts import BatchInvariant, Encoder, Json
+from retrieve_cli.contracts import Encoder, Json, SharingPasses
 from retrieve_cli.serving.answers import finite
 from retrieve_cli.serving.model_parts import ModelParts
 from retrieve_cli.serving.requests import Limits, Rejected, Work, check_fields, check_model, one_of, read_texts
@@ -79,7 +79,7 @@ def dense(parts: ModelParts, texts: Sequence[str], kind: str, *, unit: bool = Fa
         [parts.prefixes[kind] + text for text in texts] if kind else list(texts),
         encoder.encode_queries if kind == "query" else encoder.encode_passages,
         _unit if unit else finite,
-        joinable=isinstance(encoder, BatchInvariant) and encoder.batch_invariant and len(texts) <= _JOINED,
+        joinable=isinstance(encoder, SharingPasses) and encoder.shares_passes and len(texts) <= _JOINED,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,11 @@ def test_texts_left_by_an_interruption_get_the_vectors_that_they_would_have_had(
     rest = encoder.encode_passages([texts[place] for place in left])
     assert all(np.array_equal(done[place], whole[place]) for place in done)
     assert np.array_equal(rest, whole[left])
+
+
+def test_requests_share_a_pass_on_a_gpu_alone(tiny_bert: ModelFolder, cache_dir: Path) -> None:
+    """On a CPU a shared pass would give a text other bits for its neighbours."""
+    encoder = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu")
+    assert not encoder.shares_passes
+    encoder._choice = replace(encoder._choice, device="cuda")
+    assert encoder.shares_passes

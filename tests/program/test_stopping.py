@@ -19,7 +19,7 @@ PROGRAM = """
 import sys, time
 from retrieve_cli.encoders.hashed import HashedEncoder
 plain = HashedEncoder.encode_passages
-HashedEncoder.batch_invariant = False  # or requests that wait share a pass
+HashedEncoder.shares_passes = False  # or requests that wait share a pass
 def slow(self, texts):
     if texts != ["ready"]:
         with open("computed", "a") as file:

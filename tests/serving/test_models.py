@@ -233,7 +233,7 @@ class Recording(HashedEncoder):
 
 
 class Variant(Recording):
-    batch_invariant = False
+    shares_passes = False
 
 
 def in_one_pass(encoder: Recording, texts: Sequence[Sequence[str]]) -> list[httpx.Response]:
@@ -285,7 +285,7 @@ def test_a_text_that_fails_fails_alone() -> None:
 
 @pytest.mark.bits
 def test_a_text_has_the_same_bits_alone_and_in_a_shared_pass(minilm: OnnxEncoder) -> None:
-    assert minilm.batch_invariant
+    assert minilm.shares_passes
     texts = [f"{text} {number}" for number in range(12) for text in TEXTS]
     app = app_of(parts_of(minilm))
 
