@@ -31,6 +31,7 @@ ANY = "…"
 _FENCE = re.compile(r"```(\S*)$")
 _NOT_RUN = re.compile(r"<!-- not run: (\S.*) -->$")
 _EXITS = re.compile(r"\s+# exits with (\d+)$")
+_PROGRESS = re.compile(r"[^:]+: [\d,]+ of [\d,]+ [a-z]+, [\d.,]+/s(, \d+:\d\d left)?")
 _VARIABLE = [
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00)?"), "TIME"),
     (re.compile(r"\b\d{8}T\d{6}Z?-[0-9a-f]+\b"), "RUN"),
@@ -97,6 +98,11 @@ def run(command: str | Sequence[str], folder: Path) -> subprocess.CompletedProce
     )
 
 
+def _without_progress(lines: Sequence[str]) -> list[str]:
+    """The lines without those of work that takes more than ten seconds, which depends on the machine."""
+    return [line for line in lines if not _PROGRESS.fullmatch(line)]
+
+
 def same(shown: Sequence[str], printed: Sequence[str]) -> bool:
     """Whether the lines are the same but for what varies; `…` stands for any lines."""
     wanted, given = [_constant(line) for line in shown], [_constant(line) for line in printed]
@@ -151,7 +157,7 @@ def check(page: Path, folder: Path) -> Iterator[tuple[Step, Sequence[str]]]:
             continue
         for step in _steps_of(block, after):
             done = run(_program(block, step), folder)
-            printed = done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else []
+            printed = _without_progress(done.stdout.rstrip("\n").split("\n")) if done.stdout.strip() else []
             assert done.returncode == step.code, f"{page.name}: {step.command}\nexit {done.returncode}\n{done.stdout}"
             if block.language != "sh" and not same(_trimmed(step.shown), printed):
                 yield step, printed
