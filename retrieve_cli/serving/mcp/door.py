@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from retrieve_cli.serving.callers import Caller
+from retrieve_cli.serving.observing import observed
 from retrieve_cli.serving.state import State
 
 if TYPE_CHECKING:
@@ -85,11 +86,15 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from retrieve_cli.serving.mcp.host import Host
+    from retrieve_cli.serving.mcp.outcomes import Outcome
     from retrieve_cli.serving.mcp.server import server_of
     from retrieve_cli.serving.mcp.writing import Writer
 
     async def run(context: Any, function: Callable[[], T]) -> T:
-        return await state.pool.run(context.request, function)
+        value = await state.pool.run(context.request, function)
+        if isinstance(value, Outcome):
+            observed(context.request).answers = value.answers
+        return value
 
     def caller(context: Any) -> Caller:
         found: Caller = context.request.scope[_CALLER]

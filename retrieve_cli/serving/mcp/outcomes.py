@@ -10,6 +10,7 @@ import mcp_types as types
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, printable
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.mcp.channels import Channels
 
 
@@ -29,6 +30,8 @@ class Outcome(NamedTuple):
     summary: str
     """The content if the texts are in the structured content only."""
     links: Sequence[Link] = ()
+    answers: Sequence[Answer] = ()
+    """Answers to its searches, for the metrics."""
 
 
 def compact_json(value: Json) -> str:

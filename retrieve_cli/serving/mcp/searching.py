@@ -94,7 +94,7 @@ def _outcome(page: Page, most: int, count: Count) -> Outcome:
     links = [Link(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
     text = in_content(entries, brief=brief) if page.channels.content else ""
     structured = _structured(page, entries, whole, () if brief else related, brief=brief)
-    return Outcome(structured, text, f"{len(entries)} results in structuredContent", links)
+    return Outcome(structured, text, f"{len(entries)} results in structuredContent", links, [answer])
 
 
 def _first(page: Page) -> str:

@@ -11,7 +11,7 @@ from retrieve_cli.evaluation.interleaving import Preference, team_draft
 from retrieve_cli.evaluation.votes import Votes
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.page.address import SIZE, Address
-from retrieve_cli.serving.page.contents import RERANKING, Problem, about, modes
+from retrieve_cli.serving.page.contents import RERANKING, Page, Problem, about, modes
 from retrieve_cli.serving.page.facets import chips
 from retrieve_cli.serving.page.view import Hit, shown
 from retrieve_cli.terms import figures
@@ -79,8 +79,8 @@ def described(address: Address) -> str:
     return ", ".join(words) or "as configured"
 
 
-def compare_page(live: LiveIndex, wanted: Comparison, caller: Caller) -> dict[str, Any]:
-    """Return the values of the page of a comparison."""
+def compare_page(live: LiveIndex, wanted: Comparison, caller: Caller) -> Page:
+    """Return the page of a comparison."""
     tenant = caller.tenant
     index, names = live.index, (described(wanted.a), described(wanted.b))
     votes = Votes(live.store.path, tenant)
@@ -102,23 +102,30 @@ def compare_page(live: LiveIndex, wanted: Comparison, caller: Caller) -> dict[st
         "count": "",
     }
     if not wanted.a.query:
-        return values
+        return Page(values)
     outcomes = [_answered(live, address, tenant) for address in (wanted.a, wanted.b)]
     grades = {name: vote.grade for (query, name), vote in votes.last().items() if query == wanted.a.query}
-    sides = _sides(wanted, names, outcomes, grades)
+    answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
+    sides = _sides(wanted, names, [_shown(outcome) for outcome in outcomes], grades)
     if wanted.blind and not any(side.error for side in sides):
-        return {**values, "mixed": _mixed(sides, seed=repr((wanted.a.query, *names)))}
+        mixed = _mixed(sides, seed=repr((wanted.a.query, *names)))
+        return Page({**values, "mixed": mixed}, answers=answers)
     moved = sum(bool(each.move) for each in sides[1].hits)
     said = "" if sides[0].error or sides[1].error else f"{figures.count(moved, 'result differs', 'results differ')}"
-    return {**values, "sides": sides, "count": said}
+    return Page({**values, "sides": sides, "count": said}, answers=answers)
 
 
-def _answered(live: LiveIndex, address: Address, tenant: str | None) -> Sequence[Hit] | Problem:
-    """Return the results of a configuration, or its error."""
+def _answered(live: LiveIndex, address: Address, tenant: str | None) -> Answer | RetrieveError:
+    """Return the answer of a configuration, or its error."""
     try:
         (outcome,) = live.answer([address.asked(facets=(), tenant=tenant, limit=_DEPTH)])
     except RetrieveError as error:
-        outcome = error
+        return error
+    return outcome
+
+
+def _shown(outcome: Answer | RetrieveError) -> Sequence[Hit] | Problem:
+    """Return the results of an answer, or the error in words."""
     return shown(outcome).hits if isinstance(outcome, Answer) else Problem(outcome.message, outcome.hint)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,19 +45,28 @@ class Problem(NamedTuple):
     hint: str
 
 
-def search_page(live: LiveIndex, address: Address, tenant: str | None) -> tuple[int, dict[str, Any]]:
-    """Return the status and the values of the search page."""
+class Page(NamedTuple):
+    """A page, for its template."""
+
+    values: Mapping[str, Any]
+    status: int = 200
+    answers: Sequence[Answer] = ()
+    """Answers to its searches."""
+
+
+def search_page(live: LiveIndex, address: Address, tenant: str | None) -> Page:
+    """Return the search page."""
     values = _search_values(address)
     try:
         index = live.at(address.generation or None)
     except UsageError as error:
-        return 404, {**values, "error": Problem(error.message, error.hint)}
+        return Page({**values, "error": Problem(error.message, error.hint)}, 404)
     with index.reading() as generation:
         visible = contents.visible_to(generation, tenant)
         fields = fields_of(generation, visible)
     values |= {"about": about(live, index, tenant), "modes": modes(index)}
     if not address.query:
-        return 200, values
+        return Page(values)
     asked = None
     try:
         asked = address.asked(facets=fields, tenant=tenant)
@@ -66,8 +75,8 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> tuple[
         outcome = error
     if isinstance(outcome, RetrieveError):
         problem = Problem(outcome.message, outcome.hint)
-        return rejection(outcome).status, {**values, "error": problem, "count": "The query has an error."}
-    return 200, {**values, **_answered(index, outcome, address)}
+        return Page({**values, "error": problem, "count": "The query has an error."}, rejection(outcome).status)
+    return Page({**values, **_answered(index, outcome, address)}, answers=[outcome])
 
 
 def _search_values(address: Address) -> dict[str, Any]:

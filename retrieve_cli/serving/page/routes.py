@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.serving.answers import rejection
+from retrieve_cli.serving.observing import observed
 from retrieve_cli.serving.page import rendering, signing
 from retrieve_cli.serving.page.address import Address
 from retrieve_cli.serving.page.compare import Comparison, compare_page
@@ -55,8 +56,9 @@ class _Pages:
     async def search(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, "search")
         address = Address.of(request.query_params.multi_items())
-        status, values = await state.pool.run(request, search_page, state.live, address, caller.tenant)
-        return rendering.page(request, "search", values, status=status)
+        page = await state.pool.run(request, search_page, state.live, address, caller.tenant)
+        observed(request).answers = page.answers
+        return rendering.page(request, "search", page.values, status=page.status)
 
     async def record(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, "search")
@@ -68,8 +70,9 @@ class _Pages:
     async def compare(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, "search")
         wanted = Comparison.of(request.query_params.multi_items())
-        values = await state.pool.run(request, compare_page, state.live, wanted, caller)
-        return rendering.page(request, "compare", values)
+        page = await state.pool.run(request, compare_page, state.live, wanted, caller)
+        observed(request).answers = page.answers
+        return rendering.page(request, "compare", page.values)
 
     async def judge(self, request: Request) -> Response:
         signing.expect_own_page(request, self._state)
