@@ -6,6 +6,13 @@ import random
 from typing import Any
 
 QUERIES = ("segment lungs and ribs in CT", "brain MRI", "count cells", "zebra crossings", "volumes")
+WORDS = [
+    *" ".join(QUERIES).split(),
+    *"[EXCLUDE:brain] [FILTER:license=MIT] Größe 細胞 \u202e \U0001f600 --help -k \"quoted\" 'x' $PATH ; \\ %s".split(
+        " "
+    ),
+]
+"""Words of other queries, which mean something to shells, terminals, parsers and the program itself."""
 VALUES: dict[str, list[Any]] = {
     "limit": [1, 3, 7],
     "offset": [1, 2, 5],
@@ -47,14 +54,15 @@ def generated(count: int, *, seed: int = 18) -> list[dict[str, Any]]:
     """Return requests of one to three keys each, every key in some of them."""
     chance, keys = random.Random(seed), sorted(VALUES)
     chosen = [{keys[place % len(keys)], *chance.sample(keys, chance.randrange(3))} for place in range(count)]
-    return [
-        {"query": chance.choice(QUERIES), **{key: chance.choice(VALUES[key]) for key in sorted(some)}}
-        for some in chosen
-    ]
+    return [{"query": _text(chance), **{key: chance.choice(VALUES[key]) for key in sorted(some)}} for some in chosen]
+
+
+def _text(chance: random.Random) -> str:
+    return chance.choice((chance.choice(QUERIES), " ".join(chance.sample(WORDS, chance.randint(1, 6)))))
 
 
 def flags(request: dict[str, Any]) -> list[str]:
-    """Return a request as flags of `retrieve query`, without its text."""
+    """Return a request as flags of `retrieve query`, and its text as the last word."""
     words = []
     for key, value in request.items():
         name = _FLAGS.get(key, f"--{key.replace('_', '-')}")
@@ -66,4 +74,4 @@ def flags(request: dict[str, Any]) -> list[str]:
             words += [name, ",".join(value)]
         else:
             words += [word for one in (value if isinstance(value, list) else [value]) for word in (name, str(one))]
-    return words
+    return [*words, "--", request["query"]]

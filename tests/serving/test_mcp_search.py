@@ -134,6 +134,15 @@ def test_the_cursor_leads_through_all_results_and_repeats_none(many: Path) -> No
     assert len(ids) == len(set(ids)) == 40
 
 
+def test_an_offset_is_where_the_first_page_begins(many: Path) -> None:
+    whole = called(many, "search", {"query": "lungs", "limit": 6}).structured_content["results"]
+    given = {"query": "lungs", "limit": 2, "offset": 2}
+    first = called(many, "search", given).structured_content
+    second = called(many, "search", {**given, "cursor": first["next_cursor"]}).structured_content
+    ids = [result["id"] for page in (first, second) for result in page["results"]]
+    assert ids == [result["id"] for result in whole[2:6]]
+
+
 def test_a_cursor_goes_with_its_arguments_and_its_generation(many: Path) -> None:
     first = called(many, "search", {"query": "lungs", "limit": 2}).structured_content["next_cursor"]
     for cursor, said in (

@@ -1,100 +1,62 @@
-"""The same request gives the same bytes through each door."""
+"""The same request gives the same answer through each door: bytes, or parts of them over MCP."""
 
 import json
 import os
-import random
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
-from samples import ROOT, Program
+from asked_samples import flags, generated
+from golden.corpora import TOOLS
+from mcp_clients import connected, text_of
+from samples import Program, write_catalog
 from servers import Server, started
+from warm_samples import Warm, environment
 
 REQUESTS = int(os.environ.get("TEST_REQUESTS", "40"))
 """Requests that are generated; the project's own bound is 1,000."""
-WORDS = (
-    "segment lungs CT brain MRI cells microscopy register volumes 3D format convert images train label count tracks "
-    "[EXCLUDE:lungmask] Größe 細胞 \u202e \U0001f600 --help \"quoted\" 'x' $PATH ; \\ %s"
-).split(" ")
-FLAGS = {
-    "limit": "-k", "offset": "--offset", "mode": "--mode", "engine": "--engine", "context": "--context",
-    "max_tokens": "--max-tokens", "max_chunks": "--max-chunks", "min_score": "--min-score",
-}  # fmt: skip
-SWITCHES = {"rerank": "rerank", "expand": "expand", "route": "route", "chunks": "chunks"}
-LISTS = {"also": "--also", "filters": "--filter", "doc_ids": "--doc-id", "boosts": "--boost", "facets": "--facet"}
-
-
-def generated(count: int) -> list[dict[str, Any]]:
-    """Requests over all keys, each key in a part of them; the same on every run."""
-    chance = random.Random(20261122)
-    values: dict[str, Any] = {
-        "limit": lambda: chance.randint(1, 30),
-        "offset": lambda: chance.randint(0, 12),
-        "mode": lambda: chance.choice(["hybrid", "bm25", "dense"]),
-        "retrievers": lambda: chance.choice([["bm25"], ["dense"], ["dense", "bm25"]]),
-        "engine": lambda: chance.choice(["advanced", "naive"]),
-        "also": lambda: [" ".join(chance.sample(WORDS[:18], 3)) for _ in range(chance.randint(1, 2))],
-        "filters": lambda: chance.choice([["license=MIT"], ["license=MIT,Apache-2.0", "dims>=3"], ["!license=MIT"]]),
-        "doc_ids": lambda: chance.sample(["lungmask", "monai", "totalsegmentator", "cellpose"], 2),
-        "boosts": lambda: ["license=MIT:1.4"],
-        "facets": lambda: chance.choice([["license"], ["license", "modality"]]),
-        "chunks": lambda: chance.random() < 0.5,
-        "context": lambda: chance.randint(0, 2),
-        "max_tokens": lambda: chance.choice([10, 200, 2000]),
-        "max_chunks": lambda: chance.randint(1, 5),
-        "min_score": lambda: chance.choice([-1.0, 0.5, 4.0]),
-        "rerank": lambda: chance.random() < 0.5,
-        "expand": lambda: chance.random() < 0.5,
-        "route": lambda: False,
-        "explain": lambda: chance.random() < 0.5,
-    }
-    requests = []
-    for _ in range(count):
-        request: dict[str, Any] = {"query": " ".join(chance.sample(WORDS, chance.randint(1, 6)))}
-        for key, value in values.items():
-            if chance.random() < 0.15:
-                request[key] = value()
-        requests.append(request)
-    return requests
-
-
-def flags(request: dict[str, Any]) -> list[str]:
-    """The command line of a request."""
-    words = ["query", "--json", "--no-timing"]
-    for key, value in request.items():
-        if key in FLAGS:
-            words.append(f"{FLAGS[key]}={value}" if FLAGS[key].startswith("--") else f"{FLAGS[key]}{value}")
-        elif key in SWITCHES:
-            words.append(f"--{SWITCHES[key]}" if value else f"--no-{SWITCHES[key]}")
-        elif key in LISTS:
-            words += [f"{LISTS[key]}={item}" for item in value]
-        elif key == "retrievers":
-            words.append(f"--retrievers={','.join(value)}")
-        elif key == "explain" and value:
-            words.append("--explain")
-    return [*words, "--", request["query"]]
+SETTINGS = {"RETRIEVE_ENCODER__KIND": "hashed", "RETRIEVE_CHUNKING__SIZE": "40"}
+TOO_SMALL_KIB = 120_000
+"""Address space in which a command can ask the warm process, and cannot answer by itself."""
+BUDGETS = (400, 2000, 50_000)
+"""Tokens of answers over MCP; the last one cuts nothing."""
 
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index of the sample catalog, with the hashed encoder."""
+    """The index of tools of several groups and owners, some of them in several chunks."""
     from retrieve_cli.cli.main import main
 
     folder = tmp_path_factory.mktemp("parity")
+    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        catalog = str(ROOT / "catalogs" / "tools.jsonl")
-        assert main(["build", catalog, "--artifacts", str(folder / "artifacts"), "-q"]) == 0
+        for name, value in SETTINGS.items():
+            patch.setenv(name, value)
+        assert main(["build", "--catalog", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
     return folder / "artifacts"
 
 
 @pytest.fixture(scope="module")
 def server(artifacts: Path) -> Iterator[Server]:
-    with started(artifacts, "--workers", "2", cwd=artifacts.parent, RETRIEVE_ENCODER__KIND="hashed") as running:
+    with started(artifacts, "--workers", "2", cwd=artifacts.parent, **SETTINGS) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def warm(artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """The warm process of a copy of the index: a server has one of its own."""
+    folder = tmp_path_factory.mktemp("warm")
+    shutil.copytree(artifacts, folder / "artifacts", ignore=shutil.ignore_patterns("serve-*"))
+    process = Warm(folder, **SETTINGS)
+    yield process
+    process.end()
 
 
 @pytest.fixture(scope="module")
@@ -102,16 +64,30 @@ def requests() -> Sequence[dict[str, Any]]:
     return generated(REQUESTS)
 
 
+@pytest.fixture(scope="module")
+def kept() -> list[str]:
+    return []
+
+
 @pytest.fixture
-def printed(artifacts: Path, requests: Sequence[dict[str, Any]], retrieve: Program) -> list[str]:
-    """Output or error of the command line for each request."""
-    done = [retrieve(*flags(request)[:1], "--artifacts", artifacts, *flags(request)[1:]) for request in requests]
-    return [run.out if run.code == 0 else json.dumps(json.loads(run.err)["error"]["message"]) for run in done]
+def printed(artifacts: Path, requests: Sequence[dict[str, Any]], retrieve: Program, kept: list[str]) -> list[str]:
+    """Output or error of the command line for each request; the module asks once."""
+    if not kept:
+        options = ("--json", "--no-timing", "--artifacts", artifacts)
+        for request in requests:
+            done = retrieve("query", *options, *flags(request))
+            kept.append(done.out if done.code == 0 else message(done.err))
+    return kept
+
+
+def message(error: str | bytes) -> str:
+    """Return the words of an error object, as JSON."""
+    return json.dumps(json.loads(error)["error"]["message"])
 
 
 def outcome(body: bytes, status: int) -> str:
     """The body, or the words of the error in it."""
-    return body.decode() if status == 200 else json.dumps(json.loads(body)["error"]["message"])
+    return body.decode() if status == 200 else message(body)
 
 
 @pytest.mark.slow
@@ -149,3 +125,72 @@ def test_lines_of_standard_input_are_answered_as_bodies_are(
     assert [value["error"]["message"] if "error" in value else value for value in values] == list(
         map(json.loads, printed)
     )
+
+
+# --------------------------------------------------------------------------------- the warm command line
+
+
+def confined(warm: Warm, *words: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run `retrieve query` in too little memory to answer by itself."""
+    shell = ["/bin/sh", "-c", f'ulimit -v {TOO_SMALL_KIB}; exec "$@"', "sh"]
+    command = [*shell, sys.executable, "-m", "retrieve_cli", "query", "--json", "--no-timing", *words]
+    env = environment(**SETTINGS, **variables)
+    return subprocess.run(command, cwd=warm.folder, env=env, capture_output=True, timeout=60, check=False)
+
+
+@pytest.mark.slow
+def test_the_warm_process_answers_to_the_byte_as_the_command_line(
+    warm: Warm, requests: Sequence[dict[str, Any]], printed: list[str]
+) -> None:
+    alone = confined(warm, "lungs", RETRIEVE_QUERY__SERVER="never")
+    assert alone.returncode != 0, "the command can answer by itself, so that this test would hold nothing"
+    answers = [confined(warm, *flags(request)) for request in requests]
+    said = [done.stdout.decode() if done.returncode == 0 else message(done.stderr) for done in answers]
+    assert said == printed
+
+
+# --------------------------------------------------------------------------------------------------- MCP
+
+
+@pytest.mark.slow
+def test_each_value_over_mcp_is_that_of_the_command_line(
+    artifacts: Path, requests: Sequence[dict[str, Any]], retrieve: Program, printed: list[str]
+) -> None:
+    sent = [{key: value for key, value in request.items() if key != "max_tokens"} for request in requests]
+    expected = []
+    for request, whole, text in zip(sent, requests, printed, strict=True):
+        if request != whole:  # the tool's own key of that name limits the tokens of what it says
+            done = retrieve("query", "--json", "--no-timing", "--artifacts", artifacts, *flags(request))
+            text = done.out if done.code == 0 else message(done.err)  # noqa: PLW2901
+        expected.append(json.loads(text))
+
+    async def ask() -> list[Any]:
+        async with connected(artifacts, texts="structured") as client:
+            budgets = [BUDGETS[place % len(BUDGETS)] for place in range(len(sent))]
+            return [
+                await client.call_tool("search", {**request, "max_tokens": most})
+                for request, most in zip(sent, budgets, strict=True)
+            ]
+
+    for place, (answer, whole) in enumerate(zip(anyio.run(ask), expected, strict=True)):
+        if isinstance(whole, str):
+            assert answer.is_error, sent[place]
+            assert text_of(answer).startswith(whole), sent[place]
+        else:
+            assert not answer.is_error, text_of(answer)
+            compare(answer.structured_content, whole, all_of_it=BUDGETS[place % len(BUDGETS)] == BUDGETS[-1])
+
+
+def compare(ours: dict[str, Any], whole: dict[str, Any], *, all_of_it: bool) -> None:
+    """Hold each value of a structured answer to that of the command line."""
+    assert ours.keys() - whole.keys() <= {"next_cursor"}
+    assert len(ours["results"]) == len(whole["results"]) or not all_of_it
+    for key in ours.keys() - {"next_cursor"}:
+        if key not in ("results", "related"):
+            assert ours[key] == whole[key]
+            continue
+        assert len(ours[key]) <= len(whole[key])
+        for one, other in zip(ours[key], whole[key], strict=False):
+            assert one.keys() - other.keys() == {"title", "text"}
+            assert all(one[name] == other[name] for name in one.keys() & other.keys()), (one, other)
+            assert one["title"] == other["name"]

@@ -52,6 +52,8 @@ def search(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, ch
     asked = read_asked(values, where="search", tenant=tenant)
     values = {ALIASES.get(key, key): value for key, value in values.items() if value is not None}
     place = read_cursor(cursor, values)
+    if place.generation is None:
+        place = place._replace(offset=int(asked.choices.get("offset") or 0))
     limit = int(asked.choices.get("k") or live.settings.search.k)
     answer = _answered(live, asked, place, limit)
     page = Page(answer, place._replace(generation=answer.generation), limit, values, channels)
