@@ -76,6 +76,7 @@ bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside othe
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
 	-test -d build/bench/peers/txtai || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --target build/bench/peers txtai msgpack regex
 	$(BIN)/python -m benchmarks.serve $(FLAGS)
+	$(BIN)/python -m benchmarks.serve_swaps
 
 screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints
 	$(BIN)/python docs/screens/make.py

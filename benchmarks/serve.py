@@ -63,14 +63,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(name: str, *, workers: int) -> Iterator[tuple[int, int]]:
+def serving(name: str, *, workers: int, artifacts: Path | None = None) -> Iterator[tuple[int, int]]:
     """Start a server, wait until it answers, and end it afterwards; gives its port and process id."""
+    artifacts = artifacts or FOLDER / name
     port = free_port()
-    command = [sys.executable, str(PROGRAM), "serve", name, str(FOLDER / name), str(port)]
+    command = [sys.executable, str(PROGRAM), "serve", name, str(artifacts), str(port)]
     if name == "retrieve":
         flags = ["--workers", str(workers), "--threads", "1"] if workers > 1 else []
         program = [sys.executable, "-m", "retrieve_cli"]
-        command = [*program, "serve", "--artifacts", str(FOLDER / name), "--port", str(port), *flags]
+        command = [*program, "serve", "--artifacts", str(artifacts), "--port", str(port), *flags]
     with (FOLDER / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=FOLDER, env=environment(), stdout=log, stderr=log)
     try:
