@@ -170,7 +170,9 @@ class Index:
             before = self.searcher
             if self._pinned is not None or self._store.live() in (None, before.generation.id):
                 return False
-            self._open = Searcher(self._store, self._settings)
+            after = Searcher(self._store, self._settings)
+            after.adopt_models(before)
+            self._open = after
             return True
 
     def close(self) -> None:

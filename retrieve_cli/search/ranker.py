@@ -68,6 +68,11 @@ class Ranker:
             sibling.indexes = sibling.indexes.replaced(indexes)
         return sibling
 
+    def adopt_models(self, before: Ranker) -> None:
+        """Use the models that were loaded for another generation, if both were built and are asked in the same way."""
+        if before.generation.manifest.recipe == self.generation.manifest.recipe and before.settings == self.settings:
+            self.models = before.models
+
     def again(self, settings: Settings) -> Ranker:
         """Return the same generation under other settings, as if it had been opened now, in no time."""
         sibling = self.under(settings)

@@ -94,6 +94,11 @@ class Searcher:
         sibling.ranker = self.ranker.under(settings, indexes)
         return sibling
 
+    def adopt_models(self, before: Searcher) -> None:
+        """Use the query models of another generation, and the queries that they keep, if they are the same ones. To be
+        called before the first query."""
+        self.ranker.adopt_models(before.ranker)
+
     def again(self, store: Store, settings: Settings) -> Searcher | None:
         """Return the same generation as if it had been opened now, for a store that is the same folder; None if it has
         to be opened, because the settings say something else about its files and models."""

@@ -4,6 +4,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from samples import Program, write_catalog
 from servers import started
 
+import retrieve_cli
 from retrieve_cli.api.asked import read_asked
+from retrieve_cli.api.index import Index
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
+from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage.store import Store
@@ -96,6 +100,50 @@ def test_a_generation_that_cannot_be_opened_is_named_and_the_present_one_stays(i
     (index / "current").write_text(f"{before}\n")
     assert not live.refresh()
     assert live.fault is None
+
+
+def test_a_new_generation_is_asked_with_the_models_that_are_loaded_if_they_are_its_own(
+    catalog: Path, index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encoder() -> Any:
+        return live.index.searcher.ranker.models.encoder
+
+    live = LiveIndex(Store(index), load(None))
+    opened = retrieve_cli.open(index)
+    loaded, own = encoder(), opened.searcher.ranker.models.encoder
+    write_catalog(catalog, records(1))
+    assert retrieve("sync", "--max-shrink", "1").code == 0
+    assert live.refresh()
+    assert opened.refresh()
+    assert encoder() is loaded
+    assert opened.searcher.ranker.models.encoder is own
+    monkeypatch.setenv("RETRIEVE_ENCODER__DIM", "64")
+    assert retrieve("build", "--catalog", catalog).code == 0
+    assert live.refresh()
+    assert encoder() is not loaded
+    assert live.index.search("lungs").results
+
+
+def test_a_new_generation_is_warmed_with_the_last_request_of_each_kind(
+    catalog: Path, index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = LiveIndex(Store(index), load(None))
+    kinds: list[dict[str, Any]] = [{"limit": 3}, {"limit": 2}, {"mode": "bm25"}, {"filters": ["license=MIT"]}]
+    for text in ("lungs", "brain", "cells"):
+        for choices in kinds:
+            live.answer([read_asked({"query": text, **choices})])
+    write_catalog(catalog, records(1))
+    assert retrieve("sync", "--max-shrink", "1", "--max-fail", "1").code == 0
+    asked: list[Request] = []
+    answer = Index.answer
+
+    def noting(index: Index, requests: Sequence[Request], options: Any) -> Any:
+        asked.extend(requests)
+        return answer(index, requests, options)
+
+    monkeypatch.setattr(Index, "answer", noting)
+    assert live.refresh()
+    assert [(request.text, len(request.filters)) for request in asked] == [("cells", 1), ("cells", 0), ("cells", 0)]
 
 
 def test_requests_of_different_choices_are_answered_in_order_by_one_generation(index: Path) -> None:
