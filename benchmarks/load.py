@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import sys
 import time
 from contextlib import suppress
@@ -77,6 +78,7 @@ class Load:
         self.latencies: list[float] = []
         self.failed = 0
         self.memory: list[float] = []
+        self.first = random.randrange(len(requests))  # no load repeats what a server remembers of the one before
         self.ended = asyncio.Event()
         self.begun = time.perf_counter()
 
@@ -90,7 +92,7 @@ class Load:
                 return None
         elif time.perf_counter() - self.begun > self.seconds:
             return None
-        return self.requests[number % len(self.requests)]
+        return self.requests[(self.first + number) % len(self.requests)]
 
     def record(self, seconds: float, *, ok: bool) -> None:
         """Count an answer."""

@@ -35,6 +35,8 @@ MODES: Mapping[str, dict[str, object]] = {"retrieve": {}, "no rerank": {"rerank"
 TIMES_FASTER = 10.0
 """How many times the throughput of the naive peer is held to."""
 STARTING_S = 120.0
+_VARIANTS = 24
+"""Texts made of each query."""
 _HEADS = ("p50 ms", "p95 ms", "p99 ms", "cpu ms", "failed", "x naive", "x cpu")
 
 
@@ -105,8 +107,15 @@ def load(port: int, clients: int, seconds: float, mode: str, *more: str) -> dict
 
 
 def write_bodies() -> None:
-    """Write the bodies of the requests of each mode."""
-    queries = [json.loads(line)["text"] for line in QUERIES.read_text("utf-8").splitlines()]
+    """Write the bodies of the requests of each mode: the queries, each with many words of others, so that none comes
+    again: a server that remembers queries gains nothing."""
+    texts = [json.loads(line)["text"] for line in QUERIES.read_text("utf-8").splitlines()]
+    words = [text.split() for text in texts]
+    queries = [
+        f"{text} {words[(place + shift) % len(words)][0]}"
+        for shift in range(1, _VARIANTS + 1)
+        for place, text in enumerate(texts)
+    ]
     for mode, added in MODES.items():
         lines = [json.dumps({"query": query, "k": 10, **added}) for query in queries]
         (FOLDER / f"{mode.replace(' ', '-')}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
