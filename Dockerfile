@@ -18,7 +18,7 @@ ENV PATH=/opt/retrieve/bin:$PATH
 # The build of torch for CPUs, which is gigabytes smaller, and first: it changes less often than the program.
 COPY constraints.txt ./
 RUN pip install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' constraints.txt)"
-COPY LICENSE README.md pyproject.toml ./
+COPY LICENSE README.md config.yaml pyproject.toml ./
 COPY retrieve_cli ./retrieve_cli
 RUN pip install -c constraints.txt '.[cpu,serve]'
 
