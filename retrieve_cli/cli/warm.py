@@ -56,6 +56,8 @@ def background(shared: Shared, *, idle: float) -> None:
     descriptor = _lock(shared)
     if descriptor is None:
         shared.talk.say(f"note: already running{lock.holder(_lock_file(shared))}")
+        if shared.format == "json" and (owner := _owner(shared)) is not None:
+            _print_json(owner[0], shared)
         return
     ours, theirs = os.pipe()
     sys.stdout.flush()
@@ -81,19 +83,27 @@ def be(shared: Shared) -> None:
 
 def end(shared: Shared) -> None:
     """End the warm process of the artifacts folder; calls that it has begun are done to their end."""
-    path = Path(messages.place_of(str(shared.artifacts)))
-    try:
-        with local.connect(path, longest=messages.LONGEST_PATH) as connection:
-            pid, user = local.owner(connection)
-    except OSError:
+    owner = _owner(shared)
+    if owner is None:
         shared.talk.say(f"note: no process is running for {shared.artifacts}")
         return
+    pid, user = owner
     if user == os.geteuid():
         os.kill(pid, signal.SIGTERM)
     until = time.monotonic() + _ENDING_S
     while lock.is_held(_lock_file(shared)) and time.monotonic() < until:
         time.sleep(0.01)
     shared.talk.say(f"stopped: process {pid}")
+
+
+def _owner(shared: Shared) -> tuple[int, int] | None:
+    """Return process and user of the warm process of the artifacts folder; None if there is none."""
+    path = Path(messages.place_of(str(shared.artifacts)))
+    try:
+        with local.connect(path, longest=messages.LONGEST_PATH) as connection:
+            return local.owner(connection)
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -204,6 +214,10 @@ def _tell(pipe: int, failure: Failure | None) -> None:
     os.close(pipe)
 
 
+def _print_json(pid: int, shared: Shared) -> None:
+    print(json.dumps({"pid": pid, "artifacts": str(shared.artifacts)}))
+
+
 def _say_start(shared: Shared, pipe: int) -> None:
     """Say that the process answers. Raises: typer.Exit if it could not start."""
     with open(pipe, "rb") as stream:
@@ -214,5 +228,5 @@ def _say_start(shared: Shared, pipe: int) -> None:
     if "pid" not in said:
         raise typer.Exit(shared.talk.error(**said))
     if shared.format == "json":
-        print(json.dumps({"pid": said["pid"], "artifacts": str(shared.artifacts)}))
+        _print_json(said["pid"], shared)
     shared.talk.say(f"ready: process {said['pid']} answers `retrieve query` for {shared.artifacts}")

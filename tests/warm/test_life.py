@@ -1,5 +1,6 @@
 """The life of the warm process: what it follows, when it does not answer, how it and its commands end."""
 
+import json
 import os
 import shutil
 import signal
@@ -46,6 +47,7 @@ def test_the_socket_is_the_users_alone_and_goes_with_the_process(warm: Warm) -> 
 def test_a_second_process_is_not_started(warm: Warm) -> None:
     done = command("serve", "--background", folder=warm.folder)
     assert (done.code, f"already running (pid {warm.pid}" in done.err.decode()) == (0, True)
+    assert json.loads(command("serve", "--background", "--json", folder=warm.folder).out)["pid"] == warm.pid
     assert warm.asked("query", "brain").code == 0
 
 
