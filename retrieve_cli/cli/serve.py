@@ -128,8 +128,8 @@ def serve(
         syncs=syncs_of(shared, settings, sync_every, jitter),
         mcp=mcp_options(mcp_texts, writes=allow_writes),
     )
-    is_alone = not encoders and descriptor is None
-    with _listening(host, port, descriptor) as listener, warm.running(shared) if is_alone else nullcontext():
+    own = _listening(host, port, descriptor, shared=workers > 1)
+    with own as listener, nullcontext() if encoders or descriptor is not None else warm.running(shared):
         url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         if workers > 1 and descriptor is None:
             _run_workers(shared, listener, workers, url)
@@ -147,12 +147,9 @@ def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> No
     import signal
 
     from retrieve_cli.serving.workers import Workers
-    from retrieve_cli.web.listening import listen
 
-    listen(listener)
-    listener.set_inheritable(True)
-    _announce(shared, url, {"artifacts": str(shared.artifacts), "workers": str(count)})
-    ended = Workers(sys.argv[1:], count, listener.fileno(), say=shared.talk.say).run()
+    ready = partial(_announce, shared, url, {"artifacts": str(shared.artifacts), "workers": str(count)})
+    ended = Workers(sys.argv[1:], count, listener, say=shared.talk.say, ready=ready).run()
     if ended == signal.SIGINT:
         raise KeyboardInterrupt
     raise typer.Exit(Exit.OK)
@@ -169,11 +166,12 @@ def _run(app: Service, listener: Listener, ready: Callable[[], None], running: R
 
 
 @contextmanager
-def _listening(host: str, port: int, descriptor: int | None) -> Iterator[Listener]:
-    """Yield the socket of the server: bound here, or inherited by a worker."""
-    from retrieve_cli.web.listening import bind, inherited
+def _listening(host: str, port: int, descriptor: int | None, *, shared: bool) -> Iterator[Listener]:
+    """Yield the socket of the server, or of a worker, at the address that the server has reserved for all of them."""
+    from retrieve_cli.web.listening import beside, bind, reserve
 
-    with bind(host, port) if descriptor is None else nullcontext(inherited(descriptor)) as listener:
+    own = reserve(host, port) if shared else bind(host, port)
+    with own if descriptor is None else beside(descriptor) as listener:
         yield listener
 
 

@@ -14,6 +14,7 @@ from threading import Thread
 from types import FrameType
 
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.web.listening import Listener, is_answered
 
 _LOOK_S = 0.1
 """Seconds between two looks at the workers."""
@@ -30,14 +31,24 @@ SHARED = "RETRIEVE_WORKERS_FOLDER"
 
 
 class Workers:
-    """Worker processes, each of them the same command line with the socket that they share."""
+    """Worker processes, each of them the same command line, with a socket of its own at the same address."""
 
-    def __init__(self, command: Sequence[str], count: int, descriptor: int, *, say: Callable[[str], None]) -> None:
-        """`descriptor` is the socket, which each worker inherits; `say` prints a sentence for the operator."""
-        self._command = [*command, "--fd", str(descriptor)]
+    def __init__(
+        self,
+        command: Sequence[str],
+        count: int,
+        reserved: Listener,
+        *,
+        say: Callable[[str], None],
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`reserved` is a socket at the address, which each worker inherits; `say` prints a sentence for the operator,
+        `ready` is called once the first worker listens."""
+        self._command = [*command, "--fd", str(reserved.fileno())]
         self._count = count
-        self._descriptor = descriptor
+        self._reserved = reserved
         self._say = say
+        self._ready: Callable[[], None] | None = ready
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._begun: dict[int, float] = {}
         self._failed = 0
@@ -55,6 +66,9 @@ class Workers:
             while not self._signal:
                 for number in range(1, self._count + 1):
                     self._keep(number)
+                if self._ready is not None and is_answered(self._reserved):
+                    self._ready()
+                    self._ready = None
                 time.sleep(_LOOK_S)
             return self._signal
         finally:
@@ -81,7 +95,7 @@ class Workers:
         self._processes[number] = subprocess.Popen(  # noqa: S603  this program
             [sys.executable, "-m", "retrieve_cli", *self._command],
             env=environment,
-            pass_fds=[self._descriptor],
+            pass_fds=[self._reserved.fileno()],
             stdin=subprocess.DEVNULL,
         )
         self._begun[number] = time.monotonic()

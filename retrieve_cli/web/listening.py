@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from retrieve_cli.errors import RetrieveError
 
@@ -32,12 +34,57 @@ def bind(host: str, port: int) -> Iterator[Listener]:
         yield listener
 
 
-def inherited(descriptor: int) -> Listener:
-    """Return the socket that another process of this program has bound. Raises: RetrieveError if it is not one."""
+@contextmanager
+def reserve(host: str, port: int) -> Iterator[Listener]:
+    """Yield a socket bound to the address that does not listen: `beside` makes the sockets that do, one per process.
+
+    Raises:
+        RetrieveError: as `bind` does, also if processes of another server share the address.
+    """
+    with bind(host, port) as alone:
+        address, family = alone.getsockname(), alone.family
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        try:
+            _share(listener, address)
+        except OSError as error:
+            raise _not_there(host, port, error) from error
+        yield listener
+
+
+@contextmanager
+def beside(descriptor: int) -> Iterator[Listener]:
+    """Yield a socket of this process at the address that another process has reserved. The system deals connections out
+    among all that listen there; from one queue for all, the first process to wake would take them.
+
+    Raises:
+        RetrieveError: the descriptor is not a socket.
+    """
     try:
-        return socket.socket(fileno=descriptor)
+        with socket.socket(fileno=os.dup(descriptor)) as reserved:
+            address, family = reserved.getsockname(), reserved.family
+        listener = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise RetrieveError(f"descriptor {descriptor} is not a socket", hint="start it without --fd") from error
+    with listener:
+        _share(listener, address)
+        yield listener
+
+
+def is_answered(listener: Listener) -> bool:
+    """Return True if a process listens at the address of a socket."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  any address includes this one
+    try:
+        with socket.create_connection((host, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def _share(listener: Listener, address: Any) -> None:
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind(address)
 
 
 def listen(listener: Listener) -> None:

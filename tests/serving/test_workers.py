@@ -4,9 +4,12 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,6 +77,46 @@ def test_the_workers_end_with_their_parent(index: Path, number: signal.Signals, 
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+def test_connections_are_dealt_out_among_the_workers(workers: Server) -> None:
+    within(30, lambda: len(children(workers.process.pid)) == 2)
+    within(30, lambda: all(listens(pid) for pid in children(workers.process.pid)))
+    host, port = workers.url.removeprefix("http://").split(":")
+    before = {pid: sockets(pid) for pid in children(workers.process.pid)}
+    with ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+        within(30, lambda: sum(sockets(pid) - count for pid, count in before.items()) == 40)
+        assert min(sockets(pid) - count for pid, count in before.items()) >= 4
+
+
+def sockets(pid: int) -> int:
+    return len(descriptors(pid))
+
+
+def descriptors(pid: int) -> list[str]:
+    """The sockets of a process."""
+    links = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            links.append(str(path.readlink()))
+    return [link for link in links if link.startswith("socket:")]
+
+
+def listens(pid: int) -> bool:
+    """True if a process has a socket that listens: an entry in state 0A whose inode is one of its descriptors."""
+    entries = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    inodes = {f"socket:[{entry[9]}]" for entry in entries if entry[3] == "0A"}
+    return not inodes.isdisjoint(descriptors(pid))
+
+
+def test_two_servers_do_not_share_an_address_by_accident(workers: Server, index: Path) -> None:
+    port = workers.url.rpartition(":")[2]
+    for flags in ([], ["--workers", "2"]):
+        command = [sys.executable, "-m", "retrieve_cli", "serve", "--artifacts", str(index), "--port", port, *flags]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, "cannot listen" in done.stderr) == (1, True)
+
+
 def test_workers_do_not_outlive_a_killed_parent(index: Path) -> None:
     with started(index, "--workers", "2", cwd=index.parent) as server:
         within(30, lambda: len(children(server.process.pid)) == 2)
@@ -87,8 +130,11 @@ def test_workers_that_cannot_start_end_the_server(index: Path) -> None:
     from retrieve_cli.serving.workers import Workers
 
     said: list[str] = []
-    with pytest.raises(RetrieveError, match="end as soon as they start"):
-        Workers(["serve", "--no-such-flag"], 1, 0, say=said.append).run()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as reserved,
+        pytest.raises(RetrieveError, match="end as soon as they start"),
+    ):
+        Workers(["serve", "--no-such-flag"], 1, reserved, say=said.append).run()
     assert "ended with code 2" in said[0]
 
 
