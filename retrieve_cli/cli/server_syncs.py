@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared
+from retrieve_cli.config.durations import seconds
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -22,9 +23,9 @@ Jitter = Annotated[
 
 def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str) -> SyncOptions:
     """Return how a server syncs: by the flags, else by `sync.every_hours`. Raises: UsageError: a time is not one."""
-    from retrieve_cli.serving.syncing import SyncOptions, seconds_of
+    from retrieve_cli.serving.syncing import SyncOptions
 
     hours = settings.sync.every_hours
-    seconds = seconds_of(every, "--sync-every") if every is not None else hours and 3600 * hours
+    every_s = seconds(every, "--sync-every") if every is not None else hours and 3600 * hours
     flags = [] if shared.config is None else ["--config", str(shared.config)]
-    return SyncOptions(flags, seconds, seconds_of(jitter, "--jitter"))
+    return SyncOptions(flags, every_s, seconds(jitter, "--jitter"))

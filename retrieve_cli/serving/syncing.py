@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from retrieve_cli.api.documents import Documents, Receipt
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Locked, RetrieveError, UsageError, quoted, unwritable
+from retrieve_cli.errors import Locked, RetrieveError, unwritable
 from retrieve_cli.ingest import schedule
 from retrieve_cli.serving.jobs import Action, Job, error_json, now
 from retrieve_cli.serving.sync_command import STOPPED, Command, Outcome
@@ -28,7 +28,6 @@ from retrieve_cli.storage.tasks import Tasks, new_worker
 _STOP_S = 5.0
 """Seconds that a sync has to end at shutdown."""
 _LOOK_S = 1.0
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class SyncOptions(NamedTuple):
@@ -241,15 +240,3 @@ class Syncing:
     def _note(self, state: dict[str, Json], progress: Json) -> None:
         state["progress"] = progress
         self.tasks.set_running(state)
-
-
-def seconds_of(text: str, flag: str) -> float:
-    """Return a time such as 90s, 15m, 6h or 1d in seconds. Raises: UsageError."""
-    number, unit = text.strip()[:-1], text.strip()[-1:]
-    if unit.isdigit():
-        number, unit = number + unit, "s"
-    with suppress(ValueError):
-        seconds = float(number) * _UNITS.get(unit, -1.0)
-        if 0 <= seconds <= 366 * _UNITS["d"]:
-            return seconds
-    raise UsageError(f"{flag} is {quoted(text)}; it takes a time such as 90s, 15m or 6h", hint=f"{flag} 15m")

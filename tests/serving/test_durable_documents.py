@@ -15,11 +15,11 @@ from servers import Server, started
 from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.config.durations import seconds
 from retrieve_cli.config.loading import load
 from retrieve_cli.errors import NotYet, UsageError
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.jobs import Jobs
-from retrieve_cli.serving.syncing import seconds_of
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tasks import Tasks
 
@@ -157,12 +157,12 @@ def test_a_server_syncs_under_its_own_configuration(catalog: Path, index: Path, 
 
 @pytest.mark.parametrize("text", ["often", "-1m", "1y", "", "nan", "inf"])
 def test_a_time_that_is_none_is_rejected(text: str) -> None:
-    with pytest.raises(UsageError, match="--sync-every is"):
-        seconds_of(text, "--sync-every")
+    with pytest.raises(UsageError, match="--sync-every takes a span of time"):
+        seconds(text, "--sync-every")
 
 
 def test_a_time_has_a_unit() -> None:
-    assert [seconds_of(text, "--jitter") for text in ("0", "90", "90s", "15m", "1.5h", "1d")] == [
+    assert [seconds(text, "--jitter") for text in ("0", "90", "90s", "15m", "1.5h", "1d")] == [
         0,
         90,
         90,
