@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from asyncio import base_events
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -20,6 +21,7 @@ from samples import TOOLS, Program, write_catalog
 from servers import Server, started
 
 from retrieve_cli.serving.slow_clients import HEADERS_S, READING_S, SlowClients
+from retrieve_cli.web.listening import beside, reserve
 
 
 def children(pid: int) -> list[int]:
@@ -87,6 +89,14 @@ def test_connections_are_dealt_out_among_the_workers(workers: Server) -> None:
             stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
         within(30, lambda: sum(sockets(pid) - count for pid, count in before.items()) == 40)
         assert min(sockets(pid) - count for pid, count in before.items()) >= 4
+
+
+def test_asyncio_sends_the_answers_of_workers_without_delay() -> None:
+    with reserve("127.0.0.1", 0) as reserved, beside(reserved.fileno()) as own:
+        own.listen()
+        with socket.create_connection(own.getsockname(), timeout=30), own.accept()[0] as accepted:
+            base_events._set_nodelay(accepted)  # type: ignore[attr-defined]
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def sockets(pid: int) -> int:
