@@ -66,7 +66,7 @@ class Client(asyncio.Protocol):
 
 
 class Load:
-    """What all clients share."""
+    """State that all clients share."""
 
     def __init__(self, requests: list[bytes], *, clients: int, seconds: float, most: int | None, pid: int) -> None:
         self.requests = requests

@@ -33,7 +33,7 @@ PROGRAM = ROOT / "benchmarks" / "serve_peers.py"
 MODES: Mapping[str, dict[str, object]] = {"retrieve": {}, "no rerank": {"rerank": False}, "bm25": {"mode": "bm25"}}
 """Requests to `retrieve`, each with what it adds to the query."""
 TIMES_FASTER = 10.0
-"""How many times the throughput of the naive peer is held to."""
+"""Least ratio of its throughput to that of the naive peer."""
 STARTING_S = 120.0
 _VARIANTS = 24
 """Texts made of each query."""

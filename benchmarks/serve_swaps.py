@@ -31,7 +31,7 @@ ARTIFACTS, CATALOG = FOLDER / "swaps", FOLDER / "swaps.jsonl"
 EDITED = 1000
 """One record of so many is edited."""
 TIMES_SLOWER = 1.5
-"""How many times the 99th percentile without publications is held to."""
+"""Largest ratio of the 99th percentile with publications to that without."""
 _SETTLED_S = 30.0
 
 

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import urllib3
+from samples import TOOLS, write_catalog
 from starlette.types import ASGIApp
 
 from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import load
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.pool import Pool
@@ -90,6 +93,15 @@ def _wait_until_ready(server: Server) -> None:
         except urllib3.exceptions.HTTPError:
             time.sleep(0.05)
     raise AssertionError("the server does not answer")
+
+
+def built(folder: Path) -> Path:
+    """Return the artifacts of an index of the sample tools in a folder, with the hashed encoder."""
+    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
+    return folder / "artifacts"
 
 
 def state_of(artifacts: Path, *, key: str | None = None, threads: int = 2, queue: int = 64) -> State:

@@ -88,9 +88,9 @@ def rejection(error: RetrieveError, *, path: str = "") -> Rejected:
     """Return a failure as a rejected request."""
     of_client = isinstance(error, UsageError | NotConfigured)
     if path.startswith(OPENAI):
-        status = 400 if of_client else 503
-        if STATUS.get(error.kind) in (403, 404):
-            status = STATUS[error.kind]
+        status = STATUS.get(error.kind, 503)
+        if status not in (403, 404):
+            status = 400 if of_client else 503
         return Rejected(status, error.message, code=error.kind)
     status = 422 if isinstance(error, NotConfigured) else STATUS.get(error.kind, 500)
     number = int(error.code)

@@ -66,11 +66,11 @@ class Readiness:
         if time.monotonic() - self._checked >= _EVERY_S:
             from retrieve_cli.doctor.examine import check
 
-            told = not self._state.callers.required  # their words name paths and servers
+            with_words = not self._state.callers.required  # their words name paths and servers
             self._checks = {
                 finding.name: {
                     "status": finding.status,
-                    **({"message": finding.message, "hint": finding.fix} if told else {}),
+                    **({"message": finding.message, "hint": finding.fix} if with_words else {}),
                 }
                 for finding in check(self._state.store.path, self._state.settings, ("model", "servers", "sources"))
             }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
@@ -20,9 +19,6 @@ from retrieve_cli.serving.pool import Pool
 from retrieve_cli.serving.requests import Limits
 from retrieve_cli.serving.syncing import Syncing, SyncOptions
 from retrieve_cli.storage.store import Store
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 
 @dataclass(slots=True)
@@ -85,9 +81,3 @@ class State:
         self.models.close()
         if self.access_log is not None:
             self.access_log.close()
-
-
-def request_id(request: Request) -> str | None:
-    """Return the id of a request, if it has one already."""
-    found: str | None = getattr(request.state, "request_id", None)
-    return found

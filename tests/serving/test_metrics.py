@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from samples import TOOLS, write_catalog
-from servers import client_of, started, state_of
+from servers import built, client_of, started, state_of
 
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.metrics import SYNCED, Metrics
@@ -18,14 +17,7 @@ from retrieve_cli.serving.metrics import SYNCED, Metrics
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from retrieve_cli.cli.main import main
-
-    folder = tmp_path_factory.mktemp("index")
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    return folder / "artifacts"
+    return built(tmp_path_factory.mktemp("index"))
 
 
 def numbers(text: str) -> dict[tuple[str, ...], float]:

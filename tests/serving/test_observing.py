@@ -12,8 +12,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from samples import TOOLS, write_catalog
-from servers import client_of, started, state_of
+from servers import built, client_of, started, state_of
 
 from retrieve_cli.serving.access_log import AccessLog
 from retrieve_cli.serving.app import server_app
@@ -23,14 +22,7 @@ from retrieve_cli.serving.tracing import Tracing
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from retrieve_cli.cli.main import main
-
-    folder = tmp_path_factory.mktemp("index")
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    return folder / "artifacts"
+    return built(tmp_path_factory.mktemp("index"))
 
 
 @pytest.fixture

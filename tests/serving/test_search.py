@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import TOOLS, Program, write_catalog
-from servers import Server, started
+from samples import Program
+from servers import Server, built, started
 
 REQUESTS: list[dict[str, Any]] = [
     {"query": "segment lungs in CT"},
@@ -22,14 +22,7 @@ REQUESTS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from retrieve_cli.cli.main import main
-
-    folder = tmp_path_factory.mktemp("index")
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    return folder / "artifacts"
+    return built(tmp_path_factory.mktemp("index"))
 
 
 @pytest.fixture(scope="module")

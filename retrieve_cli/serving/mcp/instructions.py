@@ -30,8 +30,8 @@ def instructions(live: LiveIndex, tenant: str | None) -> str:
     except RetrieveError as error:
         return f"{use}\n{error.message}\n{DATA}"
     filters = "; ".join(_described(field) for field in fields)
-    told = f'Filters, as ["field=value"] or ["number>=3"]: {filters}. `list_fields` has more.\n' if filters else ""
-    return f"This index has {records}. {use}\n{told}{DATA}"
+    filtering = f'Filters, as ["field=value"] or ["number>=3"]: {filters}. `list_fields` has more.\n' if filters else ""
+    return f"This index has {records}. {use}\n{filtering}{DATA}"
 
 
 def _says_much(field: FieldValues) -> bool:
