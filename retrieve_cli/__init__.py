@@ -19,12 +19,13 @@ reads this list and checks every import against it.
     models          models that the stages need: list, pull, verify, export
     search ingest   Request -> Answer over the current generation; sources -> published generation
     assemble        settings -> parts: names the concrete sources, encoders, retrievers and rerankers
-    sources chunking encoders retrievers graph queries stages evaluation records
+    sources documents chunking encoders retrievers graph queries stages evaluation records
     warm            a process that is ready answers for a command
     storage web config
     untrusted       files and YAML from outside, read within bounds of kind, size and depth
     terms           different names for the same thing: tenants, modalities, licences; numbers in words
     contracts       data types and interfaces of the parts
+    layout          structure of a document's text, and its places on pages
     numerics        arithmetic with the same bits in any batch
     progress        long work as named tasks: how much is done, of how much, how fast
     frozen          fast definition of frozen dataclasses

@@ -1,7 +1,7 @@
 """Nouns and promises of the program: the data that flows through it, and the interfaces of its parts. Read this first.
 
 The nouns are frozen and hold plain values; the promises are protocols. This file imports only the standard library and
-`frozen`.
+`frozen`, and names the types of `layout`.
 
     in :  Source -> Record -> Chunker -> Chunk -> Encoder -> vectors -> Index -> store
     out:  Query -> Stage ... Stage -> Ranking of Hits, each with its Evidence
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, r
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Terms = NDArray[np.int32]
     Mask = NDArray[np.bool_]
+
+    from retrieve_cli.layout.layout import Layout, Place
 
 Json = Any
 """A value that JSON can hold."""
@@ -72,7 +76,8 @@ class Record:
     id: str
     name: str
     text: str
-    kind: Literal["catalog", "markdown", "text"]
+    kind: str
+    """`catalog`, or the format of a document: `markdown`, `text`, `pdf`, `html` …"""
     source: str
     """File of the record, relative to the folder or catalog given."""
     line: int = 1
@@ -87,6 +92,8 @@ class Record:
     supporting_data: Mapping[str, Json] = field(default_factory=dict)
     """`modalities`, `dimensions`, `formats` (lists of strings) and `demo_url`, if the record has them."""
     metadata: Mapping[str, Json] = field(default_factory=dict)
+    layout: Layout | None = field(default=None, compare=False, repr=False)
+    """Structure and pages of the text, if its own marks do not show them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,8 @@ class Chunk:
     """Header of the table of the first rows of the text, if the table was cut above them."""
     sections: tuple[str, ...] = ()
     """Path of each section, in the form of `section`, if several sections share the chunk."""
+    place: Place | None = None
+    """Pages, anchor and kind, if the record has a layout."""
 
     @property
     def id(self) -> str:
@@ -154,6 +163,79 @@ class Item:
     """File of the item, as in records and rejections."""
     line: int
     read: Callable[[], Iterable[Record | Refused | Notice]]
+    begin: Callable[[], None] | None = None
+    """Begins to read it in the background, if that is possible; `read` then waits for the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A document as its parser read it."""
+
+    text: str
+    layout: Layout | None = None
+    """None if the text is Markdown or plain, so that its own marks show its structure."""
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    """`title`, `description`, `url`, `license`, `keywords` or `tags`, and `group` become those of the record."""
+    title: str = ""
+    """Title found in the text, for documents whose metadata has none."""
+    body_start: int = 0
+    notices: tuple[str, ...] = ()
+
+
+class DocumentFile(NamedTuple):
+    """A file to be parsed, as it was when it was found."""
+
+    path: Path
+    sha1: bytes
+    """SHA-1 of its bytes; another content is not parsed."""
+    sidecar: Path | None = None
+    """File with the text of its pages, for pages without a text layer."""
+
+
+class Reading(Protocol):
+    """A document that is being read, perhaps by another process."""
+
+    def result(self) -> Parsed:
+        """Wait for the document.
+
+        Raises:
+            BadDocument: it cannot be read.
+        """
+
+
+class DocumentReader(Protocol):
+    """Reader of documents in all formats."""
+
+    @property
+    def suffixes(self) -> Sequence[str]:
+        """Suffixes of the names of documents, such as `.pdf`, sorted."""
+
+    @property
+    def formats(self) -> Sequence[str]:
+        """Names of the formats."""
+
+    def format_of(self, name: str, head: bytes) -> str | None:
+        """Return the format of a file by its first bytes and, for texts, its name; None if it is not a document."""
+
+    def card(self, kind: str) -> Card:
+        """Return the parser of a format with its version, and as `sidecar` the ending of the name of a text that
+        supplies missing text; empty for Markdown, text and unknown formats."""
+
+    def lacks(self, kind: str) -> str:
+        """Return a sentence on packages that reading a format requires and that are missing; empty if none are."""
+
+    def max_bytes(self, kind: str) -> int:
+        """Return the size of the largest file of a format that is read."""
+
+    def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
+        """Begin to read a file; `name` is its path within its folder."""
+
+    def parse(self, content: bytes, kind: str, *, name: str) -> Parsed:
+        """Return a document whose bytes are at hand, in this process: only formats that need no process of their own.
+
+        Raises:
+            BadDocument: it cannot be read.
+        """
 
 
 class Source(Protocol):

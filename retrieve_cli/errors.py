@@ -128,6 +128,12 @@ class SourceFailed(RetrieveError):
     kind = "source_failed"
 
 
+class BadDocument(RetrieveError):
+    """A document that cannot be read. It is rejected, with the message and the hint as the reason."""
+
+    kind = "bad_document"
+
+
 class ModelFailed(RetrieveError):
     """An unusable answer of a model, its server or a plug-in: no numbers, too few, or an error page."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
@@ -39,11 +39,14 @@ class Chunkers:
         return {kind: {**chunker.card, **extra} for kind, chunker in self.by_kind.items()}
 
     def cut(self, source: Source, record: Record) -> tuple[Record, list[Chunk]]:
-        """Return a record, with the entities of its chunks among its metadata, and these chunks."""
+        """Return a record, with the entities of its chunks among its metadata, and these chunks with their places."""
         from retrieve_cli.chunking.rules import RuledChunker
 
         chunker = self.by_kind[source.kind]
         chunks = list((chunker.of(source.name) if isinstance(chunker, RuledChunker) else chunker).chunk(record))
+        if record.layout is not None:
+            layout = record.layout
+            chunks = [replace(chunk, place=layout.place(chunk.start, chunk.end)) for chunk in chunks]
         if self.entities is not None:
             record = self.entities.annotate(record, chunks, key=_FIELD, most=MOST_VALUES)
         return record, chunks

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.assemble import graph, registry
+from retrieve_cli.assemble import documents, graph, registry
 from retrieve_cli.assemble.chunkers import Chunkers, chunkers_for
 from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources
 from retrieve_cli.config.settings import Settings
@@ -46,8 +46,10 @@ class Parts:
     """Encoder of learned term weights, if there is one."""
     writers: Writers
     recipe: Recipe
-    """The recipe without the card of the graph, which depends on the records."""
+    """The recipe without the cards of the graph and of the parsers, which depend on the records."""
     graph_card: Callable[[Columns], Mapping[str, Json]]
+    document_cards: Callable[[Columns], Mapping[str, Json] | None]
+    """Function from the columns of records to the parsers of their formats."""
     write_graph: Callable[[Columns, Path], tuple[int, Sequence[str]] | None]
     """Function that writes the graph of the records' columns; see `graph.write`."""
     skipped: Sequence[str] = ()
@@ -59,7 +61,7 @@ class Parts:
 
     def recipe_of(self, columns: Columns) -> Recipe:
         """Return the complete recipe of an index whose records have these columns."""
-        return replace(self.recipe, graph=self.graph_card(columns))
+        return replace(self.recipe, graph=self.graph_card(columns), documents=self.document_cards(columns))
 
 
 def keep(writers: Writers, records: range) -> None:
@@ -111,6 +113,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         keeps_tokens=keeps_tokens,
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
         graph_card=graph.card(settings),
+        document_cards=partial(documents.cards_of, settings=settings),
         write_graph=partial(graph.write, settings=settings),
     )
 

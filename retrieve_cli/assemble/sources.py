@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.assemble import extensions
+from retrieve_cli.assemble import documents, extensions
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
@@ -98,14 +98,15 @@ def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
             yield f"note: {entry.name} ({shown(address)}) is read without credentials: config.yaml does not list it"
 
 
-def watched_of(manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: float) -> list[tuple[int, Watched]]:
+def watched_of(
+    manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: float, parsing_max_mb: float = 0
+) -> list[tuple[int, Watched]]:
     """Return the watched sources of a generation, each with its number of records; none if the manifest names none."""
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
     from retrieve_cli.sources.line_starts import FOLDER, LineStarts
 
     try:
         paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
-        suffixes = [str(suffix) for suffix in manifest.recipe.sources.get("docs", {}).get("extensions", [])]
         pairs: list[tuple[int, Watched]] = []
         for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
             origin = built["origin"]
@@ -115,7 +116,9 @@ def watched_of(manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: f
                 raise TypeError(prefix)
             watched: Watched
             if entry.kind == "docs":
-                watched = WatchedFolder(path, prefix, docs_max_mb, suffixes, built.get("folders", {}))
+                cards = manifest.recipe.documents or {}
+                limits = docs_max_mb, parsing_max_mb
+                watched = WatchedFolder(path, prefix, *limits, documents.suffixes(), cards, built.get("folders", {}))
             elif entry.kind not in _OF_LINES:
                 watched = Unwatched()
             else:
@@ -155,9 +158,8 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
     if entry.kind == "docs":
         from retrieve_cli.sources.docs_folder import FolderSource
 
-        docs = settings.docs
-        limits: dict[str, Any] = {"max_mb": docs.max_mb, "follow_links": docs.follow_links}
-        return FolderSource(_path(entry), name_weight=docs.name_weight, **limits, **names)
+        docs, reader = settings.docs, documents.reader_of(settings)
+        return FolderSource(_path(entry), reader, name_weight=docs.name_weight, follow_links=docs.follow_links, **names)
     if entry.kind not in (*_OF_LINES, KIND):
         added: Source = extensions.make("source", entry.kind, entry, settings)
         return added

@@ -7,11 +7,12 @@ and shortcodes are treated as text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from retrieve_cli.chunking.titles import Titles, bold_heading
+from retrieve_cli.layout import layout
 
 Kind = Literal["heading", "paragraph", "list", "table", "code", "quote"]
 
@@ -61,6 +62,20 @@ def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Blo
             above.append((level, lines.title(number, stop)))
         begun.append((lines.start(number), kind, tuple(name for _, name in above if name)))
         number = stop
+    ends = [*(begin for begin, _, _ in begun), len(text)][1:]
+    return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
+
+
+def laid_out(text: str, blocks: Sequence[layout.Block]) -> list[Block]:
+    """Return the contiguous blocks of a text whose structure is known, with the headings above each."""
+    begun: list[tuple[int, Kind, tuple[str, ...]]] = []
+    above: list[tuple[int, str]] = []
+    for block in blocks:
+        if block.kind == "heading":
+            above = [heading for heading in above if heading[0] < block.level]
+            above.append((block.level, title(text[block.start : block.end])))
+        kind: Kind = "paragraph" if block.kind == "caption" else block.kind
+        begun.append((block.start, kind, tuple(name for _, name in above if name)))
     ends = [*(begin for begin, _, _ in begun), len(text)][1:]
     return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
 

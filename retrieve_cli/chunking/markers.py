@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from retrieve_cli.chunking.blocks import Block, scan
+from retrieve_cli.chunking.blocks import Block, laid_out, scan
 from retrieve_cli.chunking.titles import titles, titles_of
 from retrieve_cli.contracts import Json, Record
 
@@ -39,6 +39,8 @@ class Markers:
     def _scanned(self, record: Record) -> tuple[bool, list[Block]]:
         """Return True if a heading of the record is a listed title, and its blocks. Sections with a listed title never
         share a chunk."""
+        if record.layout is not None:
+            return False, laid_out(record.text, record.layout.blocks)
         known = titles(*self.titles, *titles_of(record))
         if not known:
             return False, scan(record.text, record.body_start)

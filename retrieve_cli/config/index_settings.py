@@ -95,6 +95,19 @@ class DocsSettings:
 
 
 @dataclass(frozen=True)
+class ParsingSettings:
+    """Limits for parsing a document, and the part of an HTML page that counts."""
+
+    max_mb: float = bounded(200.0, 0.001, 4096)
+    max_pages: int = bounded(5000, 1, 1_000_000)
+    max_ratio: float = bounded(100.0, 1, 10_000)
+    memory_mb: float = bounded(1024.0, 256, 65_536)
+    cpu_s: float = bounded(60.0, 0.1, 3600)
+    workers: int | None = bounded(None, 1, 256)
+    main_content: bool = True
+
+
+@dataclass(frozen=True)
 class BuildSettings:
     """Limit of rejected records, as a share or a number."""
 

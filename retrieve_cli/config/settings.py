@@ -26,6 +26,7 @@ from retrieve_cli.config.index_settings import (
     FreshnessSettings,
     GraphSettings,
     ModelsSettings,
+    ParsingSettings,
     SourceSetting,
     SourcesSettings,
     SpladeSettings,
@@ -111,6 +112,7 @@ class Settings:
     freshness: FreshnessSettings = field(default_factory=FreshnessSettings, metadata=_NEITHER)
     catalog: CatalogSettings = field(default_factory=CatalogSettings, metadata=_INDEX)
     docs: DocsSettings = field(default_factory=DocsSettings, metadata=_INDEX)
+    parsing: ParsingSettings = field(default_factory=ParsingSettings, metadata=_INDEX)
     build: BuildSettings = field(default_factory=BuildSettings, metadata=_NEITHER)
     sync: SyncSettings = field(default_factory=SyncSettings, metadata=_NEITHER)
     store: StoreSettings = field(default_factory=StoreSettings, metadata=_NEITHER)

@@ -29,7 +29,7 @@ from retrieve_cli.ingest.generation_writer import GenerationWriter, written_colu
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.reading import reading
 from retrieve_cli.ingest.report import Progress
-from retrieve_cli.ingest.scanned import Batch, batches, folders_of, origin_of, pieces_of, unforeseen
+from retrieve_cli.ingest.scanned import Batch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.waiting import Embedding
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.storage import sums, token_table
@@ -146,7 +146,9 @@ class Intake:
                 read.update(batch.traces)
                 unknown = np.full(len(batch), -1, np.int64)
                 rows = self._reuse.rows(source, batch) if self._reuse else unknown
+                ahead = ReadAhead(batch, rows)
                 for places, kept in walk(rows, self._inventory):
+                    ahead.reach(places.start)
                     if kept:
                         self._keep(batch, places, rows)
                     else:

@@ -15,7 +15,7 @@ from retrieve_cli.contracts import Item, Record, Refused, Source
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.reading import reading
-from retrieve_cli.ingest.scanned import Piece, Scanned, batches, pieces_of
+from retrieve_cli.ingest.scanned import Piece, ReadAhead, Scanned, batches, pieces_of
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import Manifest, sha1
@@ -50,7 +50,7 @@ class Look:
         Raises:
             SourceFailed, UsageError: it cannot be read.
         """
-        first, scanned = len(self._inventory), Scanned(source) if source.kind in self._keep else None
+        first, scanned = len(self._inventory), Scanned(source) if source.kind in self._keep or not self._cards else None
         digest = hashlib.sha1(usedforsecurity=False)
         same = sha1(self._cards.get(source.kind)) == sha1(self._recipe.sources[source.kind])
         with reading(source, "comparing") as progress:
@@ -58,7 +58,9 @@ class Look:
                 digest.update(batch.traces)
                 read: dict[int, Sequence[Piece]] = {}
                 rows = batch.rows(self._known) if same else np.full(len(batch), -1, np.int64)
+                ahead = ReadAhead(batch, rows)
                 for places, kept in walk(rows, self._inventory):
+                    ahead.reach(places.start)
                     if not kept:
                         item = batch.item(places.start)
                         pieces = pieces_of(item) if isinstance(item, Item) else [item]

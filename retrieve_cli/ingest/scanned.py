@@ -6,6 +6,7 @@ A sync plans and applies from the same reading: it publishes what it planned, an
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -28,8 +29,12 @@ _EXCERPT = 200
 """Characters of a rejected record that are kept."""
 _MOST_TEXT = 64 << 20
 """Characters of parsed records that are kept; a sync with more to read parses them again."""
+_WORD = 28
+"""Bytes of the place of a word."""
 _NOTHING = Item(bytes(KEY), "", 0, tuple)
 """Placeholder for what is not an item."""
+_AHEAD = 16
+"""Items that are read in the background at most; each may be a large document."""
 _BATCH, _LARGE = 4096, 65_536
 """Items compared at a time: while a source is read, and from memory."""
 
@@ -56,6 +61,12 @@ def _owned(piece: Piece) -> Piece:
     if isinstance(piece, Record) and (reason := conflict_in(piece.metadata)):
         return Refused(piece.source, piece.line, reason, piece.text[:_EXCERPT])
     return piece
+
+
+def _size(record: Record) -> int:
+    """Return the characters of a record, and as many as the places of its words need memory for."""
+    words = record.layout.words if record.layout is not None else None
+    return len(record.text) + _WORD * len(words or ())
 
 
 def unforeseen(error: Exception) -> str:
@@ -117,6 +128,25 @@ def batches(source: Source) -> Iterator[Batch]:
         yield Batch.of(some)
 
 
+class ReadAhead:
+    """Begins to read the next items of a batch in the background, so that all cores have work."""
+
+    def __init__(self, batch: Batch, rows: Rows) -> None:
+        """`rows` has -1 for items that will be read, in order."""
+        self._item = batch.item
+        self._places = np.flatnonzero(rows < 0).tolist()
+        self._begun = 0
+
+    def reach(self, place: int) -> None:
+        """Begin the items behind this place, which is read next."""
+        end = min(bisect_left(self._places, place) + _AHEAD, len(self._places))
+        for number in range(self._begun, end):
+            item = self._item(self._places[number])
+            if isinstance(item, Item) and item.begin is not None:
+                item.begin()
+        self._begun = max(self._begun, end)
+
+
 def folders_of(source: Source) -> Mapping[str, Json]:
     """Return the marks of a source's folders; none if it is not of many files."""
     return source.folders() if isinstance(source, Foldered) else {}
@@ -163,7 +193,7 @@ class Scanned:
         for place, pieces in read.items():
             if isinstance(batch.item(place), Item):
                 self._read[first + place] = pieces
-                self._text += sum(len(piece.text) for piece in pieces if isinstance(piece, Record))
+                self._text += sum(_size(piece) for piece in pieces if isinstance(piece, Record))
         if not self.whole:
             self._others, self._read = {}, {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retrieve_cli.contracts import Chunk, Json, Record
+from retrieve_cli.layout.layout import Place
 from retrieve_cli.storage.manifest import sha1
 
 _DESCRIPTION = 4000
@@ -37,7 +38,7 @@ def record_row(record: Record) -> dict[str, Json]:
 
 
 def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
-    """Return a chunk as it is kept; `table_header` and `sections` only if it has them."""
+    """Return a chunk as it is kept; `table_header`, `sections` and its place only if it has them."""
     return {
         "id": chunk.id,
         "doc_id": chunk.doc_id,
@@ -53,4 +54,18 @@ def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
         "start_line": chunk.start_line,
         "end_line": chunk.end_line,
         "tokens": chunk.tokens,
+        **({} if chunk.place is None else place_row(chunk.place)),
     }
+
+
+def place_row(place: Place) -> dict[str, Json]:
+    """Return the place of a chunk as it is kept: what it has of pages, anchor and boxes."""
+    values = {
+        "page": place.page,
+        "page_end": place.page_end,
+        "page_label": place.page_label,
+        "page_label_end": place.page_label_end,
+        "anchor": place.anchor,
+        "boxes": [list(box) for box in place.boxes] or None,
+    }
+    return {"content_type": place.kind, **{key: value for key, value in values.items() if value is not None}}

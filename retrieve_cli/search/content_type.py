@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, cast
 
 from retrieve_cli.contracts import Json
 
-ContentType = Literal["text", "table", "code", "list", "figure"]
+if TYPE_CHECKING:
+    from retrieve_cli.layout.layout import ContentType
 
 _MARKS = ("|", "```", "~~~", "![", "<img", "<figure", "Fig")
 """One of these is in every table, fence and figure."""
@@ -23,6 +24,8 @@ def content_type(chunk: Mapping[str, Json]) -> ContentType:
 
     A chunk that begins within a table that was cut is a table: it repeats the header.
     """
+    if (stored := chunk.get("content_type")) is not None:
+        return cast("ContentType", stored)
     text = str(chunk["text"])
     if continues_table(chunk):
         return "table"

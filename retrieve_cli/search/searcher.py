@@ -74,7 +74,12 @@ class Searcher:
     def _watch(self) -> None:
         """Find the sources of the generation, whose changes its answers tell of."""
         places = {"fetched": self.store.fetched, "cache": self.store.cache}
-        self._watched = watched_of(self.generation.manifest, **places, docs_max_mb=self.settings.docs.max_mb)
+        self._watched = watched_of(
+            self.generation.manifest,
+            **places,
+            docs_max_mb=self.settings.docs.max_mb,
+            parsing_max_mb=self.settings.parsing.max_mb,
+        )
 
     @property
     def settings(self) -> Settings:

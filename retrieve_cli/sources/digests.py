@@ -11,8 +11,13 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+from retrieve_cli.contracts import Card
 from retrieve_cli.storage.manifest import canonical
+from retrieve_cli.untrusted import files
 
+_BLOCK = 2**20
+SIDECAR = 64 * files.MB
+"""Maximum bytes of a sidecar."""
 BOM = b"\xef\xbb\xbf"
 """Byte order mark that some programs write before the first line; it is not part of the line."""
 
@@ -33,6 +38,38 @@ def file_digest(path: str, id_prefix: str, content: bytes) -> bytes:
     """Return the SHA-1 of a file's path within the folder and its bytes."""
     hashed = _hash_of_names("file", path, id_prefix)
     hashed.update(content)
+    return hashed.digest()
+
+
+def document_digest(path: str, id_prefix: str, card: Card, sha1: bytes, sidecar: Path | None) -> bytes:
+    """Return the SHA-1 of a document that a parser reads: its path within the folder, the card of its parser, the SHA-1
+    of its bytes, and the bytes of its sidecar if it has one.
+
+    Raises:
+        OSError: the sidecar cannot be read.
+    """
+    beside = "" if sidecar is None else file_sha1(sidecar, limit=SIDECAR).hex()
+    names = ["document", path, id_prefix, dict(card), sha1.hex(), beside]
+    return hashlib.sha1(canonical(names), usedforsecurity=False).digest()
+
+
+def sidecar_of(path: Path, card: Card) -> Path | None:
+    """Return the file with the text of the pages of a document, if its parser takes one and there is one."""
+    ending = card.get("sidecar")
+    sidecar = path.with_name(f"{path.name}{ending}") if isinstance(ending, str) else None
+    return sidecar if sidecar is not None and sidecar.is_file() else None
+
+
+def file_sha1(path: Path, *, limit: int) -> bytes:
+    """Return the SHA-1 of the bytes of a file, with little of it in memory.
+
+    Raises:
+        OSError: it cannot be read, is not a regular file, or has more than `limit` bytes.
+    """
+    hashed = hashlib.sha1(usedforsecurity=False)
+    with files.open_regular(path, limit=limit) as file:
+        while block := file.read(_BLOCK):
+            hashed.update(block)
     return hashed.digest()
 
 

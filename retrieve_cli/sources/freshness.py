@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import RLock
 
 from retrieve_cli.contracts import Freshness, Json
-from retrieve_cli.sources.digests import BOM, file_digest, line_digest
+from retrieve_cli.sources.digests import BOM, document_digest, file_digest, file_sha1, line_digest, sidecar_of
 from retrieve_cli.sources.line_starts import LineStarts
 from retrieve_cli.storage.marks import marks_of, settled
 from retrieve_cli.untrusted import files
@@ -86,9 +86,13 @@ class WatchedFolder:
     path: Path
     id_prefix: str
     max_mb: float
-    """Maximum size of a file; a larger one counts as changed."""
+    """Maximum size of a text; a larger one counts as changed."""
+    parsed_max_mb: float
+    """The same of a file of another format."""
     suffixes: Collection[str]
     """Suffixes of the files that count."""
+    cards: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """Parsers of the build, by format."""
     folders: Mapping[str, Json] = field(default_factory=dict)
     """Marks of its folders at build time."""
     _seen: dict[str, _FileState] = field(default_factory=dict)
@@ -111,7 +115,7 @@ class WatchedFolder:
         """Compare the digest of the record's own file, which is read once until its marks change."""
         with self._lock:
             try:
-                now = self._digest(str(record["source"]))
+                now = self._digest(str(record["source"]), self.cards.get(str(record["kind"])))
             except (FileNotFoundError, NotADirectoryError):
                 return "deleted"
             except OSError:  # the file exists but is unreadable: not the state of the build
@@ -125,17 +129,33 @@ class WatchedFolder:
     def remember(self) -> None:
         """Do nothing: checking a document is cheap."""
 
-    def _digest(self, source: str) -> bytes:
+    def _digest(self, source: str, card: Mapping[str, Json] | None) -> bytes:
+        """Return the digest of a file, which the parser of that card has read."""
+        if card is not None:
+            return self._parsed_digest(source, card)
         status = (self.path / source).stat()
         state = self._seen.get(source)
         if state is None or not state.holds(status):
             state = _FileState.of(status)
             content = files.read_bytes(self.path / source, limit=int(self.max_mb * files.MB))
             state.digest = file_digest(source, self.id_prefix, content)
-            if len(self._seen) >= _MOST:
-                self._seen.clear()
-            self._seen[source] = state
+            self._keep(source, state)
         return state.digest
+
+    def _parsed_digest(self, source: str, card: Mapping[str, Json]) -> bytes:
+        """Return the digest of a file that a parser reads, and of its sidecar."""
+        place = self.path / source
+        state, status = self._seen.get(source), place.stat()
+        if state is None or not state.holds(status):
+            state = _FileState.of(status)
+            state.digest = file_sha1(place, limit=int(self.parsed_max_mb * files.MB))
+            self._keep(source, state)
+        return document_digest(source, self.id_prefix, card, state.digest, sidecar_of(place, card))
+
+    def _keep(self, source: str, state: _FileState) -> None:
+        if len(self._seen) >= _MOST:
+            self._seen.clear()
+        self._seen[source] = state
 
 
 @dataclass

@@ -36,6 +36,8 @@ class Recipe:
     """Parameters of the edges; None in indexes without edges."""
     tokens: Card | None = None
     """Card of packed token vectors; None if they are not stored."""
+    documents: Mapping[str, Card] | None = None
+    """Parser of each format of which there are documents, Markdown and text aside; None if there are none."""
 
     @property
     def encoder_card(self) -> ModelCard:
@@ -75,7 +77,7 @@ class Recipe:
         retrievers = {name: card for name, card in value.items() if name not in NAMED}
         optional = {name: value[name] for name in _OPTIONAL if value.get(name) is not None}
         cards = {name: card for name, card in optional.items() if name != "columns"}
-        for named in (sources, chunking, retrievers, cards):
+        for named in (sources, chunking, retrievers, cards, optional.get("documents", {})):
             for name, card in named.items():
                 shapes.mapping(card, f"the card of {shortened(name)}")
         _check_encoder(optional.get("encoder", {}))
@@ -107,7 +109,7 @@ def reading_cards() -> Iterator[None]:
         raise IndexCorrupt(f"a card of the recipe is not as it was written ({quoted(error)})", hint=_HINT) from error
 
 
-_OPTIONAL = ("encoder", "columns", "graph", "tokens")
+_OPTIONAL = ("encoder", "columns", "graph", "tokens", "documents")
 NAMED = frozenset({"sources", "chunking", *_OPTIONAL})
 """Keys of the object that are not the name of a retriever."""
 

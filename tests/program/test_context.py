@@ -14,6 +14,8 @@ from samples import pieces
 from retrieve_cli.chunking.section import SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Chunker, Hit, Record, Source
+from retrieve_cli.documents.limits import Limits
+from retrieve_cli.documents.reader import Reader
 from retrieve_cli.encoders.hashed import WordTokenizer
 from retrieve_cli.ingest.generation_writer import GenerationWriter
 from retrieve_cli.search.answer import Result
@@ -100,7 +102,7 @@ def indexed(folder: Path, files: dict[str, str], chunker: Chunker) -> Indexed:
     for name, text in files.items():
         (folder / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "docs" / name).write_bytes(text.encode())
-    source: Source = FolderSource(folder / "docs", name_weight=2.0)
+    source: Source = FolderSource(folder / "docs", Reader(Limits()), name_weight=2.0)
     writer = GenerationWriter(folder)
     for record in pieces(source):
         assert isinstance(record, Record)

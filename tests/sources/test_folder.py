@@ -6,12 +6,15 @@ import pytest
 from samples import collection, pieces
 
 from retrieve_cli.contracts import Notice, Record, Refused
+from retrieve_cli.documents.limits import Limits
+from retrieve_cli.documents.markdown import front_matter
+from retrieve_cli.documents.reader import Reader
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.docs_folder import FolderSource, front_matter
+from retrieve_cli.sources.docs_folder import FolderSource
 
 
 def read(folder: Path, **settings: object) -> list:
-    return list(pieces(FolderSource(folder, name_weight=2.0, **settings)))
+    return list(pieces(FolderSource(folder, Reader(Limits()), name_weight=2.0, **settings)))
 
 
 def records(folder: Path) -> dict[str, Record]:
@@ -114,7 +117,8 @@ def test_a_file_beyond_the_limit_is_rejected_without_being_read(tmp_path: Path) 
     rejected, made = read(tmp_path)
     assert (made.id, rejected.source) == ("small.md", "huge.md")
     assert "the limit is 64 MB" in rejected.reason
-    reasons = {item.source: item.reason for item in read(tmp_path, max_mb=0.000001)}
+    tiny = FolderSource(tmp_path, Reader(Limits(), text_bytes=1), name_weight=2.0)
+    reasons = {item.source: item.reason for item in pieces(tiny)}
     assert "the limit is" in reasons["small.md"]
 
 
@@ -149,7 +153,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.touch()
     with pytest.raises(UsageError, match="takes a folder") as caught:
-        FolderSource(path, name_weight=1.0)
+        FolderSource(path, Reader(Limits()), name_weight=1.0)
     assert "--catalog" in caught.value.hint
 
 

@@ -1,0 +1,1 @@
+"""Formats of documents: bytes -> text, structure, pages and metadata."""

@@ -1,0 +1,111 @@
+"""Words of a text with their boxes on pages."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from math import ceil, floor
+from typing import NamedTuple
+
+
+class Box(NamedTuple):
+    """A rectangle on a page, in points (1/72 inch) from the top left corner of the visible page as it is displayed."""
+
+    page: int
+    """Number of the page, from 1."""
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    @property
+    def valid(self) -> bool:
+        """True if it has a page and is not inside out."""
+        return self.page >= 1 and self.x0 <= self.x1 and self.y0 <= self.y1
+
+
+_TENTH = 10.0
+_SAME_LINE = 0.5
+"""Share of the lower height by which two neighbouring words overlap if they are on one line."""
+_WIDEST_GAP = 4.0
+"""Gap between words of one box, as a multiple of their height: the columns of a table have boxes of their own."""
+
+
+class Words:
+    """Boxes of the words of a text, in the order of the text; a word that is divided over two lines has two entries."""
+
+    __slots__ = ("_boxes", "_ends", "_pages", "_starts")
+
+    def __init__(self) -> None:
+        self._starts, self._ends, self._pages = array("I"), array("I"), array("I")
+        self._boxes = array("f")
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[tuple[int, int, Box]]:
+        return ((self._starts[number], self._ends[number], self.box(number)) for number in range(len(self)))
+
+    def add(self, start: int, end: int, page: int, x0: float, y0: float, x1: float, y1: float) -> None:
+        """Add the word `text[start:end]`, which stands behind all others."""
+        self._starts.append(start)
+        self._ends.append(end)
+        self._pages.append(page)
+        self._boxes.extend((x0, y0, x1, y1))
+
+    def box(self, number: int) -> Box:
+        """Return the box of a word."""
+        x0, y0, x1, y1 = self._boxes[4 * number : 4 * number + 4]
+        return Box(self._pages[number], x0, y0, x1, y1)
+
+    def boxes(self, start: int, end: int) -> tuple[Box, ...]:
+        """Return one box for each line of `text[start:end]`, in order; coordinates are multiples of 0.1, rounded
+        outwards."""
+        lines: list[Box] = []
+        number = max(0, bisect_right(self._starts, start) - 1)
+        while number < len(self) and self._starts[number] < end:
+            if self._ends[number] > start:
+                box = self.box(number)
+                if lines and _one_line(lines[-1], box):
+                    lines[-1] = _together(lines[-1], box)
+                else:
+                    lines.append(box)
+            number += 1
+        return tuple(_rounded(box) for box in lines)
+
+    def arrays(self) -> tuple[array[int], array[int], array[int], array[float]]:
+        """Return the arrays themselves: starts, ends, pages (n,) and boxes (4 n,)."""
+        return self._starts, self._ends, self._pages, self._boxes
+
+    @classmethod
+    def of(cls, starts: array[int], ends: array[int], pages: array[int], boxes: array[float]) -> Words:
+        """Return the words that `arrays` returned.
+
+        Raises:
+            ValueError: the lengths differ.
+        """
+        if not len(starts) == len(ends) == len(pages) == len(boxes) / 4:
+            raise ValueError("the arrays of words have different lengths")
+        words = cls()
+        words._starts, words._ends, words._pages, words._boxes = starts, ends, pages, boxes
+        return words
+
+
+def _one_line(line: Box, word: Box) -> bool:
+    """Return True if a word continues a line, to either side."""
+    if line.page != word.page:
+        return False
+    height = min(line.y1 - line.y0, word.y1 - word.y0)
+    overlap = min(line.y1, word.y1) - max(line.y0, word.y0)
+    gap = max(word.x0 - line.x1, line.x0 - word.x1)
+    return overlap >= _SAME_LINE * height and gap <= _WIDEST_GAP * max(line.y1 - line.y0, word.y1 - word.y0)
+
+
+def _together(box: Box, other: Box) -> Box:
+    return Box(box.page, min(box.x0, other.x0), min(box.y0, other.y0), max(box.x1, other.x1), max(box.y1, other.y1))
+
+
+def _rounded(box: Box) -> Box:
+    low, high = (floor(box.x0 * _TENTH) / _TENTH, floor(box.y0 * _TENTH) / _TENTH), (box.x1, box.y1)
+    return Box(box.page, *low, *(ceil(value * _TENTH) / _TENTH for value in high))
