@@ -107,11 +107,11 @@ def footnotes(seed: int) -> Made:
 
 
 def rotated(seed: int) -> Made:
-    """The pages of a paper, turned by a quarter, a half and three quarters."""
+    """The pages of a paper, turned by a quarter, a half or three quarters."""
     made = paper(seed)
     writer = PdfWriter(clone_from=io.BytesIO(made.content))
-    for number, page in enumerate(writer.pages):
-        page.rotate(90 * (number + 1))
+    for page in writer.pages:
+        page.rotate(90 * seed)
     return _changed(made, writer, "rotated")
 
 
