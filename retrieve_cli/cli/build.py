@@ -50,7 +50,7 @@ def build(
     ] = None,
     docs_dir: Annotated[
         list[Path] | None,
-        typer.Option("--docs-dir", metavar="DIR", help="A folder of Markdown and text files; repeatable."),
+        typer.Option("--docs-dir", metavar="DIR", help="A folder of documents; repeatable."),
     ] = None,
     wait: Wait = None,
     no_wait: NoWait = False,

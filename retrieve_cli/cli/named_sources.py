@@ -10,13 +10,14 @@ from pathlib import Path
 from shlex import join, quote
 from typing import NamedTuple
 
+from retrieve_cli.assemble.documents import suffixes
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
 
-_DOCUMENTS = (".md", ".markdown", ".txt")
 _CATALOGS = (".jsonl", ".ndjson", ".jsonld", ".json")
+_DOCUMENTS = tuple(suffix for suffix in suffixes() if suffix not in _CATALOGS)
 _ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".zst", ".xz", ".bz2", ".7z")
 _LOOKED_AT = 500
 """Names of a folder that are looked at for a suggestion."""
@@ -83,7 +84,7 @@ def _of_word(word: str) -> Named:
     if suffix in _ARCHIVES or suffix in _CATALOGS or not named.path.is_file() or _begins_like_json(named.path):
         return Named("catalog", named.path)  # what is wrong with it is said by the catalog itself
     raise UsageError(
-        f"{word} is neither a catalog (JSON Lines or JSON-LD) nor a folder of Markdown or text files",
+        f"{word} is neither a catalog (JSON Lines or JSON-LD) nor a folder of documents",
         hint="for a catalog, convert it to one JSON object a line; for documents, name their folder",
     )
 
@@ -147,7 +148,7 @@ def _begins_like_json(path: Path) -> bool:
 
 def no_source(folder: Path = Path()) -> UsageError:
     """Return the error for a build without sources, which suggests what lies in the folder."""
-    message = "name what to index: a catalog (a JSON Lines file), a folder of Markdown or text files, or both"
+    message = "name what to index: a catalog (a JSON Lines file), a folder of documents, or both"
     return UsageError(message, hint=f"{_for_example(folder)}; or list them under `sources:` in config.yaml")
 
 

@@ -93,7 +93,7 @@ def _applied(sources: Sequence[Source], parts: Parts, store: Store, cache: Path,
     if not report.records:
         first = report.rejected[0]
         message = f"none of the {report.quarantined} documents can be read; {first.source}: {first.reason}"
-        raise UsageError(message, hint="name a folder of Markdown or text files in UTF-8")
+        raise UsageError(message, hint="name a folder of documents; texts must be in UTF-8")
     return report
 
 
