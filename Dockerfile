@@ -20,7 +20,7 @@ COPY constraints.txt ./
 RUN pip install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' constraints.txt)"
 COPY LICENSE README.md config.yaml pyproject.toml ./
 COPY retrieve_cli ./retrieve_cli
-RUN pip install -c constraints.txt '.[cpu,serve]'
+RUN pip install -c constraints.txt '.[cpu,documents,serve]'
 
 FROM ${PYTHON}
 
