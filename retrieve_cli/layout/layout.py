@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -52,7 +52,7 @@ class Place(NamedTuple):
     page_label: str | None = None
     page_label_end: str | None = None
     anchor: str | None = None
-    """The last anchor at or before the stretch."""
+    """The last anchor at or before the text of the stretch, whose own headings may have one."""
     kind: ContentType = "text"
     boxes: tuple[Box, ...] = ()
 
@@ -82,7 +82,7 @@ class Layout:
             page_end=last and last.index,
             page_label=(first and first.label) or None,
             page_label_end=(last and last.label) or None,
-            anchor=self._anchor(start),
+            anchor=self._anchor(start, end),
             kind=self._kind(start, end),
             boxes=() if self.words is None else self.words.boxes(start, end),
         )
@@ -94,7 +94,11 @@ class Layout:
         pages = [page for page in self.pages[first:stop] if page.end > start and page.start < page.end]
         return pages or self.pages[first : first + 1]
 
-    def _anchor(self, start: int) -> str | None:
+    def _anchor(self, start: int, end: int) -> str | None:
+        place = bisect_left(self._block_starts, start)
+        while place < len(self.blocks) and self.blocks[place].start < end and self.blocks[place].kind == "heading":
+            start = self.blocks[place].start  # a section that begins below several headings is that of the last one
+            place += 1
         number = bisect_right(self._anchors[0], start)
         return self._anchors[1][number - 1] if number else None
 
