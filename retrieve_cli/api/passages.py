@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.api.contents import visible_to
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError
 from retrieve_cli.records.lookup import find_chunk, find_record
+from retrieve_cli.search.places import place_of, together
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
     from retrieve_cli.contracts import Mask
+    from retrieve_cli.layout.layout import Place
     from retrieve_cli.storage.generation import Generation
 
 
@@ -26,6 +29,13 @@ class Passage(NamedTuple):
     """Beginning of the chunk that was asked for; 0 for a record."""
     end: int
     """Its end."""
+    chunks: Sequence[tuple[int, int, Place | None]] = ()
+    """Beginning and end in `text` of each chunk of the record, and its place without boxes."""
+
+    def place(self, start: int, end: int) -> Place | None:
+        """Return the pages of `text[start:end]`, to the chunk; None if the record has no layout."""
+        shown = (place for begin, stop, place in self.chunks if begin < end and stop > start)
+        return reduce(together, shown, None)
 
 
 def passage_of(index: Index, name: str, *, tenant: str | None = None) -> Passage:
@@ -37,9 +47,15 @@ def passage_of(index: Index, name: str, *, tenant: str | None = None) -> Passage
     with index.reading() as generation:
         row, chunk = _find(generation, name, visible_to(generation, tenant))
         first, end = (int(place) for place in generation.starts[row : row + 2])
-        text, places = _joined([generation.chunks[at] for at in range(first, end)])
+        rows = [generation.chunks[at] for at in range(first, end)]
+        text, places = _joined(rows)
         start, stop = (0, len(text)) if chunk is None else places[chunk - first]
-        return Passage(generation.records[row], text, start, stop)
+        chunks = [(*at, _without_boxes(place_of(stored))) for at, stored in zip(places, rows, strict=True)]
+        return Passage(generation.records[row], text, start, stop, chunks)
+
+
+def _without_boxes(place: Place | None) -> Place | None:
+    return place and place._replace(boxes=())
 
 
 def _find(generation: Generation, name: str, visible: Mask | None) -> tuple[int, int | None]:

@@ -11,6 +11,7 @@ from retrieve_cli.output import plain_table
 from retrieve_cli.output.cells import cut
 from retrieve_cli.output.formats import result_id
 from retrieve_cli.output.pieces import title
+from retrieve_cli.output.places import pages, span_of
 from retrieve_cli.output.plain_table import Column
 from retrieve_cli.output.reasons import reasons
 from retrieve_cli.output.significant import percent
@@ -47,9 +48,10 @@ def _columns(answer: Answer) -> list[Column]:
 
 
 def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
-    """Name, id and section of a result, a line each, with its style."""
+    """Name, id with pages, and section of a result, a line each, with its style."""
     yield printable(str(result.record["name"])), "bold"
-    yield printable(result_id(answer, result)), "dim"
+    numbers = pages(span_of(result).place)
+    yield printable(" ".join(filter(None, (result_id(answer, result), numbers)))), "dim"
     if result.chunk["section"]:
         yield printable(title(str(result.chunk["section"]))), "italic"
 

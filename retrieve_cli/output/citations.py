@@ -4,6 +4,8 @@
 ```
 the whole passage
 ```
+
+A document with a layout has pages or an anchor for lines, as output/places.py says.
 """
 
 from __future__ import annotations
@@ -12,24 +14,17 @@ import re
 from collections.abc import Sequence
 
 from retrieve_cli.errors import printable
+from retrieve_cli.output.places import located, source_of
 from retrieve_cli.search.answer import Result, Span
 
 _TICKS = re.compile("`+")
 
 
-def span_of(result: Result) -> Span:
-    """Return the stretch of its record that a result shows."""
-    return result.context or Span.of(result.chunk)
-
-
 def citation(result: Result, span: Span, sections: Sequence[str]) -> str:
-    """Return the place of a passage on one line: file, lines, sections, and whether its source has changed."""
-    record = result.record
-    source = record["source"] if record["kind"] == "catalog" else record["id"]
-    lines = str(span.start_line) if span.end_line == span.start_line else f"{span.start_line}-{span.end_line}"
+    """Return the place of a passage on one line: file, lines or pages, sections, and a change of its source."""
     section = f" › {', '.join(sections)}" if sections else ""
     state = "" if result.freshness == "fresh" else f" ({result.freshness} since the build)"
-    return one_line(f"{source}:{lines}{section}{state}")
+    return one_line(f"{located(source_of(result.record), span)}{section}{state}")
 
 
 def numbered(number: int, place: str, text: str) -> str:

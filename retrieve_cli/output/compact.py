@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.output.cells import ELLIPSIS
+from retrieve_cli.output.places import linked, pages, span_of
 from retrieve_cli.output.prose import one_line
 from retrieve_cli.output.significant import percent, significant
 from retrieve_cli.output.snippet import snippet
@@ -126,7 +127,9 @@ def worth(result: Result) -> str:
 
 
 def _place(result: Result) -> str:
-    """The address of a result or else the section that it is from; an address that is too long is none."""
-    if (url := one_line(result.url or "")) and len(url) <= _PLACE:
-        return printable(url)
-    return printable(shortened(str(result.chunk["section"] or ""), _PLACE))
+    """The pages of a result, and its address or else the section that it is from; an address that is too long is
+    none."""
+    span = span_of(result)
+    url, section = one_line(linked(result.url or "", span)), shortened(str(result.chunk["section"] or ""), _PLACE)
+    where = url if url and len(url) <= _PLACE else section
+    return " ".join(filter(None, (pages(span.place), printable(where))))

@@ -12,6 +12,7 @@ import orjson
 
 from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
+from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pages, span_of
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 from retrieve_cli.search.content_type import content_type
 
@@ -39,6 +40,10 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     `final_score` is the reranker's own score, on its scale, of a hit that was reranked, else the retrieval score.
     `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else null.
     `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
+
+    `page` and `page_end` are the numbers of pages in the file, from 1, `page_label` is the printed label of the first
+    one, `anchor` the name that a link can lead to: null if there is none. With `explain`, `boxes` has one rectangle for
+    each line: page, left, top, right and bottom edge in points from the top left corner of the page as displayed.
 
     `facets` are the values of fields among the records that match, for a field that filters concern without these
     filters: `value` and `count`, most frequent first, at most 50; `facet_others` has the numbers of further values.
@@ -109,7 +114,7 @@ def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
 
 
 def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
-    record, chunk = result.record, result.chunk
+    record, chunk, place = result.record, result.chunk, result.place
     return {
         "rank": rank,
         "id": result.hit.id,
@@ -133,13 +138,15 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         "header": result.header or None,
         "section": chunk["section"],
         **({"sections": chunk["sections"]} if "sections" in chunk else {}),
+        **page_keys(place),
+        **(boxes(place) if answer.explain else {}),
         "metadata": {
             **record["metadata"],
             "source": chunk["source"],
             "chunk_index": chunk["index"],
             **{key: chunk[key] for key in ("start_line", "end_line", "start", "end")},
         },
-        **({} if result.context is None else {"context": _span_json(result.context)}),
+        **({} if result.context is None else {"context": _span_json(result.context, answer)}),
         "freshness": result.freshness,
         **({} if result.bundle is None else {"bundle": _bundle_json(result.bundle)}),
         **({} if result.hit.path is None else {"path": result.hit.path}),
@@ -160,10 +167,11 @@ def _why(rank: int, result: Result, answer: Answer) -> list[str]:
     return [why(result, rank=rank_before_budget(answer, rank)), *parts]
 
 
-def _span_json(span: Span) -> dict[str, Json]:
-    """Start and end of the content, and the hits that it includes."""
+def _span_json(span: Span, answer: Answer) -> dict[str, Json]:
+    """Start and end of the content, its pages if it has some, and the hits that it includes."""
     places = {key: getattr(span, key) for key in ("start_line", "end_line", "start", "end")}
-    return {"chunks": list(span.chunk_ids), "merged": list(span.merged), **places}
+    in_pages = {**known_keys(span.place), **(boxes(span.place) if answer.explain else {})}
+    return {"chunks": list(span.chunk_ids), "merged": list(span.merged), **places, **in_pages}
 
 
 def _bundle_json(bundle: Bundle) -> dict[str, Json]:
@@ -227,7 +235,9 @@ def lines(values: Iterable[Json]) -> str:
 
 def as_csv(answers: Sequence[Answer]) -> str:
     """Return a header and one result a row (RFC 4180)."""
-    columns = ["query_id", "rank", "id", "doc_id", "score", "name", "url", "section", "source", "start_line", "content"]
+    columns = (
+        "query_id rank id doc_id score name url section source start_line content page page_end page_label".split()
+    )
     if any(answer.confidence for answer in answers):
         columns.insert(columns.index("score") + 1, "confidence")
     out = io.StringIO()
@@ -260,8 +270,11 @@ def as_markdown(answers: Sequence[Answer]) -> str:
     for answer in answers:
         parts += [f"## {answer.query.text}", ""]
         for rank, result in answer.ranked:
-            name, url = result.record["name"], result.record["url"]
-            parts.append(f"{rank}. **{f'[{name}]({url})' if url else name}** `{result.hit.id}` {result.hit.score:.4f}")
+            span = span_of(result)
+            name, url = result.record["name"], linked(result.record["url"] or "", span)
+            where = f"{numbers} " if (numbers := pages(span.place)) else ""
+            title = f"[{name}]({url})" if url else name
+            parts.append(f"{rank}. **{title}** `{result.hit.id}` {where}{result.hit.score:.4f}")
             parts.append(f"   - {why(result, rank=rank_before_budget(answer, rank))}")
             if text := snippet(answer, result).cut(ROOM).text:
                 parts.append(f"   > {text}")

@@ -10,6 +10,7 @@ from retrieve_cli.errors import printable
 from retrieve_cli.output.cells import ELLIPSIS, cut, lines, width
 from retrieve_cli.output.page import Line, Span, file_address
 from retrieve_cli.output.pieces import title
+from retrieve_cli.output.places import linked, located, span_of
 from retrieve_cli.output.prose import one_line
 from retrieve_cli.search.answer import Result
 
@@ -34,15 +35,16 @@ def head_of(result: Result, *, chunk: bool) -> Head:
 
 
 def _of_file(result: Result, *, chunk: bool) -> Head:
-    """A document by its id, which is its path, and its lines."""
-    record = result.record
-    span = result.context
-    first, last = (span.start_line, span.end_line) if span else (result.chunk["start_line"], result.chunk["end_line"])
-    lines_ = f"{first}" if first == last else f"{first}-{last}"
-    link = file_address(result.file) if result.file else ""
-    place = Span(printable(f"{record['id']}:{lines_}"), "name", link)
-    number = [Span(f"#{result.chunk['index']}", "dim")] if chunk else []
-    return Head([place, *number], printable(_sections(result) or (title(record["name"]) if _says_more(record) else "")))
+    """A document by its id, which is its path, and its lines, pages or anchor; one with a layout also by its address,
+    if it has one."""
+    record, span = result.record, span_of(result)
+    link = linked(file_address(result.file), span) if result.file else ""
+    parts = [Span(printable(located(str(record["id"]), span)), "name", link)]
+    if chunk:
+        parts.append(Span(f"#{result.chunk['index']}", "dim"))
+    if span.place is not None and (address := web_address(record["url"])):
+        parts.append(Span(printable(short_address(address)), "place", linked(address, span)))
+    return Head(parts, printable(_sections(result) or (title(record["name"]) if _says_more(record) else "")))
 
 
 def _sections(result: Result) -> str:
@@ -65,7 +67,7 @@ def _of_record(result: Result, *, chunk: bool) -> Head:
     identifier = result.hit.id if chunk else str(record["id"])
     name = one_line(str(record["name"])) or identifier
     url = str(record["url"] or "")
-    shown, link = short_address(url), url if url.startswith(("http://", "https://")) else ""
+    shown, link = short_address(url), web_address(url)
     parts = [Span(printable(name), "name", link)]
     same = short_address(identifier) == shown
     if chunk or not shown or _plain(name) != _plain(identifier):
@@ -73,6 +75,12 @@ def _of_record(result: Result, *, chunk: bool) -> Head:
     if shown and not same:
         parts.append(Span(printable(shown), "place", link))
     return Head(parts)
+
+
+def web_address(url: Json) -> str:
+    """Return an address that a browser may be sent to; empty if it is another one, or none."""
+    text = str(url or "")
+    return text if text.startswith(("http://", "https://")) else ""
 
 
 def short_address(url: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.output.citations import citation, numbered, span_of
+from retrieve_cli.output.citations import citation, numbered
+from retrieve_cli.output.places import page_keys, span_of
 from retrieve_cli.output.prompt import fitting
 from retrieve_cli.search.answer import Answer, Result
 
@@ -54,9 +55,8 @@ def _passage(result: Result) -> dict[str, Json]:
             "title": record["name"],
             "url": record["url"],
             "path": chunk["source"],
-            "lines": [span.start_line, span.end_line],
-            "page": chunk.get("page"),
-            "page_label": chunk.get("page_label"),
+            "lines": [span.start_line, span.end_line] if span.place is None else None,
+            **page_keys(span.place),
             "section": chunk["section"],
         },
         "citation": _place(result),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from retrieve_cli.output.prose import Piece, one_line
 
 _LONGEST = 50_000
 """Characters that are looked at."""
 _MARKS = frozenset("#*_`~<>|\\[]{}&=\n")
 """Characters without which a paragraph that begins with a letter has no marks."""
+_BEGINNINGS = ("|", "- ")
+"""Beginnings of tables and lists in extracted texts, besides numbers."""
 
 
 def pieces(text: str, *, markdown: bool = True) -> list[Piece]:
@@ -22,6 +26,21 @@ def pieces(text: str, *, markdown: bool = True) -> list[Piece]:
 
         found = marked.pieces(text)
     return [piece for piece in found if any(map(str.isalnum, piece.text))]
+
+
+def extracted_pieces(text: str, headings: Collection[str]) -> list[Piece]:
+    """Return the pieces of a text that was extracted from a document: its tables and lists are written as in Markdown,
+    everything else is plain, also a paragraph that is one of the `headings`."""
+    found: list[Piece] = []
+    for part in text[:_LONGEST].split("\n\n"):
+        line = one_line(part)
+        if line in headings:
+            found.append(Piece(line, "heading"))
+        elif part.startswith(_BEGINNINGS) or part[:1].isdigit():
+            found += pieces(part)
+        elif any(map(str.isalnum, line)):
+            found.append(Piece(line, "prose"))
+    return found
 
 
 def title(text: str) -> str:

@@ -22,7 +22,8 @@ from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
-from retrieve_cli.output.citations import citation, numbered, one_line, span_of
+from retrieve_cli.output.citations import citation, numbered, one_line
+from retrieve_cli.output.places import span_of
 from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 from retrieve_cli.search.answer import Answer, Result, Span
 from retrieve_cli.search.context import together

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
 from retrieve_cli.output.cells import ELLIPSIS, cut
-from retrieve_cli.output.pieces import pieces
+from retrieve_cli.output.pieces import extracted_pieces, pieces
 from retrieve_cli.output.prose import Piece, one_line
 from retrieve_cli.search.answer import Answer, Result
 
@@ -50,13 +51,22 @@ def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
     `room` characters on; empty if it says no more than the name of the result."""
     record = result.record
     catalog = record["kind"] == "catalog"
-    found = pieces(_described(result), markdown=record["kind"] != "text")
+    if result.place is None:
+        found = pieces(_described(result), markdown=record["kind"] != "text")
+    else:
+        found = extracted_pieces(result.text, _headings(result.chunk))
     if catalog and not found:
         found = _fields(result)
     if found == [Piece(one_line(str(record["name"])), "prose")]:
         return Snippet("", [])
     cut_before = not catalog and int(result.chunk["index"]) > 0
     return best(found, answer.matches, room=room, cut_before=cut_before)
+
+
+def _headings(chunk: Mapping[str, Json]) -> set[str]:
+    """The headings of a chunk's sections."""
+    paths = [*chunk.get("sections", ()), chunk["section"] or ""]
+    return {one_line(heading) for path in paths for heading in str(path).split(" > ")}
 
 
 def _described(result: Result) -> str:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from retrieve_cli.contracts import Freshness, Hit, Json, Matches, Question, Ranking, Request, Unit
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.search.places import place_of
 
 if TYPE_CHECKING:
+    from retrieve_cli.layout.layout import Place
     from retrieve_cli.search.facets import Facet
     from retrieve_cli.stages.pipeline import Step
 
@@ -36,12 +38,15 @@ class Span:
     """The header of the table whose rows the text begins with, if the table was cut above them."""
     merged: tuple[str, ...] = ()
     """Chunk ids of the later hits that lie in it and are no results of their own any more, best first."""
+    place: Place | None = None
+    """Its pages, anchor and boxes, if the document has a layout; its lines are then those of the extracted text."""
 
     @classmethod
     def of(cls, chunk: Mapping[str, Json]) -> Span:
         """A row of `chunks.jsonl` alone."""
         places = {key: chunk[key] for key in ("doc_id", "text", "start", "end", "start_line", "end_line")}
-        return cls(first=chunk["index"], last=chunk["index"], header=chunk.get("table_header", ""), **places)
+        index, header = chunk["index"], chunk.get("table_header", "")
+        return cls(first=index, last=index, header=header, place=place_of(chunk), **places)
 
     @property
     def shown(self) -> str:
@@ -166,6 +171,11 @@ class Result:
     def score(self) -> float:
         """The score that results are ordered by."""
         return self.hit.score
+
+    @property
+    def place(self) -> Place | None:
+        """The pages, anchor and boxes of its chunk, if its document has a layout."""
+        return place_of(self.chunk)
 
     @property
     def header(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.search import places
 from retrieve_cli.search.answer import Result, Span
 from retrieve_cli.search.content_type import content_type
 from retrieve_cli.storage.tables import Table
@@ -139,14 +140,14 @@ def together(spans: Sequence[Span]) -> Span:
     What parts them is in no chunk: its length and line breaks are known, and CR LF where any of the spans has one.
     """
     first = spans[0]
-    parts, end, line = [first.text], first.end, first.end_line
+    parts, end, line, place = [first.text], first.end, first.end_line, first.place
     line_break = "\r\n" if any("\r\n" in span.text for span in spans) else "\n"
     for span in spans[1:]:
         parts.append(_gap(span.start - end, lines=span.start_line - line, line_break=line_break))
         parts.append(span.text[max(0, end - span.start) :])
-        end, line = max(end, span.end), max(line, span.end_line)
+        end, line, place = max(end, span.end), max(line, span.end_line), places.together(place, span.place)
     last = max(span.last for span in spans)
-    return replace(first, last=last, text="".join(parts), end=end, end_line=line)
+    return replace(first, last=last, text="".join(parts), end=end, end_line=line, place=place)
 
 
 def _gap(length: int, *, lines: int, line_break: str) -> str:

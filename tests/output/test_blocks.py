@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from samples import ROOT, TOOLS, Program, write_catalog
+from samples import TOOLS, Program, write_catalog
+from terminals import at_terminal
 
 from retrieve_cli.output.page import Page, Span, address, file_address
 from retrieve_cli.output.reasons import path_in_words
@@ -27,28 +21,6 @@ NAMES = ("Whole-slide", "肺分割ツール", "Name of several words that is lon
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\")
 GUIDE = "# Reach\n\n## Deep section of a guide\n\nIt opens | pipes. A **password** is rotated by hand.\n"
 DEEP = "a-folder-with-a-long-name/another-folder-with-a-long-name/a-guide-to-passwords.md"
-
-
-def at_terminal(width: int, *words: str, **environment: str) -> str:
-    """What a command prints at a terminal of a width."""
-    controller, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-    env = {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environment}
-    with subprocess.Popen([sys.executable, "-m", "retrieve_cli", *words], stdout=terminal, env=env) as started:
-        os.close(terminal)
-        parts = []
-        while True:
-            try:
-                part = os.read(controller, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            parts.append(part)
-        os.close(controller)
-    assert started.returncode == 0
-    return b"".join(parts).decode().replace("\r\n", "\n")
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_passages_have_their_sources_and_the_context_numbers_them(post: Post) ->
         ["id", "doc_id", "text", "score", "relevance", "source", "citation"]
     ] * 2
     source = passages[0]["source"]
-    assert list(source) == ["title", "url", "path", "lines", "page", "page_label", "section"]
+    assert list(source) == "title url path lines page page_end page_label anchor section".split()
     assert source["path"] == "city/trams.md"
     for number, passage in enumerate(passages, 1):
         assert f"[{number}] {passage['citation']}\n" in answer["context"]

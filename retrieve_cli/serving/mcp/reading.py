@@ -12,6 +12,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError, printable, shortened
 from retrieve_cli.output.citations import fence_of
 from retrieve_cli.output.compact import Count, clean
+from retrieve_cli.output.places import known_keys, pages
 from retrieve_cli.serving.mcp.arguments import read_arguments, read_budget
 from retrieve_cli.serving.mcp.channels import Channels
 from retrieve_cli.serving.mcp.counting import counter_of
@@ -101,6 +102,7 @@ def _structured(piece: _Piece, *, texts: bool) -> dict[str, Json]:
         "metadata": metadata,
         "start": piece.start,
         "end": piece.end,
+        **known_keys(piece.passage.place(piece.start, piece.end)),
         "length": len(piece.passage.text),
         "generation": piece.generation,
         **({"next_cursor": piece.following} if piece.following else {}),
@@ -119,6 +121,7 @@ def _head(piece: _Piece) -> str:
     parts = (
         _title(record),
         f"[{printable(str(record['id']))}]",
+        pages(piece.passage.place(piece.start, piece.end)),
         printable(shortened(str(record["url"] or ""), _TITLE)),
     )
     return " ".join(filter(None, parts)) + part

@@ -26,7 +26,7 @@ _NOTICES, _NOTICE = 3, 200
 """Most notices, and most characters of each, in the content; the structured content has all of them."""
 _RELATED = 5
 """Most related records that are named."""
-_KEPT = ("score", "relevance", "section")
+_KEPT = ("score", "relevance", "section", "page", "page_end", "page_label", "anchor")
 """Keys of a result besides its id, title, address and text; those that are null are left out."""
 
 

@@ -13,7 +13,7 @@ from retrieve_cli.output.pieces import title as plain_title
 from retrieve_cli.serving.page.address import record_url
 from retrieve_cli.serving.page.facets import label_of
 from retrieve_cli.serving.page.texts import Link, cut, leaves, link
-from retrieve_cli.serving.page.view import Badge, badges_of
+from retrieve_cli.serving.page.view import Badge, badges_of, within
 from retrieve_cli.terms import figures
 
 CHUNKS = 30
@@ -114,12 +114,12 @@ def _fields(record: Mapping[str, Json]) -> Iterator[Field]:
 
 
 def _chunk(row: Mapping[str, Json]) -> Chunk:
-    text, start, end = str(row["text"]), row["start_line"], row["end_line"]
+    text = str(row["text"])
     lines = text[:_LONGEST].replace("\r\n", "\n").replace("\t", "    ").split("\n")
     return Chunk(
         number=int(row["index"]),
         heading=cut(plain_title(row["section"] or "")) or f"Chunk {row['index']}",
-        place=f"line {start}" if start == end else f"lines {start}–{end}",
+        place=within(row),
         lines=[*lines, "…"] if len(text) > _LONGEST else lines,
     )
 

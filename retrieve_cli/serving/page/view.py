@@ -9,10 +9,12 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.pieces import title as plain_title
+from retrieve_cli.output.places import linked, pages, span_of
 from retrieve_cli.output.reasons import GRAPH, path_in_words, reasons
 from retrieve_cli.output.significant import percent, significant
 from retrieve_cli.output.snippet import snippet
 from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.search.places import place_of
 from retrieve_cli.serving.page.address import record_url
 from retrieve_cli.serving.page.texts import Link, Part, cut, link, parts
 
@@ -96,14 +98,14 @@ def _hits(answer: Answer, results: Sequence[Result], values: Sequence[Mapping[st
 
 def _hit(answer: Answer, result: Result, value: Mapping[str, Json], *, rank: int) -> Hit:
     text = snippet(answer, result, room=SNIPPET).cut(SNIPPET)
-    name, place = cut(plain_title(str(value["name"]))), place_of(value["metadata"])
+    name, place = cut(plain_title(str(value["name"]))), source_of(result.chunk)
     return Hit(
         rank=rank,
         id=value["id"],
         doc_id=value["doc_id"],
         title=name or cut(value["doc_id"]),
         href=f"{record_url(value['doc_id'])}{_anchor(result)}",
-        link=link(value["url"]),
+        link=link(linked(value["url"] or "", span_of(result))),
         section=cut(plain_title(value["section"] or "")),
         snippet=parts(text.text, text.marks),
         place=place,
@@ -122,14 +124,17 @@ def _anchor(result: Result) -> str:
     return f"?from={index}#c{index}" if index else ""
 
 
-def place_of(metadata: Mapping[str, Json]) -> str:
-    """Return the source of a passage with its pages or lines, in words."""
-    source = cut(metadata["source"])
-    if page := metadata.get("page_label") or metadata.get("page"):
-        end = metadata.get("page_end")
-        return f"{source}, page {page}" if end in (None, page) else f"{source}, pages {page}–{end}"
-    start, end = metadata["start_line"], metadata["end_line"]
-    return f"{source}, line {start}" if start == end else f"{source}, lines {start}–{end}"
+def source_of(chunk: Mapping[str, Json]) -> str:
+    """Return the source of a passage with its pages, anchor or lines, in words."""
+    return ", ".join(filter(None, (cut(chunk["source"]), within(chunk))))
+
+
+def within(chunk: Mapping[str, Json]) -> str:
+    """Return the pages, the anchor or the lines of a passage, in words; empty if there are none."""
+    if (place := place_of(chunk)) is not None:
+        return pages(place) or cut(f"#{place.anchor}" if place.anchor else "")
+    start, end = chunk["start_line"], chunk["end_line"]
+    return f"line {start}" if start == end else f"lines {start}–{end}"
 
 
 def badges_of(value: Mapping[str, Json]) -> list[Badge]:

@@ -6,7 +6,7 @@ from retrieve_cli.api.comparisons import Comparison, Junction, Relation, filters
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.output.citations import span_of
+from retrieve_cli.output.places import known_keys, span_of
 from retrieve_cli.output.unit_scores import unit_scores
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.serving.shapes.body import MOST_RESULTS, Body
@@ -146,8 +146,8 @@ def _metadata(result: Result, scale: str | None) -> dict[str, Json]:
         "path": result.chunk["source"],
         "url": result.url,
         "section": result.chunk["section"],
-        "lines": f"{span.start_line}-{span.end_line}",
-        "page": result.chunk.get("page"),
+        "lines": f"{span.start_line}-{span.end_line}" if span.place is None else None,
+        **known_keys(span.place),
         "license": result.record["license"],
         "score_scale": scale,
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.output.places import known_keys
 from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _result(result: Result, answer: Answer) -> dict[str, Json]:
         "text": text,
         "score": result.score,
         "highlights": list(dict.fromkeys(highlights)) or None,
-        "source": {"title": result.name, "section": result.chunk["section"]},
+        "source": {"title": result.name, "section": result.chunk["section"], **known_keys(result.place)},
         "strategies_used": answer.strategies_of(result),
     }
 

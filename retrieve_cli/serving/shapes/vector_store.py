@@ -12,6 +12,7 @@ from retrieve_cli.api.comparisons import Comparison, Junction, Relation, filters
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
+from retrieve_cli.output.places import known_keys, span_of
 from retrieve_cli.output.unit_scores import unit_scores
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.serving.shapes.body import Body
@@ -127,9 +128,11 @@ def render(answer: Answer, *, threshold: float = 0.0, k: int = _MOST) -> dict[st
 
 
 def attributes(result: Result) -> dict[str, Json]:
-    """Return the first fields of a record that are texts, numbers or flags of a size that attributes may have."""
+    """Return the first fields of a record that are texts, numbers or flags of a size that attributes may have, behind
+    the pages or the anchor of the passage, if it has them."""
     record = result.record
-    values: dict[str, Any] = {key: record[key] for key in ("name", "url", "license", "group")} | record["metadata"]
+    own, pages = {key: record[key] for key in ("name", "url", "license", "group")}, known_keys(span_of(result).place)
+    values: dict[str, Any] = pages | own | record["metadata"] | pages
     kept = [(key, value) for key, value in values.items() if _is_attribute(key, value)]
     return dict(kept[:_MOST_ATTRIBUTES])
 
