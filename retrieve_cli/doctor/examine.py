@@ -9,6 +9,7 @@ from pathlib import Path
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.doctor import configuration, index_folder, machine, origins
+from retrieve_cli.doctor.documents import documents
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.errors import RetrieveError, UsageError
 
@@ -24,6 +25,7 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "gpu": machine.gpu,
     "packages": machine.packages,
     "sources": origins.sources,
+    "documents": documents,
     "cache": index_folder.cache,
 }
 _IN_THE_FOLDER = {"index", "settings", "generations", "lock", "disk", "cache"}

@@ -202,6 +202,16 @@ _PACKAGES = (
         _Package((name,), "query --file", lambda _: False)
         for name in ("pydicom", "nibabel", "tifffile", "Pillow", "pynrrd")
     ),
+    *(
+        _Package((name,), f"documents in {formats}", lambda _: False)
+        for name, formats in (
+            ("pypdfium2", "PDF"),
+            ("selectolax", "HTML"),
+            ("trafilatura", "HTML"),
+            ("python-docx", "DOCX"),
+            ("defusedxml", "DOCX"),
+        )
+    ),
     _Package(("ir-measures",), "retrieve eval", lambda _: False),
     _Package(("scipy",), "retrieve eval", lambda _: False),
     _Package(("huggingface_hub",), "models.auto_download", lambda subject: subject.settings.models.auto_download),

@@ -41,6 +41,7 @@ def status(generation: Generation, artifacts: Path, settings: Settings) -> dict[
         "recipe": manifest.recipe.to_json(),
         **_prefixes(generation),
         **_columns(generation),
+        **_formats(generation),
         "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
         "files": {name: asdict(entry) for name, entry in manifest.files.items()},
     }
@@ -75,16 +76,27 @@ def _columns(generation: Generation) -> dict[str, Json]:
     return {"filters": {"fields": found.fields, "omitted": found.omitted}}
 
 
+def _formats(generation: Generation) -> dict[str, Json]:
+    """Return the number of documents in each format, with its parser; nothing if all records are of catalogs."""
+    if columns.FILE not in generation.manifest.files:
+        return {}
+    cards, counts = generation.manifest.recipe.documents or {}, columns.columns_of(generation).counts("kind")
+    formats = {kind: {"records": count, **cards.get(kind, {})} for kind, count in counts.items() if kind != "catalog"}
+    return {"formats": formats} if formats else {}
+
+
 # ------------------------------------------------------------------------------------------------ for people
 
 
 def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
-    """Return the eight lines of a status; all but those with paths are at most `width` columns wide."""
+    """Return the eight lines of a status, and one on formats if any has a parser; all but that one and those with paths
+    are at most `width` columns wide."""
     store, built, sources = Store(Path(view["artifacts"])), view["built"], view["sources"]
     rejected = f"{figures.count(view['rejected'], 'item')}, listed in {store.quarantine}"
     lines = {
         "index": f"{view['artifacts']}, generation {view['generation']}",
         "contents": f"{_contents(sources)}, {figures.count(view['chunks'], 'chunk')}{_links(view)}",
+        **_formats_line(view.get("formats", {})),
         "sources": f"{_sources(sources)}; read {_moment(built.get('at'))}",
         "model": _model(view["recipe"].get("encoder")),
         "pipeline": view["pipeline"] or f"{', '.join(view['retrievers'])} ({view['pipeline_error']})",
@@ -92,7 +104,7 @@ def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
         "rejected": rejected if view["rejected"] else "none",
         "filter by": _fields(view.get("filters", {}).get("fields", []), width - _LABEL - 1),
     }
-    room = {label: _PATH if label in ("index", "rejected") else width - _LABEL - 1 for label in lines}
+    room = {label: _PATH if label in ("index", "formats", "rejected") else width - _LABEL - 1 for label in lines}
     return [f"{label:{_LABEL}} {printable(shortened(text, room[label]))}" for label, text in lines.items()]
 
 
@@ -101,6 +113,17 @@ def _contents(sources: Sequence[Mapping[str, Json]]) -> str:
     kinds = {"document": ("docs",), "record": ("catalog",)}
     totals = {noun: sum(entry["records"] for entry in sources if entry["kind"] in own) for noun, own in kinds.items()}
     return ", ".join(figures.count(total, noun) for noun, total in totals.items() if total) or "no records"
+
+
+def _formats_line(formats: Mapping[str, Mapping[str, Json]]) -> dict[str, str]:
+    """Return the line on formats, `pdf 12 (pypdfium2 5.15.0), markdown 3`; nothing if none has a parser."""
+    if not any("parser" in each for each in formats.values()):
+        return {}
+    named = (
+        f"{kind} {each['records']:,}" + (f" ({each['parser']})" if "parser" in each else "")
+        for kind, each in formats.items()
+    )
+    return {"formats": ", ".join(named)}
 
 
 def noun_of(kinds: Iterable[str]) -> str:

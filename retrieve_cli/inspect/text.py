@@ -8,6 +8,8 @@ from typing import Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened
+from retrieve_cli.output.places import pages
+from retrieve_cli.search.places import place_of
 from retrieve_cli.terms import figures
 
 _LISTED = 10
@@ -172,11 +174,7 @@ def _moves(queries: Mapping[str, Json]) -> Iterator[str]:
 def record_text(view: Mapping[str, Json], *, whole: bool) -> str:
     """Return a record without its empty fields as YAML, its text cut to the first 2,000 characters unless `whole`."""
     shown = {key: value for key, value in view.items() if value not in (None, "", [], {})}
-    shown["chunks"] = [
-        f"{chunk['id']}: {figures.count(chunk['tokens'], 'token')}"
-        + (f", {chunk['section']}" if chunk["section"] else "")
-        for chunk in view["chunks"]
-    ]
+    shown["chunks"] = [_chunk_line(chunk) for chunk in view["chunks"]]
     text = view["text"]
     if not whole and len(text) > _LONG:
         shown["text"] = f"{text[:_LONG].rstrip()}\n… {figures.count(len(text) - _LONG, 'more character')} (-v)"
@@ -186,9 +184,25 @@ def record_text(view: Mapping[str, Json], *, whole: bool) -> str:
     return _yaml(shown)
 
 
+def _chunk_line(chunk: Mapping[str, Json]) -> str:
+    """Return a chunk of a record with its tokens, kind, pages or anchor, and section."""
+    place = place_of(chunk)
+    parts = [figures.count(chunk["tokens"], "token")]
+    if place is not None:
+        parts += [place.kind, pages(place) or (f"#{shortened(place.anchor)}" if place.anchor else "")]
+    return f"{chunk['id']}: {', '.join(filter(None, (*parts, chunk['section'])))}"
+
+
 def chunk_text(view: Mapping[str, Json]) -> str:
     """Return a chunk as YAML: its place, its text, the text that was embedded if it differs, and its terms."""
     shown = {key: value for key, value in view.items() if value not in (None, "", [], {}) and key != "terms"}
+    if boxes := shown.get("boxes"):
+        listed = [f"page {page}: {x0:g}, {y0:g} to {x1:g}, {y1:g}" for page, x0, y0, x1, y1 in boxes[:_LISTED]]
+        more = len(boxes) - _LISTED
+        shown["boxes"] = [
+            *listed,
+            *([f"… {figures.count(more, 'more box', 'more boxes')} (--json)"] if more > 0 else []),
+        ]
     if view["embedded"] == view["text"]:
         shown["embedded"] = "the text as it is"
     counted: Counter[str] = Counter(view["terms"])

@@ -35,16 +35,24 @@ def records(generation: Generation, *, filters: Sequence[str], limit: int) -> di
     return {"matched": len(rows), "total": len(generation.records), "records": shown}
 
 
+_OF_CHUNK = ("id", "section", "start", "end", "tokens")
+_OF_PLACE = ("page", "page_end", "page_label", "page_label_end", "anchor", "content_type")
+"""Keys of a chunk whose record has a layout."""
+
+
 def record(generation: Generation, record_id: str) -> dict[str, Json]:
-    """Return a record as it is stored, the text that was indexed, and its chunks.
+    """Return a record as it is stored, the parser of its format, the text that was indexed, and its chunks.
 
     Raises:
         UsageError: there is no such record.
     """
     at = find_record(generation, record_id)
     chunks = [generation.chunks[row] for row in range(int(generation.starts[at]), int(generation.starts[at + 1]))]
-    shown = [{key: chunk[key] for key in ("id", "section", "start", "end", "tokens")} for chunk in chunks]
-    return {**generation.records[at], "text": "\n".join(str(chunk["text"]) for chunk in chunks), "chunks": shown}
+    keys = [(*_OF_CHUNK, *(key for key in _OF_PLACE if key in chunk)) for chunk in chunks]
+    shown = [{key: chunk[key] for key in own} for own, chunk in zip(keys, chunks, strict=True)]
+    row, text = generation.records[at], "\n".join(str(chunk["text"]) for chunk in chunks)
+    card = (generation.manifest.recipe.documents or {}).get(str(row["kind"]))
+    return {**row, **({"parser": card} if card else {}), "text": text, "chunks": shown}
 
 
 def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str, Json]:
