@@ -11,9 +11,12 @@ from retrieve_cli.errors import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+_WITH_LINES = ("catalog", "markdown", "text")
+"""Kinds of records whose line numbers lead somewhere."""
+
 
 def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
-    """A table of records: id, name, group, source and line."""
+    """A table of records: id, name, group, source and, of catalogs and texts, the line."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -22,7 +25,8 @@ def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
     for column in ("id", "name", "group", "source"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        cells = (row["id"], row["name"], row["group"] or "", f"{row['source']}:{row['line']}")
+        source = f"{row['source']}:{row['line']}" if row["kind"] in _WITH_LINES else row["source"]
+        cells = (row["id"], row["name"], row["group"] or "", source)
         table.add_row(*(Text(printable(str(cell))) for cell in cells))
     console.print(table)
 
