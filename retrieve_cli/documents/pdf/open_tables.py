@@ -13,6 +13,9 @@ from retrieve_cli.documents.pdf.cells import Cells
 from retrieve_cli.documents.pdf.drawn_edges import Edge
 from retrieve_cli.documents.pdf.page_words import Word
 
+Gaps = list[tuple[float, float]]
+"""Stretches of x without words, from the left."""
+
 SAME_ENDS = 6.0
 """Most points by which the ends of a table's lines differ: coloured rows reach that much over the lines in TeX."""
 MOST_BANDS = 200
@@ -102,7 +105,7 @@ def _tables_of(
             if not shared or (len(shared) < len(gaps) > 1 and last > first + 1):
                 break
             gaps, last = shared, last + 1
-        chosen = _with_open_ends(words, bands, (first, last), gaps) if gaps and bands[first].lines else []
+        chosen, gaps = _with_open_ends(words, bands, (first, last), gaps) if gaps and bands[first].lines else ([], gaps)
         if chosen:
             cells = _rows_of(words, chosen, shorter, [(start + end) / 2 for start, end in gaps])
             tables.append(OpenTable((ends[0], chosen[0].top, ends[1], chosen[-1].bottom), cells))
@@ -111,43 +114,59 @@ def _tables_of(
 
 
 def _with_open_ends(
-    words: Sequence[Word], bands: list[_Band], stretch: tuple[int, int], gaps: list[tuple[float, float]]
-) -> list[_Band]:
-    """Return the bands of a table with a header above its first line and rows below its last one; empty if it is none.
+    words: Sequence[Word], bands: list[_Band], stretch: tuple[int, int], gaps: Gaps
+) -> tuple[list[_Band], Gaps]:
+    """Return the bands of a table with a header above its first line and rows below its last one, and its gaps.
 
     Many tables have a line below every row and none above the header; a table may go on below the line of its header,
     and one that the end of the page cuts has no last line. Two lines alone, as at the head and the foot of a page, make
-    a table only with a header in every column above them, or rows below.
+    a table only with a header in every column above them, or rows below: without either, there are no bands.
     """
     first, last = stretch
     chosen = bands[first:last]
-    head, tail = bands[first - 1].lines[-1:], bands[last].lines
     size = words[chosen[0].lines[0].members[0]].size
-    if head and chosen[0].top - head[0].y1 <= size and _fits(words, head[0], gaps, max(2, len(gaps))):
-        chosen = [_Band(head[0].y0, chosen[0].top, head, {}), *chosen]
+    for head in bands[first - 1].lines[-1:]:
+        narrowed = _narrowed(words, head, gaps, GAP * size) if chosen[0].top - head.y1 <= size else []
+        if narrowed and _columns_with_text(words, head, narrowed) > max(1, len(gaps) - 1):
+            chosen, gaps = [_Band(head.y0, chosen[0].top, [head], {}), *chosen], narrowed
     bottom = chosen[-1].bottom
-    rows = []
-    for line in tail if last == len(bands) - 1 else ():
-        if line.y0 - bottom > size or not _fits(words, line, gaps, 2):
+    tail: list[Line] = []
+    for line in bands[last].lines if last == len(bands) - 1 and len(chosen[-1].lines) <= 3 else ():
+        narrowed = _narrowed(words, line, gaps, GAP * size) if line.y0 - bottom <= size else []
+        if not narrowed or _columns_with_text(words, line, narrowed) < 2:
             break
-        rows.append(line)
-        bottom = line.y1
-    if len(rows) >= 2 and len(chosen[-1].lines) <= 3:
-        chosen = [*chosen, _Band(chosen[-1].bottom, bottom, rows, {})]
-    return chosen if len(chosen) > 1 else []
+        gaps, bottom = narrowed, line.y1
+        tail.append(line)
+    if len(tail) >= 2:
+        chosen = [*chosen, _Band(chosen[-1].bottom, bottom, tail, {})]
+    return (chosen if len(chosen) > 1 else []), gaps
 
 
-def _fits(words: Sequence[Word], line: Line, gaps: list[tuple[float, float]], least: int) -> bool:
-    """Return True if a line has text in as many columns at least, and none in the gaps between them."""
-    borders = [(start + end) / 2 for start, end in gaps]
-    runs = runs_of(words, line.members)
-    ends = [(words[run[0]].x0, max(words[n].x1 for n in run)) for run in runs]
-    if any(left < border < right for left, right in ends for border in borders):
-        return False
-    return len({sum(left > border for border in borders) for left, _ in ends}) >= least
+def _narrowed(words: Sequence[Word], line: Line, gaps: Gaps, least: float) -> Gaps:
+    """Return the gaps less what words of another line take of them; empty if one gets too narrow."""
+    narrowed: Gaps = []
+    for gap in gaps:
+        left, right = gap
+        for n in line.members:
+            x0, x1 = words[n].x0, words[n].x1
+            if x0 >= right or x1 <= left:
+                continue
+            if x1 - left < right - x0:
+                left = x1
+            else:
+                right = x0
+        if right - left < least:
+            return []
+        narrowed.append((left, right))
+    return narrowed
 
 
-def _column_gaps(words: Sequence[Word], bands: Sequence[_Band]) -> list[tuple[float, float]]:
+def _columns_with_text(words: Sequence[Word], line: Line, gaps: Gaps) -> int:
+    [columns] = _columns(words, [line.members], [(start + end) / 2 for start, end in gaps])
+    return sum(map(bool, columns))
+
+
+def _column_gaps(words: Sequence[Word], bands: Sequence[_Band]) -> Gaps:
     """Return the gaps between columns: no word of any line stands in them, but for titles that run across.
 
     Empty if too many lines run across, or if the columns are those of running text.
@@ -178,9 +197,9 @@ def _column_gaps(words: Sequence[Word], bands: Sequence[_Band]) -> list[tuple[fl
     return [] if is_prose(words, columns, _widths(words, columns)) else gaps
 
 
-def _free_stretches(words: Sequence[Word], members: Sequence[int], least: float) -> list[tuple[float, float]]:
+def _free_stretches(words: Sequence[Word], members: Sequence[int], least: float) -> Gaps:
     """Return the stretches of x at least this wide between words that no word covers."""
-    stretches: list[tuple[float, float]] = []
+    stretches: Gaps = []
     right: float | None = None
     for x0, x1 in sorted((words[n].x0, words[n].x1) for n in members):
         if right is not None and x0 - right >= least:
@@ -227,6 +246,7 @@ def _rows_of(words: Sequence[Word], bands: Sequence[_Band], shorter: Sequence[Ed
     rows: Cells = []
     for number, band in enumerate(bands):
         under = _first_columns(words, band.under, body, borders)
+        is_steady = number > 0 and not is_ruled and len(band.lines) > 2 and _is_steady(words, band, borders)
         previous: list[list[int]] | None = None
         top = 0.0
         for line in band.lines:
@@ -235,6 +255,7 @@ def _rows_of(words: Sequence[Word], bands: Sequence[_Band], shorter: Sequence[Ed
             if (
                 previous is None
                 or is_cut
+                or is_steady
                 or _starts_row(words, previous, parts, widths, is_header=number == 0, is_ruled=is_ruled)
             ):
                 rows.append([list(part) for part in parts])
@@ -242,6 +263,11 @@ def _rows_of(words: Sequence[Word], bands: Sequence[_Band], shorter: Sequence[Ed
                 rows[-1] = [[*cell, *part] for cell, part in zip(rows[-1], parts, strict=True)]
             previous, top = parts, line.y0
     return rows
+
+
+def _is_steady(words: Sequence[Word], band: _Band, borders: Sequence[float]) -> bool:
+    """Return True if every line has text in every column: cells with several lines differ in their number."""
+    return all(all(parts) for parts in _columns(words, [line.members for line in band.lines], borders))
 
 
 def _first_columns(

@@ -86,7 +86,7 @@ def _tables_of_frame(edges: Edges, words: Sequence[Word]) -> Iterator[Table]:
         cells = fill_grid(words, members, grid) if len(members) >= LEAST_WORDS else None
         if cells is not None:
             yield from _table(words, box, cells)
-    if len(level) >= 3:
+    if len(level) >= 2:
         for box, cells in find_open_tables(words, range(len(words)), level):
             several = sum(sum(map(bool, row)) > 1 for row in cells)
             if 2 * several >= len(cells):
