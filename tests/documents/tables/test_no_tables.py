@@ -13,6 +13,7 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Table, TableStyle
 from retrieve_cli.documents.pdf import drawn_edges, raw_paths
 from tests.documents.tables.conftest import tables_of
 
+BLACK = (0, 0, 0)
 PROSE = (
     "The quick brown fox jumps over the lazy dog while the rain in Spain stays mainly in the plain, and nobody knows "
     "the trouble that we have seen. "
@@ -31,9 +32,7 @@ def test_a_frame_around_paragraphs_is_no_table() -> None:
     style = getSampleStyleSheet()["BodyText"]
     framed = Table(
         [[Paragraph("A remark", style)], [Paragraph(PROSE * 6, style)], [Paragraph(PROSE * 3, style)]],
-        style=TableStyle(
-            [("BOX", (0, 0), (-1, -1), 1, colors.black), ("LINEBELOW", (0, 0), (-1, -2), 1, colors.black)]
-        ),
+        style=TableStyle([("BOX", (0, 0), (-1, -1), 1, BLACK), ("LINEBELOW", (0, 0), (-1, -2), 1, BLACK)]),
     )
     content = io.BytesIO()
     SimpleDocTemplate(content).build([Paragraph(PROSE * 3, style), framed, Paragraph(PROSE * 3, style)])
