@@ -17,7 +17,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve clean
+.PHONY: help demo test quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -77,6 +77,10 @@ bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside othe
 	-test -d build/bench/peers/txtai || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --target build/bench/peers txtai msgpack regex
 	$(BIN)/python -m benchmarks.serve $(FLAGS)
 	$(BIN)/python -m benchmarks.serve_swaps
+
+bench-documents: $(READY)  ## Pages per second from PDF to chunks beside other readers (FLAGS="--rounds 3 --only retrieve,pypdf")
+	test -d build/bench/peers/markitdown || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers pypdf pdfplumber 'markitdown[pdf]'
+	$(BIN)/python -m benchmarks.documents $(FLAGS)
 
 screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints
 	$(BIN)/python docs/screens/make.py
