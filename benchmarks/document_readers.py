@@ -28,13 +28,17 @@ def _retrieve() -> Callable[[Path], object]:
         content = path.read_bytes()
         kind = formats.format_of(path.name, content[:4096]) or "text"
         module = import_module(formats.FORMATS[kind].module)
-        parsed = module.parse(content, name=path.name, limits=Limits(), on_page=lambda page: None)
+        parsed = module.parse(content, name=path.name, limits=Limits(), on_page=_ignore)
         record = Record(
             id=path.name, name=path.name, text=parsed.text, kind=kind, source=path.name, layout=parsed.layout
         )
         return chunkers.cut(source, record)  # type: ignore[arg-type]
 
     return read
+
+
+def _ignore(page: int) -> None:
+    """Ignore the number of the page."""
 
 
 def _pypdf() -> Callable[[Path], object]:

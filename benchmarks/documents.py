@@ -3,9 +3,10 @@
 python -m benchmarks.documents [--rounds 3] [--papers 12] [--pages 1500] [--only retrieve,pypdf] [--copies 40]
 
 The first corpus is made with reportlab: papers with two columns, tables and charts. The second are the manuals of
-Debian packages, fetched with `apt-get download`; without apt it is skipped, and the reason printed. A reader runs over a
-corpus in a process of its own, one after the other, round by round; only its CPU seconds count, without imports. A figure
-is the median over the rounds, a ratio the median of the ratios within a round. The peers are in build/bench/peers.
+Debian packages, fetched with `apt-get download`; without apt it is skipped, and the reason printed. A reader runs over
+a corpus in a process of its own, one after the other, round by round; only its CPU seconds count, without imports. A
+figure is the median over the rounds, a ratio the median of the ratios within a round. The peers are in
+build/bench/peers.
 `retrieve` goes on to chunks, the peers stop at the text. At last `retrieve build` reads the generated papers, and many
 copies of them: its peak memory must not grow with their number.
 """

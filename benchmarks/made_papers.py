@@ -34,8 +34,8 @@ def _write_paper(path: Path, chance: random.Random, pages: int) -> None:
     story = [Paragraph(_sentence(chance, words, 9), styles["Title"])]
     for section in range(pages):
         story.append(Paragraph(f"{section + 1} {_sentence(chance, words, 3)}", styles["Heading2"]))
-        for _ in range(11):
-            story.append(Paragraph(" ".join(_sentence(chance, words, 14) for _ in range(4)), styles["BodyText"]))
+        texts = [" ".join(_sentence(chance, words, 14) for _ in range(4)) for _ in range(11)]
+        story += [Paragraph(text, styles["BodyText"]) for text in texts]
         story += [Spacer(1, 8), _table(chance, words), Spacer(1, 8), _chart(chance), Spacer(1, 8)]
     document = BaseDocTemplate(str(path), pagesize=A4, invariant=1)
     document.addPageTemplates(PageTemplate(frames=frames, onPage=_draw_head))
