@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from types import MappingProxyType
 from typing import NamedTuple
 
-from retrieve_cli.documents.pdf.cell_lines import Line, is_prose, lines_of, read_break, runs_of
+from retrieve_cli.documents.pdf.cell_lines import Line, is_prose, lines_of, runs_of
 from retrieve_cli.documents.pdf.cells import Cells
 from retrieve_cli.documents.pdf.drawn_edges import Edge
+from retrieve_cli.documents.pdf.open_rows import Band, columns_of_lines, rows_of, widths_of
 from retrieve_cli.documents.pdf.page_words import Word
 
 Gaps = list[tuple[float, float]]
@@ -22,6 +22,7 @@ MOST_BANDS = 200
 GAP = 0.7
 """Least gap between two columns, in ems, if four lines or more have it."""
 GAP_OF_FEW = 1.0
+"""The same, if fewer have it."""
 CROSSING = 0.25
 """Largest share of lines that run across a gap: titles of groups of rows."""
 
@@ -31,16 +32,6 @@ class OpenTable(NamedTuple):
 
     box: tuple[float, float, float, float]
     cells: Cells
-
-
-class _Band(NamedTuple):
-    """Words between two level lines of the same width."""
-
-    top: float
-    bottom: float
-    lines: list[Line]
-    under: Mapping[int, float]
-    """Words right above a shorter line, with the start of that line: headers that may stand over several columns."""
 
 
 def find_open_tables(words: Sequence[Word], members: Sequence[int], level: Sequence[Edge]) -> list[OpenTable]:
@@ -68,7 +59,7 @@ def _of_one_width(level: Sequence[Edge]) -> list[list[Edge]]:
     return [sorted(group) for group in groups]
 
 
-def _bands(words: Sequence[Word], members: Sequence[int], group: list[Edge], shorter: list[Edge]) -> list[_Band]:
+def _bands(words: Sequence[Word], members: Sequence[int], group: list[Edge], shorter: list[Edge]) -> list[Band]:
     """Return the bands between the lines of a group; the first is above all of them, the last is below."""
     bands = []
     places = [-math.inf, *(line.at for line in group), math.inf]
@@ -78,7 +69,7 @@ def _bands(words: Sequence[Word], members: Sequence[int], group: list[Edge], sho
         for cut in shorter:
             if top < cut.at < bottom:
                 under |= _under_cut(words, lines, cut)
-        bands.append(_Band(top, bottom, lines, under))
+        bands.append(Band(top, bottom, lines, under))
     return bands
 
 
@@ -93,7 +84,7 @@ def _under_cut(words: Sequence[Word], lines: Sequence[Line], cut: Edge) -> dict[
 
 
 def _tables_of(
-    words: Sequence[Word], bands: list[_Band], shorter: list[Edge], ends: tuple[float, float]
+    words: Sequence[Word], bands: list[Band], shorter: list[Edge], ends: tuple[float, float]
 ) -> list[OpenTable]:
     """Return the longest stretches of bands that share columns, from the top: each band belongs to one at most."""
     tables: list[OpenTable] = []
@@ -107,15 +98,15 @@ def _tables_of(
             gaps, last = shared, last + 1
         chosen, gaps = _with_open_ends(words, bands, (first, last), gaps) if gaps and bands[first].lines else ([], gaps)
         if chosen:
-            cells = _rows_of(words, chosen, shorter, [(start + end) / 2 for start, end in gaps])
+            cells = rows_of(words, chosen, shorter, [(start + end) / 2 for start, end in gaps])
             tables.append(OpenTable((ends[0], chosen[0].top, ends[1], chosen[-1].bottom), cells))
         first = last if chosen else first + 1
     return tables
 
 
 def _with_open_ends(
-    words: Sequence[Word], bands: list[_Band], stretch: tuple[int, int], gaps: Gaps
-) -> tuple[list[_Band], Gaps]:
+    words: Sequence[Word], bands: list[Band], stretch: tuple[int, int], gaps: Gaps
+) -> tuple[list[Band], Gaps]:
     """Return the bands of a table with a header above its first line and rows below its last one, and its gaps.
 
     Many tables have a line below every row and none above the header; a table may go on below the line of its header,
@@ -128,7 +119,7 @@ def _with_open_ends(
     for head in bands[first - 1].lines[-1:]:
         narrowed = _narrowed(words, head, gaps, GAP * size) if chosen[0].top - head.y1 <= size else []
         if narrowed and _columns_with_text(words, head, narrowed) > max(1, len(gaps) - 1):
-            chosen, gaps = [_Band(head.y0, chosen[0].top, [head], {}), *chosen], narrowed
+            chosen, gaps = [Band(head.y0, chosen[0].top, [head], {}), *chosen], narrowed
     bottom = chosen[-1].bottom
     tail: list[Line] = []
     for line in bands[last].lines if last == len(bands) - 1 and len(chosen[-1].lines) <= 3 else ():
@@ -138,7 +129,7 @@ def _with_open_ends(
         gaps, bottom = narrowed, line.y1
         tail.append(line)
     if len(tail) >= 2:
-        chosen = [*chosen, _Band(chosen[-1].bottom, bottom, tail, {})]
+        chosen = [*chosen, Band(chosen[-1].bottom, bottom, tail, {})]
     return (chosen if len(chosen) > 1 else []), gaps
 
 
@@ -162,11 +153,11 @@ def _narrowed(words: Sequence[Word], line: Line, gaps: Gaps, least: float) -> Ga
 
 
 def _columns_with_text(words: Sequence[Word], line: Line, gaps: Gaps) -> int:
-    [columns] = _columns(words, [line.members], [(start + end) / 2 for start, end in gaps])
+    [columns] = columns_of_lines(words, [line.members], [(start + end) / 2 for start, end in gaps])
     return sum(map(bool, columns))
 
 
-def _column_gaps(words: Sequence[Word], bands: Sequence[_Band]) -> Gaps:
+def _column_gaps(words: Sequence[Word], bands: Sequence[Band]) -> Gaps:
     """Return the gaps between columns: no word of any line stands in them, but for titles that run across.
 
     Empty if too many lines run across, or if the columns are those of running text.
@@ -193,8 +184,8 @@ def _column_gaps(words: Sequence[Word], bands: Sequence[_Band]) -> Gaps:
     gaps = _free_stretches(words, kept, least)
     if crossing > max(CROSSING * len(lines), 1 if len(several) >= 3 else 0) or not gaps:
         return []
-    columns = _columns(words, lines, [(start + end) / 2 for start, end in gaps])
-    return [] if is_prose(words, columns, _widths(words, columns)) else gaps
+    columns = columns_of_lines(words, lines, [(start + end) / 2 for start, end in gaps])
+    return [] if is_prose(words, columns, widths_of(words, columns)) else gaps
 
 
 def _free_stretches(words: Sequence[Word], members: Sequence[int], least: float) -> Gaps:
@@ -206,111 +197,3 @@ def _free_stretches(words: Sequence[Word], members: Sequence[int], least: float)
             stretches.append((right, x0))
         right = x1 if right is None else max(right, x1)
     return stretches
-
-
-def _columns(
-    words: Sequence[Word],
-    lines: Sequence[Sequence[int]],
-    borders: Sequence[float],
-    under: Mapping[int, float] = MappingProxyType({}),
-) -> list[list[list[int]]]:
-    """Return the words of each line by column; a run that crosses a border belongs to the column where it starts.
-
-    A header above a shorter line starts where that line does.
-    """
-    columns: list[list[list[int]]] = []
-    for line in lines:
-        parts: list[list[int]] = [[] for _ in range(len(borders) + 1)]
-        for run in runs_of(words, line):
-            left = under.get(run[0], words[run[0]].x0)
-            parts[sum(left > border for border in borders)].extend(run)
-        columns.append(parts)
-    return columns
-
-
-def _widths(words: Sequence[Word], columns: Sequence[Sequence[Sequence[int]]]) -> list[float]:
-    """Return the width of each column from its first to its last word."""
-    widths = []
-    for number in range(len(columns[0]) if columns else 0):
-        inside = [words[n] for line in columns for n in line[number]]
-        widths.append(max((w.x1 for w in inside), default=0.0) - min((w.x0 for w in inside), default=0.0))
-    return widths
-
-
-def _rows_of(words: Sequence[Word], bands: Sequence[_Band], shorter: Sequence[Edge], borders: Sequence[float]) -> Cells:
-    """Return the rows of a table: lines of the bands, those joined that go on a cell of the line before."""
-    body = _columns(words, [line.members for band in bands[1:] for line in band.lines], borders)
-    widths = _widths(words, body)
-    singles = sum(len(band.lines) <= 1 for band in bands[1:])
-    is_ruled = len(bands) >= 4 and 2 * singles >= len(bands) - 1
-    rows: Cells = []
-    for number, band in enumerate(bands):
-        under = _first_columns(words, band.under, body, borders)
-        is_steady = number > 0 and not is_ruled and len(band.lines) > 2 and _is_steady(words, band, borders)
-        previous: list[list[int]] | None = None
-        top = 0.0
-        for line in band.lines:
-            [parts] = _columns(words, [line.members], borders, under)
-            is_cut = any(top < rule.at < line.y0 + 2 for rule in shorter)
-            if (
-                previous is None
-                or is_cut
-                or is_steady
-                or _starts_row(words, previous, parts, widths, is_header=number == 0, is_ruled=is_ruled)
-            ):
-                rows.append([list(part) for part in parts])
-            else:
-                rows[-1] = [[*cell, *part] for cell, part in zip(rows[-1], parts, strict=True)]
-            previous, top = parts, line.y0
-    return rows
-
-
-def _is_steady(words: Sequence[Word], band: _Band, borders: Sequence[float]) -> bool:
-    """Return True if every line has text in every column: cells with several lines differ in their number."""
-    return all(all(parts) for parts in _columns(words, [line.members for line in band.lines], borders))
-
-
-def _first_columns(
-    words: Sequence[Word], under: Mapping[int, float], body: Sequence[Sequence[Sequence[int]]], borders: Sequence[float]
-) -> dict[int, float]:
-    """Return for each header above a shorter line the middle of the first column that the line covers."""
-    if not under:
-        return {}
-    middles = []
-    for column in range(len(borders) + 1):
-        inside = [words[n] for line in body for n in line[column]]
-        if inside:
-            middles.append((min(word.x0 for word in inside) + max(word.x1 for word in inside)) / 2)
-    return {
-        n: next((middle for middle in middles if middle >= start), start)
-        for n, start in under.items()
-        if start != words[n].x0
-    }
-
-
-def _starts_row(
-    words: Sequence[Word],
-    above: list[list[int]],
-    below: list[list[int]],
-    widths: Sequence[float],
-    *,
-    is_header: bool,
-    is_ruled: bool,
-) -> bool:
-    """Return True if a line begins a row, False if it goes on the cells of the line before.
-
-    In a table with a line below every row, and in a header, a line goes on the one before unless the breaks were made.
-    """
-    evidence = read_break(words, above, below, widths)
-    filled = sum(map(bool, below))
-    if is_header:
-        return evidence.common == evidence.chosen == len(widths)
-    if below[0] and any(part and not before for part, before in zip(below, above, strict=True)):
-        return True
-    if is_ruled:
-        return filled > 1 and evidence.chosen > evidence.wrapped and bool(below[0])
-    if not below[0] or not above[0]:
-        return filled > 1 and evidence.chosen >= evidence.wrapped
-    if filled == 1:
-        return not evidence.wrapped
-    return evidence.chosen >= evidence.wrapped or evidence.common > evidence.wrapped
