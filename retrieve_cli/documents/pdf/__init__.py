@@ -1,0 +1,1 @@
+"""PDF: pdfium's words with their places become text, blocks and pages."""
