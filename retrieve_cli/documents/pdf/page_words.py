@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from math import hypot
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from retrieve_cli.documents.pdf import raw
+from retrieve_cli.documents.pdf.directions import SKEWED
+from retrieve_cli.documents.pdf.fonts import Font, font
+from retrieve_cli.documents.pdf.hyphens import soft_hyphens
+from retrieve_cli.documents.pdf.tearing import tear
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_WORD = re.compile(r"[^\s\x00-\x1f\x7f\xad\ufffe\uffff]+[\x02\xad]?")
+"""A word; pdfium writes U+0002 for a hyphen at the end of a line and no line break behind it. A soft hyphen within a line,
+which only some fonts have in place of the hard one, divides a word as well."""
+_HYPHEN = re.compile("\x02")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_LEVEL = 0.2
+"""Tangent of the largest angle at which text counts as level."""
+_FARTHEST = 1e5
+"""No page is larger: coordinates beyond it are errors."""
 
 
 class Word(NamedTuple):
@@ -24,3 +51,215 @@ class Word(NamedTuple):
     """True in a monospaced font."""
     turn: int = 0
     """Degrees clockwise from left-to-right in which the text runs on the displayed page: 0, 90, 180 or 270."""
+
+
+@dataclass(slots=True)
+class PageWords:
+    """The words of a page in the order of its content stream, in parallel arrays."""
+
+    width: float
+    height: float
+    texts: list[str]
+    boxes: NDArray[np.float32]
+    """(n, 4): x0, y0, x1, y1 as displayed."""
+    sizes: NDArray[np.float32]
+    turns: NDArray[np.int16]
+    bold: NDArray[np.bool_]
+    fixed: NDArray[np.bool_]
+    breaks: NDArray[np.bool_]
+    """True for a word that begins a line of the content stream."""
+
+    def __iter__(self) -> Iterator[Word]:
+        styles = zip(self.sizes.tolist(), self.bold.tolist(), self.fixed.tolist(), self.turns.tolist(), strict=True)
+        for text, box, style in zip(self.texts, self.boxes.tolist(), styles, strict=True):
+            yield Word(text, *box, *style)
+
+    def select(self, kept: NDArray[np.bool_]) -> PageWords:
+        """Return the words for which `kept` is true."""
+        texts = [text for text, keep in zip(self.texts, kept.tolist(), strict=True) if keep]
+        arrays = (self.boxes, self.sizes, self.turns, self.bold, self.fixed, self.breaks)
+        boxes, *others = (values[kept] for values in arrays)
+        return PageWords(self.width, self.height, texts, boxes, *others)
+
+
+class Frame(NamedTuple):
+    """The visible rectangle of a page in its own coordinates, and the turn with which it is displayed."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    turn: int
+    """Quarter turns clockwise."""
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height as displayed."""
+        width, height = self.x1 - self.x0, self.y1 - self.y0
+        return (height, width) if self.turn % 2 else (width, height)
+
+    def displayed(self, rectangles: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return rectangles (n, 4: left, top, right, bottom of the page's own coordinates) as displayed."""
+        left, right = rectangles[:, 0] - self.x0, rectangles[:, 2] - self.x0
+        bottom, top = rectangles[:, 3] - self.y0, rectangles[:, 1] - self.y0
+        width, height = self.x1 - self.x0, self.y1 - self.y0
+        corners = {
+            0: (left, height - top, right, height - bottom),
+            1: (bottom, left, top, right),
+            2: (width - right, bottom, width - left, top),
+            3: (height - top, width - right, height - bottom, width - left),
+        }[self.turn]
+        return np.stack(corners, axis=1)
+
+
+def frame_of(page: int) -> Frame:
+    """Return the frame of a page by its address."""
+    rectangle = array("f", (0.0, 0.0, 0.0, 0.0))
+    raw.page_box(page, rectangle.buffer_info()[0])
+    left, top, right, bottom = (value if abs(value) < _FARTHEST else 0.0 for value in rectangle)
+    return Frame(min(left, right), min(bottom, top), max(left, right), max(bottom, top), raw.page_turn(page) % 4)
+
+
+def read_words(page: int) -> PageWords:
+    """Return the words of a page by its address, without those outside of the visible page."""
+    frame = frame_of(page)
+    handle = raw.open_text(page)
+    if not handle:
+        return _nothing(frame)
+    try:
+        characters = _characters(handle)
+        if "\x02" in characters:
+            characters = _with_hyphens(characters, page, handle)
+        spans = [match.span() for match in _WORD.finditer(characters)]
+        return _words(handle, characters, spans, frame) if spans else _nothing(frame)
+    finally:
+        raw.close_text(handle)
+
+
+def _characters(handle: int) -> str:
+    """Return one character per index of pdfium: the two halves of a surrogate pair are two."""
+    count = raw.count_chars(handle)
+    if count <= 0:
+        return ""
+    units = array("H", bytes(2 * (count + 1)))
+    copied = raw.copy_text(handle, 0, count, units.buffer_info()[0]) - 1
+    text = units[: max(copied, 0)].tobytes().decode("utf-16-le", "surrogatepass")
+    if len(text) == count:
+        return text.replace("\ufffe", "\x02")
+    if copied == count:
+        return "".join(map(chr, units[:count])).replace("\ufffe", "\x02")
+    return "".join([chr(min(code, 0xFFFF)) for code in map(raw.char_code, repeat(handle), range(count))])
+
+
+def _with_hyphens(characters: str, page: int, handle: int) -> str:
+    """Return the characters with soft hyphens as such at the ends of lines; hard ones stay U+0002."""
+    soft = soft_hyphens(page, handle, [match.start() for match in _HYPHEN.finditer(characters)])
+    return "".join("\xad" if place in soft else char for place, char in enumerate(characters)) if soft else characters
+
+
+def _words(handle: int, characters: str, spans: list[tuple[int, int]], frame: Frame) -> PageWords:
+    firsts = [start for start, _ in spans]
+    style = _styles(handle, firsts, frame)
+    heads = _boxes(handle, firsts, frame)
+    tails = _boxes(handle, [end - 1 for _, end in spans], frame)
+    pieces = tear(
+        heads,
+        tails,
+        characters=characters,
+        spans=spans,
+        sizes=style.sizes,
+        turns=style.turns,
+        boxes_of=lambda indices: _boxes(handle, indices, frame),
+    )
+    if pieces is not None:
+        spans, source, heads, tails = pieces
+        style = style.at(source)
+    ends = [0, *(end for _, end in spans[:-1])]
+    breaks = [
+        "\n" in characters[end:start] or characters[end - 1] == "\x02" for end, (start, _) in zip(ends, spans, strict=True)
+    ]
+    width, height = frame.size
+    boxes = np.concatenate([np.minimum(heads, tails)[:, :2], np.maximum(heads, tails)[:, 2:]], axis=1)
+    texts = [_spelled(characters[start:end]) for start, end in spans]
+    words = PageWords(
+        width, height, texts, boxes, style.sizes, style.turns, style.bold, style.fixed, np.array(breaks, dtype=bool)
+    )
+    middle = (boxes[:, :2] + boxes[:, 2:]) / 2
+    visible = ((middle >= 0) & (middle <= (width, height))).all(axis=1)  # false for what is not a number
+    return words if visible.all() else words.select(visible)
+
+
+def _boxes(handle: int, indices: Sequence[int], frame: Frame) -> NDArray[np.float32]:
+    """Return the boxes of characters as displayed, (n, 4)."""
+    rectangles = np.zeros((len(indices), 4), dtype=np.float32)
+    base = rectangles.ctypes.data
+    any(map(_none, map(raw.char_box, repeat(handle), indices, range(base, base + rectangles.nbytes, 16))))
+    return frame.displayed(rectangles)
+
+
+def _none(_: int) -> bool:
+    return False
+
+
+class _Styles(NamedTuple):
+    sizes: NDArray[np.float32]
+    turns: NDArray[np.int16]
+    bold: NDArray[np.bool_]
+    fixed: NDArray[np.bool_]
+
+    def at(self, numbers: NDArray[np.intp]) -> _Styles:
+        return _Styles(*(values[numbers] for values in self))
+
+
+def _styles(handle: int, firsts: Sequence[int], frame: Frame) -> _Styles:
+    """Return the styles of words by the text objects of their first characters."""
+    rows: dict[int, int] = {}
+    fonts: dict[int, Font] = {}
+    numbers = np.empty(len(firsts), dtype=np.intp)
+    table: list[tuple[float, int, bool, bool]] = []
+    matrix = array("f", bytes(24))
+    place = matrix.buffer_info()[0]
+    for number, (drawn, index) in enumerate(zip(map(raw.char_object, repeat(handle), firsts), firsts, strict=True)):
+        row = rows.get(drawn)
+        if row is None:
+            row = rows[drawn] = len(table)
+            raw.char_matrix(handle, index, place)
+            typeface = raw.object_font(drawn) if drawn else None
+            if typeface not in fonts:
+                fonts[typeface] = font(typeface)
+            style = fonts[typeface]
+            size = raw.char_size(handle, index) * hypot(matrix[2], matrix[3])
+            turn = _turn(matrix[0], matrix[1], frame.turn)
+            table.append((size if 0 < size < _FARTHEST else 1.0, turn, *style))
+        numbers[number] = row
+    sizes, turns, bold, fixed = zip(*table, strict=True)
+    return _Styles(
+        np.array(sizes, dtype=np.float32),
+        np.array(turns, dtype=np.int16),
+        np.array(bold, dtype=bool),
+        np.array(fixed, dtype=bool),
+    ).at(numbers)
+
+
+def _turn(a: float, b: float, turned: int) -> int:
+    """Return the degrees clockwise in which text with this matrix runs on the displayed page; the nearest quarter."""
+    if min(abs(a), abs(b)) > _LEVEL * max(abs(a), abs(b)):
+        return SKEWED
+    quarters = (0 if a >= 0 else 2) if abs(a) >= abs(b) else (1 if b > 0 else 3)
+    return (turned - quarters) % 4 * 90
+
+
+def _spelled(text: str) -> str:
+    """Return a word as Unicode text."""
+    if text[-1] == "\x02":
+        text = text[:-1] + "-"
+    if not text.isascii() and _SURROGATE.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _nothing(frame: Frame) -> PageWords:
+    width, height = frame.size
+    none = np.zeros(0, dtype=np.float32)
+    flags = np.zeros(0, dtype=bool)
+    return PageWords(width, height, [], np.zeros((0, 4), np.float32), none, none.astype(np.int16), flags, flags, flags)
