@@ -22,7 +22,7 @@ class Font(NamedTuple):
     fixed: bool
 
 
-def font(handle: int | None) -> Font:
+def font(handle: int) -> Font:
     """Return the style of a font; of no font, the plain one."""
     if not handle:
         return Font(bold=False, fixed=False)

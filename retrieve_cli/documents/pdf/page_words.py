@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WORD = re.compile(r"[^\s\x00-\x1f\x7f\xad\ufffe\uffff]+[\x02\xad]?")
-"""A word; pdfium writes U+0002 for a hyphen at the end of a line and no line break behind it. A soft hyphen within a line,
-which only some fonts have in place of the hard one, divides a word as well."""
+"""A word; pdfium writes U+0002 for a hyphen at the end of a line and no line break behind it. A soft hyphen within a
+line, which only some fonts have in place of the hard one, divides a word as well."""
 _HYPHEN = re.compile("\x02")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LEVEL = 0.2
@@ -66,20 +66,30 @@ class PageWords:
     turns: NDArray[np.int16]
     bold: NDArray[np.bool_]
     fixed: NDArray[np.bool_]
-    breaks: NDArray[np.bool_]
-    """True for a word that begins a line of the content stream."""
 
     def __iter__(self) -> Iterator[Word]:
-        styles = zip(self.sizes.tolist(), self.bold.tolist(), self.fixed.tolist(), self.turns.tolist(), strict=True)
-        for text, box, style in zip(self.texts, self.boxes.tolist(), styles, strict=True):
-            yield Word(text, *box, *style)
+        columns = (
+            *self.boxes.T.tolist(),
+            self.sizes.tolist(),
+            self.bold.tolist(),
+            self.fixed.tolist(),
+            self.turns.tolist(),
+        )
+        return map(Word, self.texts, *columns)
 
     def select(self, kept: NDArray[np.bool_]) -> PageWords:
         """Return the words for which `kept` is true."""
         texts = [text for text, keep in zip(self.texts, kept.tolist(), strict=True) if keep]
-        arrays = (self.boxes, self.sizes, self.turns, self.bold, self.fixed, self.breaks)
-        boxes, *others = (values[kept] for values in arrays)
-        return PageWords(self.width, self.height, texts, boxes, *others)
+        return PageWords(
+            self.width,
+            self.height,
+            texts,
+            boxes=self.boxes[kept],
+            sizes=self.sizes[kept],
+            turns=self.turns[kept],
+            bold=self.bold[kept],
+            fixed=self.fixed[kept],
+        )
 
 
 class Frame(NamedTuple):
@@ -125,13 +135,13 @@ def read_words(page: int) -> PageWords:
     frame = frame_of(page)
     handle = raw.open_text(page)
     if not handle:
-        return _nothing(frame)
+        return empty_words(frame)
     try:
         characters = _characters(handle)
         if "\x02" in characters:
             characters = _with_hyphens(characters, page, handle)
         spans = [match.span() for match in _WORD.finditer(characters)]
-        return _words(handle, characters, spans, frame) if spans else _nothing(frame)
+        return _words(handle, characters, spans, frame) if spans else empty_words(frame)
     finally:
         raw.close_text(handle)
 
@@ -174,16 +184,10 @@ def _words(handle: int, characters: str, spans: list[tuple[int, int]], frame: Fr
     if pieces is not None:
         spans, source, heads, tails = pieces
         style = style.at(source)
-    ends = [0, *(end for _, end in spans[:-1])]
-    breaks = [
-        "\n" in characters[end:start] or characters[end - 1] == "\x02" for end, (start, _) in zip(ends, spans, strict=True)
-    ]
     width, height = frame.size
     boxes = np.concatenate([np.minimum(heads, tails)[:, :2], np.maximum(heads, tails)[:, 2:]], axis=1)
     texts = [_spelled(characters[start:end]) for start, end in spans]
-    words = PageWords(
-        width, height, texts, boxes, style.sizes, style.turns, style.bold, style.fixed, np.array(breaks, dtype=bool)
-    )
+    words = PageWords(width, height, texts, boxes, style.sizes, style.turns, style.bold, style.fixed)
     middle = (boxes[:, :2] + boxes[:, 2:]) / 2
     visible = ((middle >= 0) & (middle <= (width, height))).all(axis=1)  # false for what is not a number
     return words if visible.all() else words.select(visible)
@@ -208,7 +212,7 @@ class _Styles(NamedTuple):
     fixed: NDArray[np.bool_]
 
     def at(self, numbers: NDArray[np.intp]) -> _Styles:
-        return _Styles(*(values[numbers] for values in self))
+        return _Styles(self.sizes[numbers], self.turns[numbers], self.bold[numbers], self.fixed[numbers])
 
 
 def _styles(handle: int, firsts: Sequence[int], frame: Frame) -> _Styles:
@@ -224,7 +228,7 @@ def _styles(handle: int, firsts: Sequence[int], frame: Frame) -> _Styles:
         if row is None:
             row = rows[drawn] = len(table)
             raw.char_matrix(handle, index, place)
-            typeface = raw.object_font(drawn) if drawn else None
+            typeface: int = (raw.object_font(drawn) if drawn else None) or 0
             if typeface not in fonts:
                 fonts[typeface] = font(typeface)
             style = fonts[typeface]
@@ -258,8 +262,9 @@ def _spelled(text: str) -> str:
     return text
 
 
-def _nothing(frame: Frame) -> PageWords:
+def empty_words(frame: Frame) -> PageWords:
+    """Return the words of a page without text."""
     width, height = frame.size
     none = np.zeros(0, dtype=np.float32)
     flags = np.zeros(0, dtype=bool)
-    return PageWords(width, height, [], np.zeros((0, 4), np.float32), none, none.astype(np.int16), flags, flags, flags)
+    return PageWords(width, height, [], np.zeros((0, 4), np.float32), none, none.astype(np.int16), flags, flags)

@@ -17,8 +17,7 @@ _INT, _POINTER, _FLOAT, _DOUBLE = ctypes.c_int, ctypes.c_void_p, ctypes.c_float,
 def _function(name: str, result: Any, *arguments: Any) -> Any:
     """Return a function of pdfium with the given types instead of the declared ones."""
     address = ctypes.cast(getattr(pdfium, name), _POINTER).value
-    assert address is not None
-    return ctypes.PYFUNCTYPE(result, *arguments)(address)
+    return ctypes.PYFUNCTYPE(result, *arguments)(address or 0)
 
 
 open_text = _function("FPDFText_LoadPage", _POINTER, _POINTER)

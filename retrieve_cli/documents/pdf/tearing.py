@@ -7,6 +7,7 @@ is drawn after its page number, at the other side of the page, continues the num
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -87,7 +88,7 @@ def _pieces(
     source: list[int] = []
     for number, (start, end) in enumerate(spans):
         bounds = [start, *cuts.get(number, ()), end]
-        pieces += zip(bounds, bounds[1:], strict=False)
+        pieces += pairwise(bounds)
         source += [number] * (len(bounds) - 1)
     heads = boxes_of([start for start, _ in pieces])
     tails = boxes_of([end - 1 for _, end in pieces])
