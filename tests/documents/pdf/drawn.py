@@ -1,0 +1,90 @@
+"""PDF files drawn with reportlab, and what the parser reads of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfgen.canvas import Canvas
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.documents.limits import Limits
+from retrieve_cli.documents.pdf.reading import parse
+
+WORDS = (
+    "alder birch cedar dogwood elm fir gorse hazel iris juniper larch maple nettle oak poplar quince rowan spruce "
+    "thyme umbel vetch willow yarrow zelkova"
+).split()
+
+
+def wide_font() -> str:
+    """Register a font with Hebrew letters and ligatures; return its name."""
+    import matplotlib as mpl
+
+    pdfmetrics.registerFont(TTFont("Wide", str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")))
+    return "Wide"
+
+
+def draw(*pages: Callable[[Canvas], None], size: tuple[float, float] = (595, 842)) -> bytes:
+    """Return a file whose pages the functions draw."""
+    file = io.BytesIO()
+    canvas = Canvas(file, pagesize=size, invariant=1)
+    for page in pages:
+        page(canvas)
+        canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
+def read(
+    content: bytes, *, name: str = "paper.pdf", limits: Limits | None = None, sidecar: bytes | None = None
+) -> Parsed:
+    return parse(content, name=name, limits=limits or Limits(), on_page=lambda _: None, sidecar=sidecar)
+
+
+def text(canvas: Canvas, x: float, y: float, content: str, *, font: str = "Times-Roman", size: float = 10) -> None:
+    """Draw a line."""
+    canvas.setFont(font, size)
+    canvas.drawString(x, y, content)
+
+
+def prose(seed: int, count: int) -> list[str]:
+    """Return words in an order that the seed decides."""
+    return [WORDS[(seed * 7 + place * place + place * (seed + 3)) % len(WORDS)] for place in range(count)]
+
+
+def column(
+    canvas: Canvas, x: float, y: float, words: list[str], *, width: float = 230, size: float = 10, leading: float = 12.5
+) -> float:
+    """Draw words as a paragraph; return the baseline below it."""
+    line = ""
+    for word in [*words, ""]:
+        longer = f"{line} {word}".strip()
+        if word and pdfmetrics.stringWidth(longer, "Times-Roman", size) <= width:
+            line = longer
+        else:
+            text(canvas, x, y, line, size=size)
+            y -= leading
+            line = word
+    return y
+
+
+def blocks(parsed: Parsed) -> list[tuple[str, str]]:
+    """Return the kind and the text of each block."""
+    assert parsed.layout is not None
+    return [(block.kind, parsed.text[block.start : block.end]) for block in parsed.layout.blocks]
+
+
+def headings(parsed: Parsed) -> list[tuple[int, str]]:
+    assert parsed.layout is not None
+    return [
+        (block.level, parsed.text[block.start : block.end]) for block in parsed.layout.blocks if block.kind == "heading"
+    ]
+
+
+def labels(parsed: Parsed) -> list[str]:
+    assert parsed.layout is not None
+    return [page.label for page in parsed.layout.pages]
