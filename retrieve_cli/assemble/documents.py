@@ -27,7 +27,7 @@ def reader_of(settings: Settings) -> DocumentReader:
         cpu_s=parsing.cpu_s,
         main_content=parsing.main_content,
     )
-    return Reader(limits, text_bytes=int(settings.docs.max_mb * MB))
+    return Reader(limits, text_bytes=int(settings.docs.max_mb * MB), workers=parsing.workers)
 
 
 def suffixes() -> Sequence[str]:

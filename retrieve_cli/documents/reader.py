@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
 from retrieve_cli.contracts import Card, DocumentFile, Parsed, Reading
 from retrieve_cli.documents import formats
 from retrieve_cli.documents.limits import MB, Limits
-from retrieve_cli.errors import BadDocument
-from retrieve_cli.untrusted import files
+from retrieve_cli.documents.processes.messages import Request
+from retrieve_cli.documents.processes.pool import Pool
 
 
 class Reader:
-    """Parses documents within limits."""
+    """Parses documents within limits: text and Markdown in this process, other formats in processes of their own."""
 
-    def __init__(self, limits: Limits, *, text_bytes: int = 64 * MB) -> None:
-        """`text_bytes` is the size of the largest Markdown or text file."""
+    def __init__(self, limits: Limits, *, text_bytes: int = 64 * MB, workers: int | None = None) -> None:
+        """`text_bytes` is the size of the largest Markdown or text file; `workers` is the number of processes, by
+        default one for each core."""
         self._limits = limits
         self._text_bytes = text_bytes
+        self._pool = Pool(limits.memory_bytes, workers=workers)
 
     @property
     def suffixes(self) -> Sequence[str]:
@@ -48,8 +49,17 @@ class Reader:
         return self._limits.max_bytes if formats.FORMATS[kind].apart else self._text_bytes
 
     def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
-        """Begin to read a file."""
-        return _Later(lambda: self._read(file, kind, name))
+        """Begin to read a file in a process of its own, in its turn.
+
+        The bytes of the file are never in this process, and the other one reads it only if its SHA-1 is still the same.
+        """
+        module, limit = formats.FORMATS[kind].module, self.max_bytes(kind)
+        request = Request(module, file.path, file.sha1, name, self._limits, limit, file.sidecar, self._text_bytes)
+        return self._pool.begin(request)
+
+    def close(self) -> None:
+        """End the processes at once; without it, they end when they have been idle, or with this process."""
+        self._pool.close()
 
     def parse(self, content: bytes, kind: str, *, name: str) -> Parsed:
         """Return a document whose bytes are at hand.
@@ -60,30 +70,6 @@ class Reader:
         module = import_module(formats.FORMATS[kind].module)
         parsed: Parsed = module.parse(content, name=name, limits=self._limits, on_page=_ignore)
         return parsed
-
-    def _read(self, file: DocumentFile, kind: str, name: str) -> Parsed:
-        try:
-            content = files.read_bytes(file.path, limit=self.max_bytes(kind))
-            sidecar = file.sidecar and files.read_bytes(file.sidecar, limit=self._text_bytes)
-        except OSError as error:
-            raise BadDocument(f"it cannot be read: {error.strerror}") from error
-        if hashlib.sha1(content, usedforsecurity=False).digest() != file.sha1:
-            raise BadDocument("it changed while it was read", hint="sync again")
-        extra = {} if sidecar is None else {"sidecar": sidecar}
-        module = import_module(formats.FORMATS[kind].module)
-        parsed: Parsed = module.parse(content, name=name, limits=self._limits, on_page=_ignore, **extra)
-        return parsed
-
-
-class _Later:
-    """A document that is read when it is asked for."""
-
-    def __init__(self, read: Callable[[], Parsed]) -> None:
-        self._read = read
-
-    def result(self) -> Parsed:
-        """Read it. Raises: BadDocument."""
-        return self._read()
 
 
 def _ignore(page: int) -> None:

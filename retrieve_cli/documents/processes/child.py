@@ -1,0 +1,124 @@
+"""A process that parses one document after the other: `python -m retrieve_cli.documents.processes.child`."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import mmap
+import os
+import select
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.documents.processes import confinement, messages, transfer
+from retrieve_cli.errors import BadDocument, shortened
+from retrieve_cli.untrusted import files
+
+_MOST_FILES = 1000
+"""Files after which the process is replaced: libraries leak."""
+_WORN = 0.25
+"""Share of the memory limit which the process may hold between two files; above it, it is replaced."""
+_REASON = 300
+"""Characters of an unexpected error that are reported."""
+
+
+def main() -> None:
+    """Answer requests until there are none."""
+    parent, state, memory_bytes = map(int, sys.argv[1:4])
+    confinement.confine(parent, memory_bytes)
+    requests, answers = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)  # what a library prints is no answer
+    marks = mmap.mmap(state, messages.STATE.size)
+    for count in range(1, _MOST_FILES + 1):
+        number, request = messages.unpacked(_request(requests))
+        messages.STATE.pack_into(marks, 0, number, 0)
+        form, content = _answer(request, partial(messages.STATE.pack_into, marks, 0, number))
+        gc.collect()
+        last = form == messages.OUT_OF_MEMORY or count == _MOST_FILES
+        last = last or confinement.data_bytes() > _WORN * memory_bytes
+        _write(answers, messages.ANSWER.pack(form, last, number, len(content)))
+        _write(answers, content)
+        if last:
+            break
+    os._exit(0)
+
+
+def _request(pipe: int) -> bytes:
+    """Return the next request; end the process if there is none."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    if not poll.poll(messages.IDLE_S * 1000):
+        os._exit(0)
+    (size,) = messages.SIZE.unpack(_read(pipe, messages.SIZE.size))
+    return _read(pipe, min(size, messages.LONGEST_REQUEST))
+
+
+def _read(pipe: int, size: int) -> bytes:
+    """Return that many bytes; end the process at the end of the pipe: nobody asks any more."""
+    content = b""
+    while len(content) < size:
+        some = os.read(pipe, size - len(content))
+        if not some:
+            os._exit(0)
+        content += some
+    return content
+
+
+def _write(pipe: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(pipe, view) :]
+
+
+def _answer(request: messages.Request, on_page: Callable[[int], None]) -> tuple[bytes, bytes]:
+    """Parse a document; return the form of the answer and its content."""
+    try:
+        confinement.limit_cpu(request.limits.cpu_s)
+        content = transfer.packed(_parsed(request, on_page))
+    except BadDocument as error:
+        return _rejected(error.message, error.hint)
+    except OSError as error:
+        return _rejected(f"it cannot be read: {error.strerror or error}")
+    except MemoryError:
+        return messages.OUT_OF_MEMORY, b""
+    except RecursionError:
+        return _rejected("it is nested too deeply")
+    except Exception as error:  # noqa: BLE001  a parser may fail on any file from outside
+        said = f"{type(error).__name__}: {shortened(str(error), _REASON)}"
+        return _rejected(f"it cannot be processed ({said}); please report it")
+    if len(content) > messages.LONGEST_ANSWER:
+        size, limit = (part / files.MB for part in (len(content), messages.LONGEST_ANSWER))
+        return _rejected(f"its text and the places of its words have {size:,.0f} MB; the limit is {limit:,.0f} MB")
+    return messages.DOCUMENT, content
+
+
+def _rejected(message: str, hint: str = "") -> tuple[bytes, bytes]:
+    return messages.REJECTED, json.dumps([message, hint]).encode()
+
+
+def _parsed(request: messages.Request, on_page: Callable[[int], None]) -> Parsed:
+    """Return the document.
+
+    Raises:
+        BadDocument: it cannot be read, or is not the file that was asked for.
+        OSError: it cannot be opened, or is too large.
+    """
+    content = files.read_bytes(request.path, limit=request.max_bytes)
+    if hashlib.sha1(content, usedforsecurity=False).digest() != request.sha1:
+        raise BadDocument("it changed while it was read", hint="sync again")
+    extra = {}
+    if request.sidecar is not None:
+        extra["sidecar"] = files.read_bytes(request.sidecar, limit=request.sidecar_bytes)
+    parse = import_module(request.module).parse
+    parsed: Parsed = parse(content, name=request.name, limits=request.limits, on_page=on_page, **extra)
+    return parsed
+
+
+if __name__ == "__main__":
+    main()

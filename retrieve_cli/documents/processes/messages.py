@@ -1,0 +1,85 @@
+"""Messages between the process that asks for documents and one that parses them.
+
+parent -> child   size (4 bytes), a request as JSON. The end of the pipe: the child ends
+child  -> parent  one answer for each request: its form, 1 if the child ends after it, number and size; its content
+state             a file of 16 bytes that both have mapped: number of the request that was begun, page it is on
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.documents.limits import Limits
+
+SIZE = Struct("<I")
+ANSWER = Struct("<c?QQ")
+STATE = Struct("<QQ")
+DOCUMENT, REJECTED, OUT_OF_MEMORY = b"D", b"R", b"M"
+"""Forms of an answer: a packed document; message and hint as JSON; nothing."""
+LONGEST_REQUEST = 1 << 20
+LONGEST_ANSWER = 256 << 20
+"""Most bytes of an answer, which the parent holds until the document is asked for."""
+IDLE_S = 60.0
+"""Seconds after which a child without work ends, if its parent has not ended it before."""
+
+
+class Request(NamedTuple):
+    """A file to parse, and how."""
+
+    module: str
+    """Module with the function `parse`."""
+    path: Path
+    sha1: bytes
+    name: str
+    limits: Limits
+    max_bytes: int
+    sidecar: Path | None = None
+    sidecar_bytes: int = 0
+    """Size of the largest sidecar."""
+
+    def packed(self, number: int) -> bytes:
+        """Return the request as a message."""
+        value = {
+            "number": number,
+            "module": self.module,
+            "path": _text(self.path),
+            "sha1": self.sha1.hex(),
+            "name": self.name,
+            "limits": self.limits._asdict(),
+            "max_bytes": self.max_bytes,
+            "sidecar": None if self.sidecar is None else _text(self.sidecar),
+            "sidecar_bytes": self.sidecar_bytes,
+        }
+        body = json.dumps(value).encode()
+        return SIZE.pack(len(body)) + body
+
+
+def unpacked(body: bytes) -> tuple[int, Request]:
+    """Return the number of a request and the request."""
+    value: dict[str, Json] = json.loads(body)
+    sidecar = value["sidecar"]
+    request = Request(
+        value["module"],
+        _path(value["path"]),
+        bytes.fromhex(value["sha1"]),
+        value["name"],
+        Limits(**value["limits"]),
+        value["max_bytes"],
+        None if sidecar is None else _path(sidecar),
+        value["sidecar_bytes"],
+    )
+    return value["number"], request
+
+
+def _text(path: Path) -> str:
+    """Return an absolute path, of whose bytes each is a character: not every name is UTF-8."""
+    return os.fsencode(path.absolute()).decode("latin-1")
+
+
+def _path(text: str) -> Path:
+    return Path(os.fsdecode(text.encode("latin-1")))

@@ -1,0 +1,194 @@
+"""Processes that parse documents: started when there is work, used for many files, ended when there is none."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from threading import Condition, Thread
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.documents.processes.messages import Request
+from retrieve_cli.documents.processes.process import NotBegun, Process
+from retrieve_cli.errors import BadDocument, RetrieveError
+
+_IDLE_S = 5.0
+"""Seconds after which a process without work ends."""
+_AHEAD = 2
+"""Documents, for each process, that are parsed or being parsed and that nobody has asked for yet."""
+_STARTS = 2
+"""Times that a process is started for one file; a file that was begun is not tried again."""
+
+
+class Pool:
+    """Parses files in processes, on as many cores as it may use."""
+
+    def __init__(self, memory_bytes: int, *, workers: int | None = None) -> None:
+        """`workers` is the number of processes, by default that of the cores of which this process may use."""
+        self._memory_bytes = memory_bytes
+        self._workers = workers or _cores()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._owner = os.getpid()
+        self._changed = Condition()
+        self._queue: deque[Reading] = deque()
+        self._running = 0
+        self._threads = 0
+        self._done: weakref.WeakSet[Reading] = weakref.WeakSet()
+        """Documents that nobody has asked for yet."""
+        self._processes: set[Process] = set()
+        self._end = weakref.finalize(self, _kill, self._owner, self._processes)
+
+    def begin(self, request: Request) -> Reading:
+        """Begin to parse a file, in its turn."""
+        if self._owner != os.getpid():  # in a copy of the process there are no threads
+            self._end.detach()
+            self._reset()
+        reading = Reading(self, request)
+        with self._changed:
+            self._queue.append(reading)
+            self._work_on()
+        return reading
+
+    def wait(self, reading: Reading) -> None:
+        """Wait until a document is parsed; it is the next one to be begun."""
+        with self._changed:
+            reading.awaited = True
+            self._work_on()
+            self._changed.wait_for(lambda: reading.is_done)
+            self._done.discard(reading)
+            self._work_on()
+
+    def close(self) -> None:
+        """End all processes at once. The pool can still be used."""
+        with self._changed:
+            stopped = [*self._queue]
+            self._queue.clear()
+            for reading in stopped:
+                reading.settle(BadDocument("reading was stopped"))
+            self._changed.notify_all()
+        _kill(self._owner, self._processes)
+
+    def _work_on(self) -> None:
+        """Let the threads know that there may be work, and start one if all are busy."""
+        self._changed.notify_all()
+        if self._threads < self._workers and self._running == self._threads and self._next() is not None:
+            self._threads += 1
+            Thread(target=self._work, name="documents", daemon=True).start()
+
+    def _next(self) -> Reading | None:
+        """Return the document to begin with now; None if there is none, or too many lie ready."""
+        awaited = next((reading for reading in self._queue if reading.awaited), None)
+        if awaited is not None or not self._queue:
+            return awaited
+        return self._queue[0] if self._running + len(self._done) < _AHEAD * self._workers else None
+
+    def _work(self) -> None:
+        """Parse documents until there are none: the work of a thread, which has one process at a time.
+
+        The thread that has started a process must live as long: the kernel ends the process with it (PR_SET_PDEATHSIG).
+        """
+        process: Process | None = None
+        while (reading := self._taken()) is not None:
+            outcome: Parsed | BaseException
+            try:
+                process, outcome = self._parsed(process, reading.request)
+            except BaseException as error:  # noqa: BLE001  whoever waits gets it
+                process, outcome = None, error
+            with self._changed:
+                self._running -= 1
+                reading.settle(outcome)
+                self._done.add(reading)
+                self._work_on()
+            del reading
+        if process is not None:
+            self._close(process)
+
+    def _taken(self) -> Reading | None:
+        """Return a document to parse; None if there was none for some time, and the thread is to end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._next() is not None, _IDLE_S)
+            reading = self._next()
+            if reading is None:
+                self._threads -= 1
+                return None
+            self._queue.remove(reading)
+            self._running += 1
+            return reading
+
+    def _parsed(self, process: Process | None, request: Request) -> tuple[Process | None, Parsed | Exception]:
+        """Parse a file; return the process if it takes another file, and the document or the error."""
+        said = ""
+        for _ in range(_STARTS + (process is not None)):
+            try:
+                process = process or self._started()
+                outcome: Parsed | Exception = process.ask(request)
+            except BadDocument as error:
+                outcome = error
+            except (NotBegun, OSError) as error:
+                said = str(error)
+                self._close(process)
+                process = None
+                continue
+            if process is not None and process.last:
+                self._close(process)
+                process = None
+            return process, outcome
+        reason = f"no process that reads documents can be started{': ' * bool(said)}{said}"
+        return None, RetrieveError(reason, hint="nothing was changed; check the limits of this machine")
+
+    def _started(self) -> Process:
+        process = Process(self._memory_bytes)
+        self._processes.add(process)
+        return process
+
+    def _close(self, process: Process | None) -> None:
+        if process is not None:
+            self._processes.discard(process)
+            process.close()
+
+
+class Reading:
+    """A document that is being parsed."""
+
+    def __init__(self, pool: Pool, request: Request) -> None:
+        self._pool = pool
+        self.request = request
+        self.awaited = False
+        """True if somebody waits for it."""
+        self._outcome: Parsed | BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """True if it is parsed, or cannot be."""
+        return self._outcome is not None
+
+    def settle(self, outcome: Parsed | BaseException) -> None:
+        """Set the document, or the error."""
+        self._outcome = outcome
+
+    def result(self) -> Parsed:
+        """Wait for the document, and return it.
+
+        Raises:
+            BadDocument: it cannot be read.
+            RetrieveError: no process can be started.
+        """
+        self._pool.wait(self)
+        if isinstance(self._outcome, Parsed):
+            return self._outcome
+        raise self._outcome or BadDocument("reading was stopped")
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _kill(owner: int, processes: set[Process]) -> None:
+    """End processes at once, if this is the process that has started them."""
+    if owner == os.getpid():
+        for process in list(processes):
+            process.kill()

@@ -1,0 +1,24 @@
+"""Pools of processes that tests share."""
+
+from collections.abc import Iterator
+
+import pytest
+from documents.sandbox.asking import MB
+
+from retrieve_cli.documents.processes.pool import Pool
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """One process with little memory, used for all files of a module."""
+    made = Pool(256 * MB, workers=1)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fresh() -> Iterator[Pool]:
+    """A pool that has done nothing yet, of two processes."""
+    made = Pool(256 * MB, workers=2)
+    yield made
+    made.close()

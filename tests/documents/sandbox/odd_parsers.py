@@ -1,0 +1,206 @@
+"""A parser that does what the file says, as a parser might that a document has taken over or crashed.
+
+The child process imports it by its name, as it imports the parsers of formats.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.documents.limits import Limits
+from retrieve_cli.documents.processes import confinement
+from retrieve_cli.errors import BadDocument
+from retrieve_cli.layout.layout import Block, Layout, Page
+from retrieve_cli.layout.words import Words
+
+HELD: list[bytes] = []
+
+
+def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None], sidecar: bytes = b"") -> Parsed:
+    """Do what the file says on the page that it says, and return what came of it."""
+    told = json.loads(content)
+    for page in range(1, told.get("page", 0) + 1):
+        on_page(page)
+    said = DEEDS[told["do"]](told.get("with"))
+    return said if isinstance(said, Parsed) else Parsed(f"{told['do']} of {name}: {said}{sidecar.decode()}")
+
+
+def _eat(megabytes: int) -> int:
+    parts = [bytearray(1 << 20) for _ in range(megabytes)]
+    return len(parts)
+
+
+def _hold(megabytes: int) -> int:
+    HELD.append(b"x" * (megabytes << 20))
+    return os.getpid()
+
+
+def _eat_in_c(megabytes: int) -> None:
+    """Use memory until there is none, and crash as a library does that does not expect it."""
+    library = ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    for _ in range(megabytes):
+        place = library.malloc(ctypes.c_size_t(1 << 20))
+        ctypes.memset(place, 1, 1 << 20)
+
+
+def _spin(_: Any) -> None:
+    while True:
+        pass
+
+
+def _kill(number: int) -> None:
+    signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
+    signal.raise_signal(number)
+
+
+def _read(path: str) -> str:
+    """Return what a named pipe says, once somebody writes to it."""
+    return Path(path).read_text()
+
+
+def _reject(message: str) -> None:
+    raise BadDocument(message, hint="a hint")
+
+
+def _recurse(_: Any) -> Any:
+    return _recurse(_)
+
+
+def _fail(message: str) -> None:
+    raise LookupError(message)
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+    print(text, file=sys.stderr, flush=True)
+    os.write(1, text.encode())
+
+
+def _abort(text: str) -> None:
+    os.write(2, f"first line\n{text}\n".encode())
+    os.abort()
+
+
+def _exit(code: int) -> None:
+    os._exit(code)
+
+
+def _environment(_: Any) -> str:
+    return json.dumps(dict(os.environ))
+
+
+def _state(_: Any) -> str:
+    ignored = [n.name for n in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM) if signal.getsignal(n) == signal.SIG_IGN]
+    import resource
+
+    limits = {name: resource.getrlimit(getattr(resource, name)) for name in ("RLIMIT_CORE", "RLIMIT_DATA")}
+    return json.dumps({"pid": os.getpid(), "cwd": str(Path.cwd()), "ignored": ignored, "limits": limits})
+
+
+def _pid(_: Any) -> int:
+    return os.getpid()
+
+
+def _attempt(told: list[Any]) -> str:
+    """Try something forbidden, past the guard of Python if the second word says so; return what came of it."""
+    deed, native = told[0], "native" in told[1:]
+    if native:
+        confinement._DENIED = ("nothing.",)
+        confinement._WRITES = 0
+    try:
+        return f"done: {FORBIDDEN[deed](*told[2:])}"
+    except OSError as error:
+        return f"rejected: {error}"
+
+
+def _fork() -> int:
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    return pid
+
+
+FORBIDDEN: dict[str, Callable[..., Any]] = {
+    "socket": socket.socket,
+    "udp": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+    "unix": lambda: socket.socket(socket.AF_UNIX),
+    "write": lambda path: Path(path).write_text("x"),
+    "append": lambda path: Path(path).open("a").close(),
+    "remove": lambda path: Path(path).unlink(),
+    "rename": lambda path: Path(path).rename(path + "-2"),
+    "mkdir": lambda path: Path(path + "-folder").mkdir(),
+    "link": lambda path: Path(path + "-link").symlink_to("/"),
+    "chmod": lambda path: Path(path).chmod(0o777),
+    "run": lambda: subprocess.run(["/bin/true"], check=True),
+    "fork": _fork,
+    "kill": lambda pid: os.kill(int(pid), signal.SIGTERM),
+}
+
+
+def _threads(count: int) -> int:
+    done: list[int] = []
+    threads = [threading.Thread(target=done.append, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(done)
+
+
+def _answer(told: list[Any]) -> None:
+    """Write something else than an answer to the pipe of answers, whichever it is, and wait."""
+    for descriptor in range(3, 64):
+        try:
+            if Path(f"/proc/self/fd/{descriptor}").readlink().name.startswith("pipe:"):
+                os.write(descriptor, told[0].encode("latin-1"))
+        except OSError:
+            continue
+    time.sleep(told[1])
+
+
+def _answer_later(raw: str) -> None:
+    """Write an answer to no request, soon after the one to this request."""
+    threading.Timer(0.05, _answer, ([raw, 0],)).start()
+
+
+def _rich(_: Any) -> Parsed:
+    return RICH
+
+
+def _words() -> Words:
+    words = Words()
+    words.add(0, 5, 1, 72.0, 72.0, 100.5, 84.0)
+    words.add(7, 12, 2, 72.0, 72.0, 101.5, 84.0)
+    return words
+
+
+RICH = Parsed(
+    "Tïtle\n\nWords \U0001f600 here",
+    Layout(
+        (Block(0, 5, "heading", 1, "title"), Block(7, 19, "paragraph")),
+        (Page(1, "i", 595.0, 842.0, 0, 7), Page(2, "", 842.0, 595.5, 7, 19, image_only=True)),
+        _words(),
+    ),
+    {"title": "A title", "pages": 2, "ratio": 0.5, "author": ["A", "B"], "deep": {"a": [None, True]}},
+    "Another title",
+    7,
+    ("a notice",),
+)
+
+DEEDS: dict[str, Callable[[Any], Any]] = {
+    "say": str, "eat": _eat, "hold": _hold, "eat in c": _eat_in_c, "spin": _spin, "sleep": time.sleep,
+    "kill": _kill, "reject": _reject, "read": _read, "recurse": _recurse, "fail": _fail,
+    "print": _print, "abort": _abort, "exit": _exit, "environment": _environment, "state": _state, "pid": _pid,
+    "attempt": _attempt, "threads": _threads, "answer": _answer, "answer later": _answer_later, "rich": _rich,
+}  # fmt: skip

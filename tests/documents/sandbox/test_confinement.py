@@ -1,0 +1,60 @@
+"""A process that parses documents reaches neither the network nor other processes, and changes no file."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from documents.sandbox.asking import request, text_of
+from documents.sandbox.odd_parsers import FORBIDDEN
+
+from retrieve_cli.documents.processes.pool import Pool
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these rules")
+
+
+def arguments(deed: str, file: Path) -> list[str]:
+    """Return the arguments of a deed."""
+    return {"kill": [str(os.getpid())], "socket": [], "udp": [], "unix": [], "run": [], "fork": []}.get(
+        deed, [str(file)]
+    )
+
+
+@LINUX
+@pytest.mark.parametrize("deed", FORBIDDEN)
+def test_native_code_that_a_document_has_taken_over_is_stopped_by_the_kernel(
+    pool: Pool, tmp_path: Path, deed: str
+) -> None:
+    file = tmp_path / "victim"
+    file.write_text("as it was")
+    mode = file.stat().st_mode
+    said = text_of(pool, request(tmp_path, "attempt", [deed, "native", *arguments(deed, file)]))
+    assert said.startswith("rejected: [Errno ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.odd", "victim"]
+    assert (file.read_text(), file.stat().st_mode) == ("as it was", mode)
+
+
+@LINUX
+def test_threads_and_reading_go_on(pool: Pool, tmp_path: Path) -> None:
+    assert text_of(pool, request(tmp_path, "threads", 4)) == "4"
+
+
+GUARDED = """
+import sys
+from documents.sandbox import odd_parsers
+from retrieve_cli.documents.processes import confinement
+sys.addaudithook(confinement._guard)
+print(odd_parsers._attempt([sys.argv[1], "", *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.parametrize("deed", FORBIDDEN)
+def test_python_code_is_stopped_by_a_guard_where_the_kernel_has_no_rules(tmp_path: Path, deed: str) -> None:
+    file = tmp_path / "victim"
+    file.write_text("as it was")
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parents[3])])
+    words = [sys.executable, "-c", GUARDED, deed, *arguments(deed, file)]
+    done = subprocess.run(words, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    assert done.stdout.startswith("rejected: a process that parses documents"), done.stderr
+    assert file.read_text() == "as it was"
