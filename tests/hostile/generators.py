@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from hostile import asking, damage, given, judged, kills, remote, texts
+from hostile import asking, damage, given, judged, kills, mutated, remote, texts
 from hostile.tries import Try
 
 GENERATORS: dict[str, Callable[[Random], Try]] = {
     "catalog": texts.catalog,
     "documents": texts.documents,
+    "files": mutated.files,
     "config": texts.config,
     "queries": asking.queries,
     "patterns": asking.patterns,

@@ -115,6 +115,7 @@ class Pool:
                 return None
             self._queue.remove(reading)
             self._running += 1
+            self._work_on()
             return reading
 
     def _parsed(self, process: Process | None, request: Request) -> tuple[Process | None, Parsed | Exception]:

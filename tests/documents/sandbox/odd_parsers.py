@@ -31,6 +31,8 @@ def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int],
     told = json.loads(content)
     for page in range(1, told.get("page", 0) + 1):
         on_page(page)
+    if told["do"] == "limits":
+        return Parsed(json.dumps(limits._asdict()))
     said = DEEDS[told["do"]](told.get("with"))
     return said if isinstance(said, Parsed) else Parsed(f"{told['do']} of {name}: {said}{sidecar.decode()}")
 

@@ -1,0 +1,49 @@
+"""The program with a parser that does what a file says, for files named `.rst`."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[2]
+PROGRAM = """
+import sys
+from retrieve_cli.documents import formats
+formats.FORMATS["rst"] = formats.FORMATS["rst"]._replace(module="documents.sandbox.odd_parsers", distributions=())
+from retrieve_cli.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def write(folder: Path, name: str, do: str, argument: Any = None, page: int = 0) -> None:
+    """Write a file on which the parser does something."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps({"do": do, "with": argument, "page": page}))
+
+
+def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+    """Start the program."""
+    paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", PROGRAM, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        start_new_session=True,
+    )
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that live."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == pid and state not in "ZX":
+            found.append(int(path.parent.name))
+    return found

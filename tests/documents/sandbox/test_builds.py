@@ -1,0 +1,170 @@
+"""A build goes on whatever a document does to its parser, and leaves no process behind however it ends."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from documents.sandbox.builds import children, start, write
+from documents.sandbox.test_processes import ended
+
+LENIENT = ("--max-fail", "100")
+ONE = {"RETRIEVE_PARSING__WORKERS": "1"}
+
+
+def rejected() -> dict[str, str]:
+    """Return the reasons of the quarantine file by the name of the file."""
+    lines = Path("artifacts/quarantine.jsonl").read_text().splitlines()
+    return {value["source"]: value["reason"] for value in map(json.loads, lines)}
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    """A named pipe outside the folder of documents: a parser that reads it waits for the test."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexed() -> None:
+    docs = Path("docs")
+    for number in range(12):
+        write(docs, f"{number:02}.rst", "say", f"lungs {number}")
+    write(docs, "03-a.rst", "kill", int(signal.SIGSEGV), page=12)
+    write(docs, "05-a.rst", "spin", page=2)
+    write(docs, "07-a.rst", "eat", 2000, page=7)
+    write(docs, "09-a.rst", "reject", "it is encrypted")
+    built = start(
+        "build", "--docs-dir", docs, *LENIENT, RETRIEVE_PARSING__CPU_S="0.5", RETRIEVE_PARSING__MEMORY_MB="300"
+    )
+    _, err = built.communicate(timeout=120)
+    assert built.returncode == 8, err
+    assert rejected() == {
+        "03-a.rst": "the reader ended on page 12 (signal SIGSEGV)",
+        "05-a.rst": "the reader ended on page 2 (more than 0.5 s of CPU time); parsing.cpu_s sets the limit",
+        "07-a.rst": "the reader ended on page 7 (out of memory: limit 300 MB); parsing.memory_mb sets the limit",
+        "09-a.rst": "it is encrypted; a hint",
+    }
+    shown = start("inspect", "records", "--json", "--limit", "0")
+    out, _ = shown.communicate(timeout=60)
+    assert [out.count(f'"{number:02}.rst"') > 0 for number in range(12)] == [True] * 12
+
+
+def test_a_reader_killed_in_the_middle_of_a_build_costs_its_file_only(pipe: Path) -> None:
+    docs = Path("docs")
+    write(docs, "a.rst", "read", str(pipe), page=3)
+    write(docs, "b.rst", "say", "lungs")
+    built = start("build", "--docs-dir", docs, *LENIENT, **ONE)
+    with pipe.open("w"):  # opens once the parser has opened it
+        (child,) = children(built.pid)
+        os.kill(child, signal.SIGKILL)
+        _, err = built.communicate(timeout=60)
+    assert built.returncode == 8, err
+    assert rejected() == {"a.rst": "the reader ended on page 3 (signal SIGKILL)"}
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_the_end_of_a_build_ends_its_readers_at_once(pipe: Path, number: signal.Signals, code: int) -> None:
+    docs = Path("docs")
+    write(docs, "a.rst", "read", str(pipe))
+    built = start("build", "--docs-dir", docs, **ONE)
+    with pipe.open("w"):
+        (child,) = children(built.pid)
+        built.send_signal(number)
+        _, err = built.communicate(timeout=60)
+        assert ended(child)
+    assert built.returncode == code, err
+    assert not Path("artifacts/current").exists()
+    if number != signal.SIGKILL:
+        assert "interrupted" in err or "ended" in err or "terminated" in err
+
+
+def test_a_terminal_interrupts_the_build_and_not_a_document(pipe: Path) -> None:
+    docs = Path("docs")
+    write(docs, "a.rst", "read", str(pipe))
+    built = start("build", "--docs-dir", docs, **ONE)
+    with pipe.open("w") as writer:
+        (child,) = children(built.pid)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            os.kill(child, number)
+        writer.write("the whole text")
+    _, err = built.communicate(timeout=60)
+    assert built.returncode == 0, err
+
+
+def test_two_builds_at_once_have_readers_of_their_own() -> None:
+    docs = Path("docs")
+    for number in range(6):
+        write(docs, f"{number}.rst", "say", f"lungs {number}")
+    builds = [start("build", "--docs-dir", docs, "--artifacts", name) for name in ("one", "two")]
+    for built in builds:
+        _, err = built.communicate(timeout=60)
+        assert built.returncode == 0, err
+    assert Path("one/current").read_text() == Path("two/current").read_text()
+
+
+def test_a_pipe_a_link_and_a_device_named_as_documents_are_not_waited_for(retrieve) -> None:
+    docs = Path("docs")
+    write(docs, "a.md", "say")
+    os.mkfifo(docs / "pipe.pdf")
+    (docs / "zero.pdf").symlink_to("/dev/zero")
+    done = retrieve("build", "--docs-dir", docs, *LENIENT)
+    assert done.code == 8
+    assert rejected() == {"pipe.pdf": "it cannot be read: it is a named pipe, not a regular file"}
+    assert "symbolic link (zero.pdf)" in done.err
+    done = retrieve("build", "--docs-dir", docs, *LENIENT, "--config", followed())
+    assert rejected()["zero.pdf"] == "it cannot be read: it is a device, not a regular file"
+
+
+def followed() -> Path:
+    """Return a configuration that follows links."""
+    path = Path("following.yaml")
+    path.write_text("docs: {follow_links: true}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "limit"),
+    [
+        ("max_mb", "3", {"max_bytes": 3 << 20}),
+        ("max_pages", "7", {"max_pages": 7}),
+        ("max_ratio", "9", {"max_ratio": 9.0}),
+        ("memory_mb", "400", {"memory_bytes": 400 << 20}),
+        ("cpu_s", "11", {"cpu_s": 11.0}),
+        ("main_content", "false", {"main_content": False}),
+    ],
+)
+def test_each_key_of_parsing_reaches_the_parsers(key: str, value: str, limit: dict[str, object]) -> None:
+    write(Path("docs"), "a.rst", "limits")
+    built = start("build", "--docs-dir", "docs", **{f"RETRIEVE_PARSING__{key.upper()}": value})
+    _, err = built.communicate(timeout=60)
+    assert built.returncode == 0, err
+    (records,) = Path("artifacts/generations").glob("*/chunks.jsonl")
+    limits = json.loads(json.loads(records.read_text().splitlines()[0])["text"])
+    assert limits.items() >= limit.items()
+
+
+def test_a_file_above_parsing_max_mb_is_rejected() -> None:
+    write(Path("docs"), "a.rst", "say", "x" * 30_000)
+    write(Path("docs"), "b.rst", "say", "lungs")
+    built = start("build", "--docs-dir", "docs", *LENIENT, RETRIEVE_PARSING__MAX_MB="0.02")
+    built.communicate(timeout=60)
+    assert list(rejected()) == ["a.rst"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_parsing_workers_is_the_number_of_processes(pipe: Path, workers: int) -> None:
+    docs = Path("docs")
+    for number in range(5):
+        write(docs, f"{number}.rst", "read", str(pipe))
+    built = start("build", "--docs-dir", docs, RETRIEVE_PARSING__WORKERS=str(workers))
+    with pipe.open("w") as writer:
+        seen = [len(children(built.pid)) for _ in range(50) if not time.sleep(0.02)]
+        assert max(seen) == workers
+        writer.write("x")
+    built.kill()
+    built.communicate(timeout=60)
