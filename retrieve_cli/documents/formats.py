@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.documents.html.sniffing import looks_like_html
 
 HEAD = 4096
 """First bytes of a file by which its format is recognised."""
@@ -57,8 +58,6 @@ _PDF_WITHIN = 1024
 _ZIP = b"PK\x03\x04"
 _WORD = b"word/"
 """Folder of the parts of a Word document, whose name is in the first headers of the archive."""
-_HTML = (b"<!doctype html", b"<html")
-_LONGEST_MARK = 16
 _BY_SUFFIX = {suffix: name for name, each in FORMATS.items() for suffix in each.suffixes}
 
 
@@ -84,12 +83,6 @@ def format_of(name: str, head: bytes) -> str | None:
     if by_name in ("pdf", "docx", None) and (by_name or not suffix) and looks_like_html(head):
         return "html"
     return by_name
-
-
-def looks_like_html(head: bytes) -> bool:
-    """Return True if a file begins as HTML does."""
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n\f")[:_LONGEST_MARK].lower()
-    return start.startswith(_HTML)
 
 
 def card(name: str, *, main_content: bool) -> Mapping[str, Json]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from math import isfinite
 
 from retrieve_cli.contracts import Json, Parsed
+from retrieve_cli.documents.decoding import utf8
 from retrieve_cli.documents.limits import Limits
-from retrieve_cli.errors import BadDocument
 
 _FRONT_MATTER = re.compile(
     r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
@@ -25,13 +25,7 @@ def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int],
     Raises:
         BadDocument: it is not UTF-8.
     """
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        byte = content[error.start]
-        raise BadDocument(
-            f"it is not UTF-8 (byte 0x{byte:02x} at position {error.start}); convert it with iconv"
-        ) from error
+    text = utf8(content)
     matter, body, complaint = front_matter(text)
     if not text[body:].strip():
         body = 0  # only front matter: make its title and description searchable

@@ -1,0 +1,1 @@
+"""HTML pages: text, structure and metadata of the main content."""
