@@ -40,7 +40,7 @@ FORMATS: Mapping[str, Format] = {
             "html",
             (".htm", ".html", ".xhtml"),
             f"{_HERE}.html.reading",
-            ("selectolax", "trafilatura"),
+            ("selectolax", "trafilatura", "lxml_html_clean"),
             rules=1,
             apart=True,
         ),

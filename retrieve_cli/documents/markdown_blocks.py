@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from retrieve_cli.documents.block_text import BlockText
 from retrieve_cli.layout.layout import Kind
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?")
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]++(.*))?+")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _ITEM = re.compile(r"[ ]{0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _RULE = re.compile(r" {0,3}(?:=+|-+)[ \t]*+")
-_DELIMITER = re.compile(r"[ \t]*\|?[ \t:|-]*+")
+_DELIMITER = re.compile(r"[ \t:|-]++")
 
 
 def add_markdown(written: BlockText, text: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from retrieve_cli.errors import BadDocument, shortened
+
 _LONGEST = 2**18
 _MOST_NODES = 4_000
 """Size of the largest page that is examined: trafilatura's time is not in proportion to it."""
@@ -35,9 +37,17 @@ def _triples(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def _extracted(source: str) -> str:
-    from trafilatura import extract
+    """Return the main text of a page; empty if there is none.
 
-    logging.getLogger("trafilatura").propagate = False  # it reports pages without text, which are none of the user's
+    Raises:
+        BadDocument: trafilatura is not installed completely.
+    """
+    try:
+        from trafilatura import extract
+    except ImportError as error:
+        reason = shortened(str(error))
+        raise BadDocument(f"trafilatura: {reason}", hint="pip install 'retrieve-cli[documents]'") from error
+    logging.getLogger("trafilatura").propagate = False  # its messages are about pages without text, as here some are
     try:
         return extract(source, favor_recall=True, include_comments=False) or ""
     except Exception:  # noqa: BLE001  it may fail on any page from outside; without it nothing is removed

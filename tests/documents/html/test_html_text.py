@@ -133,7 +133,7 @@ def test_a_header_with_the_title_and_a_part_without_links_stay() -> None:
 
 
 def test_a_page_without_structure_keeps_all_of_its_text_but_the_parts_beside() -> None:
-    pytest.importorskip("trafilatura")
+    pytest.importorskip("trafilatura", exc_type=ImportError)
     prose = "".join(
         f"<h2>Part {n}</h2><p>Sentence {n} tells about organ {n} of the body. {'More words. ' * 20}" for n in range(9)
     )
