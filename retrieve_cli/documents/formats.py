@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.documents.docx.recognize import looks_like_docx
 from retrieve_cli.documents.html.sniffing import looks_like_html
 
 HEAD = 4096
@@ -44,7 +45,7 @@ FORMATS: Mapping[str, Format] = {
             rules=1,
             apart=True,
         ),
-        Format("docx", (".docm", ".docx", ".dotx"), f"{_HERE}.docx.reading", ("python-docx",), rules=1, apart=True),
+        Format("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.reading", rules=1, apart=True),
         Format("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
         Format("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
         Format("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
@@ -55,9 +56,6 @@ _TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json"})
 _PDF = b"%PDF-"
 _PDF_WITHIN = 1024
 """First bytes among which a PDF file has its mark, as Acrobat reads it (ISO 32000-1, annex H.3)."""
-_ZIP = b"PK\x03\x04"
-_WORD = b"word/"
-"""Folder of the parts of a Word document, whose name is in the first headers of the archive."""
 _BY_SUFFIX = {suffix: name for name, each in FORMATS.items() for suffix in each.suffixes}
 
 
@@ -78,7 +76,7 @@ def format_of(name: str, head: bytes) -> str | None:
     text = by_name in _TEXTS
     if head.startswith(_PDF) or (not text and _PDF in head[:_PDF_WITHIN]):
         return "pdf"
-    if head.startswith(_ZIP) and (by_name == "docx" or _WORD in head):
+    if looks_like_docx(head):
         return "docx"
     if by_name in ("pdf", "docx", None) and (by_name or not suffix) and looks_like_html(head):
         return "html"

@@ -1,0 +1,1 @@
+"""Word documents (Office Open XML, ECMA-376), read with the standard library alone."""
