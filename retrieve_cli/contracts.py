@@ -494,6 +494,8 @@ class KnownFile:
     path: str
     tokens: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    text: str = ""
+    """Title and abstract of a document, which are searched along with the query."""
 
 
 class FileHead(NamedTuple):
@@ -574,9 +576,14 @@ class Question:
     """Facts from its files, unless files are ignored."""
 
     @property
+    def appended(self) -> tuple[str, ...]:
+        """The texts behind the user's words: titles and abstracts of documents, and format tokens."""
+        return (*(file.text for file in self.files if file.text), *self.formats)
+
+    @property
     def enhanced(self) -> str:
-        """The clean text followed by the format tokens."""
-        return " ".join([self.clean, *self.formats]).strip()
+        """The clean text followed by the texts of documents and the format tokens."""
+        return " ".join([self.clean, *self.appended]).strip()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -110,7 +110,8 @@ FIELDS: Mapping[str, Field] = {
     "also": Field(_texts(LONGEST_TEXT, most=_MOST_VALUES), "Query variants, searched along with the query."),
     "files": Field(
         {"type": "array", "items": _HEAD, "maxItems": _MOST_FILES},
-        "Files that the query is about, by the first bytes of each: their format, modality and dimensions count.",
+        "Files that the query is about, by the first bytes of each: their format, modality and dimensions count, and "
+        "the title and abstract of documents.",
     ),
     "filters": Field(
         _FILTERS,

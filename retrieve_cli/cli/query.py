@@ -61,7 +61,9 @@ def query(
     ] = None,
     files: Annotated[
         list[str] | None,
-        typer.Option("--file", metavar="PATH", help="Use this file's format, modality and dimensions; repeatable."),
+        typer.Option(
+            "--file", metavar="PATH", help="Use its format, modality and dimensions, or title and abstract; repeatable."
+        ),
     ] = None,
     also: Annotated[
         list[str] | None, typer.Option("--also", metavar="TEXT", help="Search this query variant too; repeatable.")

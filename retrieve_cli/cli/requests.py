@@ -171,7 +171,12 @@ def _entry_of_file(entry: Json, where: str) -> tuple[str, KnownFile | None]:
     if "tokens" not in entry:
         return sound(path), None
     tokens, warnings = (tuple(map(sound, _strings(entry, key, where))) for key in ("tokens", "warnings"))
-    return sound(path), KnownFile(sound(path), tokens, warnings)
+    text = entry.get("text", "")
+    if not isinstance(text, str):
+        raise UsageError(
+            f"`text` of {where} must be a string", hint="save the run again: retrieve query TEXT --save-run"
+        )
+    return sound(path), KnownFile(sound(path), tokens, warnings, sound(text))
 
 
 def _strings(item: Mapping[str, Json], key: str, where: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from retrieve_cli.config.saved import kept, shown_addresses
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Json, Request
+from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
@@ -50,19 +50,20 @@ def _request(request: Request, answer: Answer) -> dict[str, Json]:
     files = [
         {
             "path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-            **({"tokens": read[path].tokens, "warnings": read[path].warnings} if path in read else {}),
+            **(_facts(read[path]) if path in read else {}),
             **digest(path),
         }
         for path in request.files
     ]
-    files += [
-        {"path": head.name, "tokens": read[head.name].tokens, "warnings": read[head.name].warnings}
-        for head in request.heads
-        if head.name in read
-    ]
+    files += [{"path": head.name, **_facts(read[head.name])} for head in request.heads if head.name in read]
     narrowing = {name: getattr(request, name) for name in ("also", "filters", "doc_ids", "tenant", "retrievers")}
     chosen = {name: value for name, value in {**narrowing, "files": files}.items() if value}
     return {"id": request.id, "query": request.text, **chosen}
+
+
+def _facts(file: KnownFile) -> dict[str, Json]:
+    """Return what was read of a file, so that it need not be read again."""
+    return {"tokens": file.tokens, "warnings": file.warnings, **({"text": file.text} if file.text else {})}
 
 
 def digest(path: str) -> dict[str, Json]:

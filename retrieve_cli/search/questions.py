@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
@@ -16,7 +15,7 @@ from retrieve_cli.storage.generation import Generation
 from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.settings import SearchSettings
+    from retrieve_cli.config.settings import SearchSettings, Settings
     from retrieve_cli.contracts import Mask
 
 _NAMED = 3
@@ -48,9 +47,10 @@ def check_requests(requests: Sequence[Request], search: SearchSettings) -> None:
 class RequestReader:
     """Understands requests to one generation."""
 
-    def __init__(self, generation: Generation, *, file_tokens: bool = True) -> None:
-        """`file_tokens` says whether what files say of themselves counts."""
+    def __init__(self, generation: Generation, *, file_tokens: bool = True, settings: Settings | None = None) -> None:
+        """`file_tokens` says whether what files say of themselves counts; `settings` have the limits of documents."""
         self._generation = generation
+        self._settings = settings
         self._file_tokens = file_tokens
         self._tenants: dict[str, Mask] = {}
         """The records of each tenant: the requests of a batch share them."""
@@ -66,7 +66,7 @@ class RequestReader:
         tagged = _together(texts)
         files = tuple(self._files(request))
         formats = _tokens(tagged, files)
-        asked = _asked(request, [each.text for each in texts], formats)
+        asked = _asked(request, [each.text for each in texts], [*(file.text for file in files if file.text), *formats])
         access, unknown = self._access(request, tagged)
         visible = access.visible
         conditions = self._conditions(request, tagged, access, visible)
@@ -157,19 +157,15 @@ class RequestReader:
             if name in known:
                 yield known[name]
             else:
-                from retrieve_cli.queries.formats.presence import expect_file
-                from retrieve_cli.queries.formats.read import read_file
+                from retrieve_cli.search.attachments import known_file
 
                 if not name:
                     raise UsageError(f"query {quoted(request.id)} names a file without a name", hint="remove it")
-                expect_file(name)
-                found = read_file(Path(name))
-                yield KnownFile(name, found.tokens, (*found.warnings, *found.remarks))
+                yield known_file(name, self._settings)
         for head in request.heads if self._file_tokens else ():
-            from retrieve_cli.queries.formats.read import read_head
+            from retrieve_cli.search.attachments import known_head
 
-            found = read_head(head.name, head.data)
-            yield KnownFile(head.name, found.tokens, (*found.warnings, *found.remarks))
+            yield known_head(head, self._settings)
 
     def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
         """The rows of the records that a tag names by id or name, and a word on names that nobody has.

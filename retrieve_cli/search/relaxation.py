@@ -69,7 +69,7 @@ def _texts(question: Question, analyzer: Analyzer, *, most: int) -> list[str]:
 
 def shortened(question: Question, text: str) -> Query:
     """The query of a question in fewer words; the tokens of its files stay."""
-    return replace(question.query, text=" ".join([text, *question.formats]), also=())
+    return replace(question.query, text=" ".join([text, *question.appended]), also=())
 
 
 def answered(question: Question, attempts: Sequence[Attempt]) -> Query:
@@ -77,4 +77,4 @@ def answered(question: Question, attempts: Sequence[Attempt]) -> Query:
     best = max(attempts, key=lambda attempt: attempt.results, default=None)
     if best is None or best is attempts[0]:
         return question.query
-    return shortened(question, best.text.removesuffix(" ".join(["", *question.formats])))
+    return shortened(question, best.text.removesuffix(" ".join(["", *question.appended])))

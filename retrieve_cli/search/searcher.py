@@ -296,7 +296,7 @@ class Searcher:
             return [reader.read(request) for request in requests]
 
     def _reader(self) -> RequestReader:
-        return RequestReader(self.generation, file_tokens=self.settings.search.file_tokens)
+        return RequestReader(self.generation, file_tokens=self.settings.search.file_tokens, settings=self.settings)
 
     def check(self, requests: Sequence[Request]) -> None:
         """Hold requests to what the configuration demands of them.

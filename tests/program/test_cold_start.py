@@ -65,6 +65,12 @@ def test_a_query_by_words_loads_no_encoder_graph_or_reranker(form: str) -> None:
     assert loaded(modules, "query", "segment lungs", "--mode", "bm25", "--format", form) == []
 
 
+@pytest.mark.usefixtures("index")
+def test_a_query_without_files_loads_no_reader_of_documents() -> None:
+    modules = "retrieve_cli.search.attachments retrieve_cli.documents.reader retrieve_cli.queries.abstracts zipfile"
+    assert loaded(modules, "query", "lungs", "--json") == []
+
+
 def test_a_query_by_words_leaves_a_graph_of_vectors_closed(
     catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

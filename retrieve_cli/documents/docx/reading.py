@@ -46,12 +46,16 @@ def _parsed(package: Package, story: Story, limits: Limits) -> Parsed:
     if len(pages) > limits.max_pages:
         raise BadDocument(f"it has {len(pages):,} pages; the limit is {limits.max_pages:,}")
     metadata = metadata_of(_core(package))
-    if story.title:
-        metadata.setdefault("title", story.title)
     if pages:
         metadata |= {"pages": len(pages), "pages_as": PAGES_AS}
     notices = (_skipped(story.skipped),) if story.skipped else ()
-    return Parsed(text, Layout(story.writer.blocks, pages), metadata, notices=notices)
+    return Parsed(text, Layout(story.writer.blocks, pages), metadata, title=_title(story, text), notices=notices)
+
+
+def _title(story: Story, text: str) -> str:
+    """Return the title that the text shows: in the style Title, or the first heading."""
+    first = next((text[block.start : block.end] for block in story.writer.blocks if block.kind == "heading"), "")
+    return story.title or first
 
 
 def _parts(package: Package, main: str) -> dict[str, Node]:

@@ -232,7 +232,8 @@ def test_metadata_are_the_core_properties() -> None:
 def test_the_title_is_that_of_the_text_if_the_properties_have_none() -> None:
     styles = '<w:style w:type="paragraph" w:styleId="Titel"><w:name w:val="Title"/></w:style>'
     parsed = read(word_file(p("On mice", '<w:pStyle w:val="Titel"/>'), parts={"styles": styles}))
-    assert parsed.metadata == {"title": "On mice"}
+    assert parsed.metadata == {}
+    assert parsed.title == "On mice"
     assert blocks_of(parsed) == [("heading", 1, "On mice")]
 
 

@@ -1,0 +1,144 @@
+"""Title and abstract of a document that a query is about, as a text that retrievers can search with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from retrieve_cli.contracts import Parsed
+
+_MOST_WORDS = 100
+_MOST_CHARACTERS = 800
+"""Maximum length of an abstract: models read a few hundred words, and the query itself should keep its weight. The
+characters count for languages that put no space between words."""
+_LONGEST_TITLE = 300
+_MOST_BLOCKS = 300
+"""Number of blocks, from the first, among which an abstract is searched."""
+_READ = 200_000
+"""Characters of a text without a layout that are divided into blocks."""
+_LABELS = frozenset({"abstract", "executive summary", "résumé", "resumen", "summary", "zusammenfassung"})
+_BEHIND_LABEL = ":.—–-"
+_LEAST_WORDS = 8
+_LEAST_CHARACTERS = 40
+"""Minimum length of a paragraph of prose: above that of a line of authors or an address."""
+
+
+class Summary(NamedTuple):
+    """The beginning of a document in brief."""
+
+    title: str
+    abstract: str
+    kind: str
+    """`abstract`, or `first paragraph` if nothing is labelled as one; empty if there is neither."""
+
+    @property
+    def text(self) -> str:
+        return " ".join(filter(None, (self.title, self.abstract)))
+
+
+class _Block(NamedTuple):
+    kind: str
+    level: int
+    text: str
+
+
+def summary_of(parsed: Parsed) -> Summary:
+    """Return the title and the abstract of a document, as far as it has them."""
+    blocks = list(islice(_blocks(parsed), _MOST_BLOCKS))
+    given = parsed.metadata.get("title")
+    headings = (block.text for block in blocks if block.kind == "heading" and _label(block.text) is None)
+    title = (given if isinstance(given, str) else "") or parsed.title or next(headings, "")
+    title = _cut(title, words=_MOST_WORDS, characters=_LONGEST_TITLE)
+    for kind, text in (("abstract", _labelled(blocks)), ("first paragraph", _prose(blocks))):
+        if text:
+            return Summary(title, _cut(text, words=_MOST_WORDS, characters=_MOST_CHARACTERS), kind)
+    return Summary(title, "", "")
+
+
+def _labelled(blocks: Sequence[_Block]) -> str:
+    """Return the text under the label of an abstract; a part of it may have a heading of its own."""
+    for place, block in enumerate(blocks):
+        behind = _label(block.text)
+        if behind:
+            return behind
+        if behind is None:
+            continue
+        texts: list[str] = []
+        for after in blocks[place + 1 :]:
+            if after.kind == "heading" and (block.kind != "heading" or after.level <= block.level):
+                break
+            if after.kind in ("heading", "paragraph", "list"):
+                texts.append(after.text)
+            if sum(map(len, texts)) > 2 * _MOST_CHARACTERS:
+                break
+        if texts:
+            return " ".join(texts)
+    return ""
+
+
+def _label(text: str) -> str | None:
+    """Return the text behind the label of an abstract, empty if the label is all; None if there is no label."""
+    line = text.strip().lstrip("0123456789.*_ ")
+    for label in _LABELS:
+        if line[: len(label)].casefold() == label:
+            rest = line[len(label) :].lstrip("*_ ")
+            if not rest.strip(_BEHIND_LABEL + "*_ \n"):
+                return ""
+            if rest[0] in _BEHIND_LABEL or rest[0] == "\n":
+                return rest.lstrip(_BEHIND_LABEL + "*_ \n")
+    return None
+
+
+def _prose(blocks: Sequence[_Block]) -> str:
+    """Return the first paragraph of prose: long enough, and most of its words are not names or numbers."""
+    for block in blocks:
+        words = block.text.split()
+        plain = sum(word[0].isalpha() and not word[0].isupper() for word in words)
+        long = len(words) >= _LEAST_WORDS or len(block.text) - len(words) >= _LEAST_CHARACTERS
+        if block.kind == "paragraph" and long and 2 * plain >= len(words):
+            return block.text
+    return ""
+
+
+def _blocks(parsed: Parsed) -> Iterator[_Block]:
+    if parsed.layout is not None:
+        for block in parsed.layout.blocks:
+            yield _Block(block.kind, block.level, parsed.text[block.start : block.end])
+        return
+    text = parsed.text[parsed.body_start : parsed.body_start + _READ].replace("\r\n", "\n")
+    lines: list[str] = []
+    fenced = False
+    for line in (*text.split("\n"), ""):
+        fence = line.lstrip().startswith(("```", "~~~"))
+        fenced ^= fence
+        if fenced or fence or not line.strip() or line.startswith("#"):
+            yield from _paragraph(lines)
+            lines = []
+            if line.startswith("#") and not fenced:
+                words = line.lstrip("#")
+                yield _Block("heading", len(line) - len(words), words.strip("# "))
+        else:
+            lines.append(line)
+
+
+def _paragraph(lines: Sequence[str]) -> Iterator[_Block]:
+    """Yield the block of lines without a blank one between them, if there are any; `===` and `---` underline a
+    heading."""
+    if not lines:
+        return
+    rule = lines[-1].strip()
+    if len(lines) == 2 and len(rule) > 1 and rule[0] in "=-" and not rule.strip(rule[0]):
+        yield _Block("heading", 1 if rule[0] == "=" else 2, lines[0].strip())
+    elif lines[0].lstrip().startswith(("- ", "* ", "+ ")):
+        yield _Block("list", 0, "\n".join(lines))
+    else:
+        yield _Block("table" if lines[0].lstrip().startswith("|") else "paragraph", 0, "\n".join(lines))
+
+
+def _cut(text: str, *, words: int, characters: int) -> str:
+    """Return the beginning of a text as one line, cut between words if that is possible."""
+    line = " ".join(text[: 4 * characters].split()[:words])
+    if len(line) <= characters:
+        return line
+    return line[: characters + 1].rpartition(" ")[0] or line[:characters]

@@ -1,0 +1,159 @@
+"""Documents that a query is about: their title and abstract are searched along with its words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.assemble.documents import reader_of
+from retrieve_cli.config.index_settings import DocsSettings, ParsingSettings
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import DocumentFile, DocumentReader, FileHead, KnownFile
+from retrieve_cli.errors import BadDocument, printable, shortened
+from retrieve_cli.queries.abstracts import summary_of
+from retrieve_cli.untrusted import files
+
+if TYPE_CHECKING:
+    from retrieve_cli.queries.formats.read import FileTokens
+
+_HEAD = 4096
+"""First bytes by which a format is recognised."""
+_DATA = frozenset({"json"})
+"""Formats that hold data rather than prose."""
+_TEXTS = frozenset({"markdown", "text", "rst"})
+"""Formats that may be cut anywhere."""
+_sha1 = partial(hashlib.sha1, usedforsecurity=False)
+_SHOWN = 80
+"""Characters of a text that a sentence quotes."""
+
+
+class _Added(NamedTuple):
+    """The part of a query that a document adds."""
+
+    text: str = ""
+    """Title and abstract; empty if it is not a document, or has neither."""
+    sentences: tuple[str, ...] = ()
+    """Sentences for the user: what was added, or why nothing was."""
+
+
+def known_file(name: str, settings: Settings | None = None) -> KnownFile:
+    """Return the facts from a file or folder of a query; no content is an error.
+
+    Raises:
+        UsageError: nothing is there, or it cannot be opened.
+    """
+    from retrieve_cli.queries.formats.presence import expect_file
+    from retrieve_cli.queries.formats.read import read_file
+
+    expect_file(name)
+    return _known(name, read_file(Path(name)), _of_file(Path(name), _reader_of(settings)))
+
+
+def known_head(head: FileHead, settings: Settings | None = None) -> KnownFile:
+    """Return the facts from the first bytes of a file of a query; no content is an error."""
+    from retrieve_cli.queries.formats.read import read_head
+
+    return _known(head.name, read_head(head.name, head.data), _of_head(head, _reader_of(settings)))
+
+
+def _known(name: str, header: FileTokens, added: _Added) -> KnownFile:
+    sentences = (*header.warnings, *header.remarks, *added.sentences)
+    return KnownFile(name, header.tokens, sentences, added.text)
+
+
+def _of_file(path: Path, reader: DocumentReader) -> _Added:
+    """Return what a file adds; nothing if it is a folder or not a document."""
+    try:
+        if not path.is_file():
+            return _Added()
+        with files.open_regular(path) as file:
+            head = file.read(_HEAD)
+        kind = _kind(path.name, head, reader)
+        if kind is None:
+            return _Added()
+        with files.open_regular(path, limit=reader.max_bytes(kind)) as file:
+            sha1 = hashlib.file_digest(file, _sha1).digest()
+    except (OSError, ValueError) as error:
+        return _unread(str(path), getattr(error, "strerror", None) or "no file can have this name")
+    return _read(str(path), DocumentFile(path, sha1), kind, reader)
+
+
+def _of_head(head: FileHead, reader: DocumentReader) -> _Added:
+    """Return what the first bytes of a file add, which may be all of it."""
+    kind = _kind(head.name, head.data[:_HEAD], reader)
+    if kind is None:
+        return _Added()
+    data = _whole_characters(head.data) if kind in _TEXTS else head.data
+    try:
+        with _stored(data) as path:
+            added = _read(head.name, DocumentFile(path, _sha1(data).digest()), kind, reader)
+    except OSError as error:
+        return _unread(head.name, f"it cannot be kept for its parser: {error.strerror}")
+    if not added.text and kind not in _TEXTS:
+        whole = f"{_shown(head.name)} can only be read as a whole: send all of it, or add its title to the query"
+        return added._replace(sentences=(*added.sentences, whole))
+    return added
+
+
+def _kind(name: str, head: bytes, reader: DocumentReader) -> str | None:
+    """Return the format of a document; None for data, which has no abstract, and for files of other kinds."""
+    kind = reader.format_of(name, head) if head.strip() else None
+    return None if kind in _DATA else kind
+
+
+def _read(name: str, file: DocumentFile, kind: str, reader: DocumentReader) -> _Added:
+    if lacking := reader.lacks(kind):
+        return _unread(name, lacking)
+    try:
+        parsed = reader.begin(file, kind, name=name).result()
+    except BadDocument as error:
+        return _unread(name, f"{error.message} ({error.hint})" if error.hint else error.message)
+    summary = summary_of(parsed)
+    parts = " and ".join(filter(None, (summary.title and "title", summary.kind)))
+    if not parts:
+        return _unread(name, "it has neither a title nor an abstract")
+    quote = printable(shortened(summary.text, _SHOWN))
+    return _Added(summary.text, (f'added the {parts} of {_shown(name)}: "{quote}"',))
+
+
+def _reader_of(settings: Settings | None) -> DocumentReader:
+    chosen = settings or Settings()
+    return _reader(chosen.parsing, chosen.docs.max_mb)
+
+
+@lru_cache(maxsize=4)
+def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
+    """Return a reader that all queries under the same limits share, with the processes that it may have."""
+    return reader_of(replace(Settings(), parsing=parsing, docs=DocsSettings(max_mb=max_mb)))
+
+
+@contextmanager
+def _stored(data: bytes) -> Iterator[Path]:
+    """Keep bytes in a file as long as they are read: a parser opens its file itself."""
+    with NamedTemporaryFile(prefix="retrieve-") as file:
+        file.write(data)
+        file.flush()
+        yield Path(file.name)
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Return a UTF-8 text without its last character if that is incomplete."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return data[: error.start] if error.reason == "unexpected end of data" else data
+    return data
+
+
+def _unread(name: str, reason: str) -> _Added:
+    return _Added("", (f"no text of {_shown(name)} was added: {printable(reason)}",))
+
+
+def _shown(name: str) -> str:
+    return printable(name.encode("utf-8", "replace").decode())
