@@ -29,7 +29,7 @@ _LONGEST_LABEL = 40
 """Maximum characters before the number of a caption: `Supplementary Figure`."""
 _LONGEST_MARK = 20
 """Maximum characters of a note's own mark, such as `*`."""
-_MOST_FIELDS = 1000
+_MOST_FIELDS = 50
 """Maximum number of fields that are open at once."""
 
 

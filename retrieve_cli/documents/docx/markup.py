@@ -31,7 +31,7 @@ _PREFIXES = {
 
 
 class Node:
-    """An element; `text` is its own text, which in these formats only leaves have."""
+    """An element; `text` is the text behind its last child, and in these formats only leaves have any."""
 
     __slots__ = ("attributes", "children", "name", "text")
 
@@ -111,6 +111,8 @@ class _Builder:
         self._root_name = root_name
         self._of = of
         self._open: list[Node] = []
+        self._text: list[str] = []
+        """Text since the last start or end of an element."""
         self._names: dict[str, str] = {}
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -126,15 +128,18 @@ class _Builder:
         elif not self._apart():
             self._open[-1].children.append(node)
         self._open.append(node)
+        self._text.clear()
 
     def end(self, _: str) -> None:
         node = self._open.pop()
+        if self._text:
+            node.text = "".join(self._text)
+            self._text.clear()
         if self._apart():
             self.ready.append(node)
 
     def text(self, text: str) -> None:
-        node = self._open[-1]
-        node.text = node.text + text if node.text else text
+        self._text.append(text)
 
     def _apart(self) -> bool:
         """Return True if the children of the innermost open element are collected apart."""

@@ -207,3 +207,8 @@ def test_damaged_files_never_end_in_another_error() -> None:
             read(
                 bytes(damaged[: chance.randint(len(damaged) // 2, len(damaged))] if chance.random() < 0.2 else damaged)
             )
+
+
+def test_fields_within_fields_end_at_a_depth() -> None:
+    begun = r('<w:fldChar w:fldCharType="begin"/>') * 5000
+    assert text_of(p("a", inner=begun + r(t("b"))) + p("c")) == "a\n\nc"
