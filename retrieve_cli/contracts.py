@@ -9,7 +9,7 @@ The nouns are frozen and hold plain values; the promises are protocols. This fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -44,6 +44,9 @@ Card = Mapping[str, Json]
 
 Kind = Literal["retrieve", "fuse", "merge", "rerank", "expand", "boost", "cut"]
 """The task of a stage in a pipeline."""
+
+LONGEST_FACET = 300
+"""Characters of a facet; longer ones are cut."""
 
 HIGHEST_BOOST = 10.0
 """The largest factor by which a request or the configuration may boost hits."""
@@ -142,6 +145,8 @@ class Chunk:
     """Path of each section, in the form of `section`, if several sections share the chunk."""
     place: Place | None = None
     """Pages, anchor and kind, if the record has a layout."""
+    facets: Mapping[str, str] = field(default_factory=dict)
+    """Summary of the text, or other short statements on it by name, if they are configured and could be made."""
 
     @property
     def id(self) -> str:
@@ -342,6 +347,36 @@ class Analyzer(Protocol):
 
     def spans(self, text: str) -> Iterable[tuple[int, int, Sequence[str]]]:
         """Yield start, end and terms of each word of a text."""
+
+
+class FacetAnswer(NamedTuple):
+    """Facets of one chunk, or the reason why it has none."""
+
+    place: int
+    """Place of the chunk among those that were asked for."""
+    facets: Mapping[str, str] | None
+    """None if they could not be made."""
+    tokens: int = 0
+    """Tokens that the model read and wrote."""
+    reason: str = ""
+    """Kind of the failure: `unavailable`, `rejected`, `invalid_answer`, `cut_off`, `budget_spent`, `not_asked`."""
+    detail: str = ""
+    """The failure as a sentence."""
+
+
+class FacetMaker(Protocol):
+    """Maker of the facets of chunks: a model on a server, or a rule."""
+
+    @property
+    def card(self) -> Card:
+        """Parameters that change the facets; part of the recipe, and of the key in the cache."""
+
+    @property
+    def address(self) -> str:
+        """Address of the server to which texts are sent, for display; empty if they stay on this machine."""
+
+    def make(self, chunks: Sequence[Chunk]) -> Generator[FacetAnswer, None, None]:
+        """Yield one answer for each chunk, as they are done."""
 
 
 class Chunker(Protocol):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from retrieve_cli.assemble.llm import endpoint
 from retrieve_cli.config.plugins import LLM
-from retrieve_cli.config.settings import EncoderSettings, LlmSettings, RerankSettings, Settings
+from retrieve_cli.config.settings import EncoderSettings, FacetsSettings, LlmSettings, RerankSettings, Settings
 from retrieve_cli.web.addresses import shown
 
 
@@ -27,14 +27,16 @@ class Server(NamedTuple):
 
 
 def configured(settings: Settings) -> list[Server]:
-    """Return the configured servers that encode, rerank and choose records, without contacting them.
+    """Return the configured servers that encode, summarise, rerank and choose records, without contacting them.
 
     Raises:
         UsageError: one is named, but not its model.
     """
-    chosen: dict[str, EncoderSettings | RerankSettings | LlmSettings] = {}
+    chosen: dict[str, EncoderSettings | FacetsSettings | RerankSettings | LlmSettings] = {}
     if settings.dense.enabled and settings.encoder.kind == "remote":
         chosen["encoder"] = settings.encoder
+    if settings.facets.enabled and not settings.facets.extractive:
+        chosen["facets"] = settings.facets
     if settings.rerank.backend in ("remote", LLM):
         chosen["rerank"] = settings.rerank
     if (server := endpoint(settings)) is not None:

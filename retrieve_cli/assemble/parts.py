@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.assemble import documents, graph, registry
 from retrieve_cli.assemble.chunkers import Chunkers, chunkers_for
 from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources
+from retrieve_cli.assemble.facets import Facets, facets_for
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEncoder
 from retrieve_cli.errors import Unavailable
@@ -52,6 +53,8 @@ class Parts:
     """Function from the columns of records to the parsers of their formats."""
     write_graph: Callable[[Columns, Path], tuple[int, Sequence[str]] | None]
     """Function that writes the graph of the records' columns; see `graph.write`."""
+    facets: Facets | None = None
+    """Maker of the facets of chunks, if they are configured."""
     skipped: Sequence[str] = ()
     """Sentences on configured parts that cannot be built here."""
     keeps_tokens: bool = False
@@ -90,6 +93,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
     skipped: list[str] = []
     building = _Building(settings, kinds, encoder, _sparse(settings, skipped))
     chunkers = chunkers_for(sources, encoder, settings)
+    facets = facets_for(encoder, settings)
     cards = {
         retriever.name: (retriever, card)
         for retriever in registry.to_build(settings)
@@ -108,7 +112,9 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             encoder=None if encoder is None else encoder_json(encoder.card),
             columns=columns.CARD,
             tokens=token_table.CARD if keeps_tokens else None,
+            facets=None if facets is None else facets.maker.card,
         ),
+        facets=facets,
         skipped=skipped,
         keeps_tokens=keeps_tokens,
         prefixes={} if encoder is None else prefix_sources(encoder, settings),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from retrieve_cli.config.settings import EncoderSettings, LlmSettings, RerankSettings
+from retrieve_cli.config.settings import EncoderSettings, FacetsSettings, LlmSettings, RerankSettings
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _FEWER_BYTES = 16 << 20
 """Maximum bytes of one answer: vectors of a batch, or a score for each of some passages."""
 
 
-def client(chosen: EncoderSettings | RerankSettings | LlmSettings, section: str) -> Client:
+def client(chosen: EncoderSettings | FacetsSettings | RerankSettings | LlmSettings, section: str) -> Client:
     """Return a client of the server that a section of the configuration names.
 
     Raises:

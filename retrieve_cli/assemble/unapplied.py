@@ -278,11 +278,31 @@ def _graph(compared: _Compared) -> Iterator[Unapplied]:
             yield Unapplied(f"graph.{key}", wanted[key], card.get(key))
 
 
+def _facets(compared: _Compared) -> Iterator[Unapplied]:
+    chosen, card = compared.settings.facets, compared.recipe.facets
+    kind = ("extractive" if chosen.extractive else "chat") if chosen.enabled else None
+    if (indexed := card["kind"] if card else None) != kind:
+        key = "base_url" if "chat" in (kind, indexed) and not chosen.extractive else "prompt"
+        yield Unapplied(f"facets.{key}", getattr(chosen, key), indexed)
+    elif kind == "chat" and card:
+        from retrieve_cli.assemble.facets import task
+
+        for key in ("model", "max_tokens"):
+            if (configured := getattr(chosen, key)) != card[key]:
+                yield Unapplied(f"facets.{key}", configured, card[key])
+        if task(chosen.prompt).digest != card["prompt"]:
+            yield Unapplied("facets.prompt", chosen.prompt, "another one")
+    weights = [own.get("facets", 0.0) for own in compared.recipe.retrievers.values() if "analyzer" in own]
+    if kind and weights and weights[0] != chosen.weight:
+        yield Unapplied("facets.weight", chosen.weight, weights[0])
+
+
 _COMPARISONS: Mapping[str, Callable[[_Compared], Iterator[Unapplied]]] = {
     "catalog": _catalog,
     "docs": _docs,
     "chunking": _chunking,
     "encoder": _encoder,
+    "facets": _facets,
     "graph": _graph,
 }
 """By section of the configuration; sections of retrievers without an entry are compared by their cards alone."""

@@ -104,7 +104,9 @@ def waiting(shared: Shared, settings: Settings, *, wait: float | None, no_wait: 
 
 
 def say_rest(report: Report, shared: Shared) -> None:
-    """Say what was skipped, and what was rejected."""
+    """Say what facets were made, what was skipped, and what was rejected."""
+    for sentence in report.facets.sentences() if report.facets else ():
+        shared.talk.say(sentence)
     for sentence in report.skipped if report.status != "unchanged" else ():
         shared.talk.say(f"note: {sentence}")
     for item in report.rejected[:5]:

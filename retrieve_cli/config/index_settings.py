@@ -191,6 +191,37 @@ class Bm25Settings:
     stop_words: Literal["english", "none"] = "english"
 
 
+EXTRACTIVE = "extractive"
+"""The prompt that needs no model: facets are sentences of the text."""
+
+
+@dataclass(frozen=True)
+class FacetsSettings:
+    """Summaries of chunks, or other short statements on them, by a language model or a rule."""
+
+    base_url: str | None = None
+    model: str | None = None
+    api_key_env: str | None = None
+    prompt: str = field(default="summary", metadata={"folder": True})
+    policy: Literal["optional", "required"] = "optional"
+    max_tokens: int = bounded(300, 16, 100_000)
+    max_tokens_total: int | None = bounded(None, 1, float("inf"))
+    timeout_s: float = bounded(60.0, 0.1)
+    retries: int = bounded(4, 0, 100)
+    concurrency: int = bounded(4, 1, 1000)
+    weight: float = bounded(0.0, 0, 1000)
+
+    @property
+    def extractive(self) -> bool:
+        """True if facets are sentences of the text."""
+        return self.prompt == EXTRACTIVE
+
+    @property
+    def enabled(self) -> bool:
+        """True if chunks have facets."""
+        return self.base_url is not None or self.extractive
+
+
 @dataclass(frozen=True)
 class DenseSettings:
     """Index of the vectors."""

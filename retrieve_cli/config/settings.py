@@ -22,6 +22,7 @@ from retrieve_cli.config.index_settings import (
     DenseSettings,
     DocsSettings,
     EncoderSettings,
+    FacetsSettings,
     FieldSetting,
     FreshnessSettings,
     GraphSettings,
@@ -70,6 +71,7 @@ __all__ = [
     "DocsSettings",
     "EncoderSettings",
     "ExpansionSettings",
+    "FacetsSettings",
     "FieldSetting",
     "FreshnessSettings",
     "FusionSettings",
@@ -117,6 +119,7 @@ class Settings:
     sync: SyncSettings = field(default_factory=SyncSettings, metadata=_NEITHER)
     store: StoreSettings = field(default_factory=StoreSettings, metadata=_NEITHER)
     chunking: ChunkingSettings = field(default_factory=ChunkingSettings, metadata=_INDEX)
+    facets: FacetsSettings = field(default_factory=FacetsSettings, metadata=_INDEX)
     models: ModelsSettings = field(default_factory=ModelsSettings, metadata=_ANSWERS)
     encoder: EncoderSettings = field(default_factory=EncoderSettings, metadata=_INDEX)
     bm25: Bm25Settings = field(default_factory=Bm25Settings, metadata=_INDEX)

@@ -141,7 +141,7 @@ def _openvino(subject: Subject) -> bool:
 def _model_servers(subject: Subject) -> bool:
     chosen = subject.settings
     by_configuration = chosen.encoder.kind == "remote" or chosen.rerank.backend in ("remote", "llm")
-    return by_configuration or chosen.llm.base_url is not None
+    return by_configuration or chosen.llm.base_url is not None or chosen.facets.base_url is not None
 
 
 def _source_kinds(subject: Subject) -> set[str]:
@@ -166,8 +166,9 @@ def _of_retrievers() -> Iterator[_Package]:
 
 
 def _names_or_topics(subject: Subject) -> bool:
-    """Return True if texts are cut at changes of topic, or searched for names."""
-    return subject.settings.chunking.coherence or subject.settings.chunking.entities
+    """Return True if texts are cut at changes of topic, searched for names, or split into sentences."""
+    settings = subject.settings
+    return settings.chunking.coherence or settings.chunking.entities or settings.facets.extractive
 
 
 _PACKAGES = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.assemble.parts import Parts, parts_for
 from retrieve_cli.assemble.registry import asked_with_terms, asked_with_vectors
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.settings import FacetsSettings, Settings
 from retrieve_cli.contracts import Encoder, ModelCard, Source, Tokenizer
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.ingest.build import apply
@@ -37,14 +37,14 @@ def build_aside(
     sources: Sequence[Source], settings: Settings, store: Store, *, cache: Path, progress: Progress
 ) -> Aside:
     """Write a generation into an empty store: terms, and vectors if `cache` has one of every text. Nothing is encoded,
-    and nothing is written into the cache.
+    no facets are made, and nothing is written into the cache.
 
     Raises:
         UsageError: no record can be read.
         Unavailable: a required retriever is not available.
     """
     skipped = _without_terms(settings)
-    settings = replace(settings, splade=replace(settings.splade, model=None))
+    settings = replace(settings, splade=replace(settings.splade, model=None), facets=FacetsSettings())
     with store.writer():
         if settings.dense.enabled:
             try:

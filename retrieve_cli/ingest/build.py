@@ -80,7 +80,7 @@ def apply(
     with (
         store.scratch() as scratch,
         closing(Intake(scratch, parts, cache or store.cache, progress, before=before, reuse=reuse)) as intake,
-        noting_interruption(intake.embedding.kept),
+        noting_interruption(intake.kept),
     ):
         intake.take_all(sources)
         if last:
@@ -113,6 +113,7 @@ def apply(
         records=records,
         chunks=intake.chunks,
         embedded=intake.embedded,
+        facets=intake.facets,
         changes=changes,
         chunk_changes=chunk_changes,
         kinds=kinds_of(sources),

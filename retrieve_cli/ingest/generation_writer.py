@@ -12,6 +12,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.ingest.moving import CHUNK_LINES, RECORD_LINES, copy_moved
+from retrieve_cli.records import facets
 from retrieve_cli.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
 from retrieve_cli.records.columns_writer import ColumnsWriter
 from retrieve_cli.records.rows import chunk_row, record_row
@@ -32,8 +33,10 @@ _LISTED = 65_536
 class GenerationWriter:
     """Writes the tables of a generation as records and their chunks come, new or from an older generation."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, with_facets: bool = False) -> None:
+        """`with_facets`: chunks have columns of their facets."""
         self._folder = folder
+        self._facets = ColumnsWriter() if with_facets else None
         self._records = TableWriter(folder / RECORDS)
         self._chunks = TableWriter(folder / CHUNKS)
         self._starts = array("q", [0])
@@ -82,27 +85,26 @@ class GenerationWriter:
         hashed.update(b"]")
         return hashed.hexdigest()
 
-    def append(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> tuple[list[bytes], bytes]:
+    def append(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> list[bytes]:
         """Write a record, whose `origin` is the SHA-1 of the item it was read from, and its chunks: at least one.
-
-        Returns the SHA-1 of each chunk's embedded text, and that of the record's content.
-        """
+        Return the SHA-1 of each chunk's embedded text."""
         row = record_row(record)
         self._records.append(row)
         self._columns.append(row)
         for chunk in chunks:
             self._chunks.append(chunk_row(record, chunk))
+            if self._facets is not None:
+                self._facets.add(facets.values_of(chunk.facets))
         texts = [text_key(chunk.embedded) for chunk in chunks]
         for text in texts:
             self._texts.append(text)
         self._older.extend([-1] * len(texts))
         self._ids.append(record.id.encode())
-        content = bytes.fromhex(row["sha1"])
-        self._contents.append(content)
+        self._contents.append(bytes.fromhex(row["sha1"]))
         self._origins.append(origin)
         self._lines.append(record.line)
         self._starts.append(self._starts[-1] + len(chunks))
-        return texts, content
+        return texts
 
     def keep(self, old: Generation, rows: range, *, shift: int) -> None:
         """Copy adjacent records of an older generation; each moves down by `shift` lines of its source."""
@@ -114,6 +116,8 @@ class GenerationWriter:
         else:
             for row in rows:
                 self._columns.append(old.records[row])
+        if self._facets is not None and (kept := facets.facet_columns(old)) is not None:
+            self._facets.keep_all(kept, chunks, old.file(facets.FILE).release)
         self._texts.extend(old.texts[chunks.start : chunks.stop])
         self._older.frombytes(np.arange(chunks.start, chunks.stop, dtype=np.intc).tobytes())
         own = slice(rows.start, rows.stop)
@@ -148,7 +152,12 @@ class GenerationWriter:
         pickles.dump(offsets, self._folder / OFFSETS)
         self._columns.write(self._folder / COLUMNS)
         self._columns = ColumnsWriter()
-        return {RECORDS: len(self._ids), COLUMNS: len(self._ids), CHUNKS: self._starts[-1]}
+        rows = {RECORDS: len(self._ids), COLUMNS: len(self._ids), CHUNKS: self._starts[-1]}
+        if self._facets is None:
+            return rows
+        self._facets.write(self._folder / facets.FILE)
+        self._facets = None
+        return {**rows, facets.FILE: self._starts[-1]}
 
 
 def written_columns(folder: Path) -> Columns:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ import numpy as np
 from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
-from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source
+from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, Source
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
@@ -25,6 +27,7 @@ from retrieve_cli.ingest.embedding import (
     VectorEncoding,
     WrittenPassages,
 )
+from retrieve_cli.ingest.facets import FacetCounts, Faceting, Made, Waiting
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.reading import reading
@@ -32,6 +35,7 @@ from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.scanned import Batch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.waiting import Embedding
 from retrieve_cli.progress.tasks import task
+from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import GRAPH, TOKENS
@@ -62,6 +66,10 @@ def _terms(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncodin
     return TermEncoding(parts.sparse, name, card, ContentCache(cache, card, TERM_LAYOUT, say=say))
 
 
+def _facets(parts: Parts, cache: Path, say: Callable[[str], None], *, asks: bool) -> Faceting | None:
+    return None if parts.facets is None else Faceting(parts.facets, cache, say=say, asks=asks)
+
+
 class Intake:
     """Receives items, one at a time, and writes the artifacts of a generation into the scratch folder."""
 
@@ -74,8 +82,10 @@ class Intake:
         *,
         before: Contents,
         reuse: Reuse | None = None,
+        facets: Path | None = None,
     ) -> None:
-        """`before` has the records that were current before, the rows of `reuse` if there is one."""
+        """`before` has the records that were current before, the rows of `reuse` if there is one. `facets` has the
+        cache of facets if `cache` does not; no server is asked for more then."""
         self._scratch = scratch
         self._parts = parts
         self._reuse = reuse
@@ -83,7 +93,9 @@ class Intake:
         self._vectors = _vectors(parts, cache, progress.say)
         self._terms = _terms(parts, cache, progress.say)
         encodings: list[Encoding] = [each for each in (self._vectors, self._terms) if each is not None]
-        self._tables = GenerationWriter(scratch)
+        self._facets = _facets(parts, facets or cache, progress.say, asks=facets is None)
+        self._waiting = None if self._facets is None else Waiting(self._facets)
+        self._tables = GenerationWriter(scratch, with_facets=self._facets is not None)
         self._inventory = Inventory(before)
         self._places: list[str] = []
         """By record, the file that it was read from."""
@@ -99,6 +111,8 @@ class Intake:
         """Files that are links to those of the older generation."""
         if reuse:
             reuse.begin(parts.writers, encodings)
+            if self._facets is not None:
+                self._facets.lend(reuse.generation, reuse.texts)
 
     @property
     def records(self) -> int:
@@ -112,6 +126,17 @@ class Intake:
     def embedded(self) -> int:
         """Texts that went through the encoder."""
         return self._vectors.done if self._vectors else 0
+
+    @property
+    def facets(self) -> FacetCounts | None:
+        """Numbers of facets that were made; None if none are configured."""
+        return None if self._facets is None else self._facets.counts
+
+    def kept(self) -> str:
+        """Return a sentence on what an interruption loses nothing of; empty if there is nothing."""
+        facets = self.facets.made if self.facets else 0
+        summarised = f"{counted(facets, 'chunk')} summarised and kept; " if facets else ""
+        return summarised + (self.embedding.kept() or ("run the same command to continue" if facets else ""))
 
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
@@ -129,6 +154,8 @@ class Intake:
         """
         for source in sources:
             self._take(source)
+        if self._waiting is not None:
+            self._waiting.release(all_read=True)
         self.embedding.finish()
         if not self.records and not self.rejected:
             names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
@@ -137,7 +164,7 @@ class Intake:
             raise UsageError(message, hint="nothing was built; name a source that has some")
 
     def _take(self, source: Source) -> None:
-        first, rejected = self.records, len(self.rejected)
+        first, rejected = len(self._inventory), len(self.rejected)
         self._begun.append((first, source))
         stamp, folders = source.stamp(), folders_of(source)
         read = hashlib.sha1(usedforsecurity=False)
@@ -154,9 +181,20 @@ class Intake:
                     else:
                         self._item(source, batch.item(places.start))
                     progress.advance(len(places))
-        counts = (self.records - first, len(self.rejected) - rejected)
-        self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
+        counts = (len(self._inventory) - first, len(self.rejected) - rejected)
+        self._then(partial(self._enter, source, first, counts))
         self.origins.append(origin_of(source, read.hexdigest(), stamp, folders))
+
+    def _enter(self, source: Source, first: int, counts: tuple[int, int]) -> None:
+        """Note a source whose records, from row `first` on, are written."""
+        self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
+
+    def _then(self, step: Callable[[], None]) -> None:
+        """Do a step after the records that wait for their facets."""
+        if self._waiting is None:
+            step()
+        else:
+            self._waiting.then(step)
 
     def write(self) -> dict[str, int]:
         """Write the indexes and offsets; return the rows of each file."""
@@ -224,9 +262,13 @@ class Intake:
         cuts = np.flatnonzero((np.diff(kept) != 1) | (np.diff(shifts) != 0)) + 1
         for first, end in pairwise([0, *cuts.tolist(), len(kept)]):
             run = range(int(kept[first]), int(kept[end - 1]) + 1)
-            self._tables.keep(generation, run, shift=int(shifts[first]))
-            self._reuse.keep(run, self._parts.writers, self.embedding.add)
+            self._then(partial(self._copy, self._reuse, run, int(shifts[first])))
         self._places.extend(batch.sources[places.start : places.stop])
+
+    def _copy(self, reuse: Reuse, run: range, shift: int) -> None:
+        """Copy adjacent records, which are `shift` lines further down now."""
+        self._tables.keep(reuse.generation, run, shift=shift)
+        reuse.keep(run, self._parts.writers, self.embedding.add)
 
     def _item(self, source: Source, item: Item | Refused | Notice) -> None:
         for piece in pieces_of(item) if isinstance(item, Item) else [item]:
@@ -251,9 +293,21 @@ class Intake:
         if not chunks:
             self._reject(record, "it has no text to chunk")
             return
-        keys, content = self._tables.append(record, chunks, item.digest)
-        self._inventory.add(record.id, content)
+        self._inventory.add(record.id, content_digest(record))
         self._places.append(item.source)
+        if self._waiting is None:
+            self._write(record, chunks, item.digest)
+        else:
+            self._waiting.add(chunks, partial(self._write_with, record, chunks, item.digest))
+
+    def _write_with(self, record: Record, chunks: Sequence[Chunk], origin: bytes, facets: Sequence[Made]) -> None:
+        """Write a record whose chunks have these facets."""
+        pairs = zip(chunks, facets, strict=True)
+        self._write(record, [replace(chunk, facets=made) if made else chunk for chunk, made in pairs], origin)
+
+    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> None:
+        """Write a record and its chunks; `origin` is the SHA-1 of the item that it was read from."""
+        keys = self._tables.append(record, chunks, origin)
         for writer in self._parts.writers.values():
             writer.add(record, chunks)
         for key, chunk in zip(keys, chunks, strict=True):
@@ -261,6 +315,8 @@ class Intake:
 
     def _duplicate(self, record: Record, source: Source, first: int) -> str:
         """Return the reason to reject a record whose id the record in row `first` has."""
+        if self._waiting is not None:
+            self._waiting.release()
         reason = f"duplicate id {quoted(record.id)}, first used by {self._places[first]}:{self._tables.line(first)}"
         other = next(other for row, other in reversed(self._begun) if row <= first)
         if other.name == source.name:

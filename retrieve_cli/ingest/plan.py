@@ -34,6 +34,7 @@ class Plan:
             "encoder": "every text is cut and embedded again: the encoder has changed",
             "sources": "records are read again: sources or fields have changed",
             "chunking": "records are cut again; unchanged texts keep their vectors",
+            "facets": "records are read again; only texts without facets of this kind are sent for them",
         }
         known = [sentence for part, sentence in sentences.items() if part in changed]
         return known + [f"the {name} index is rewritten" for name in ordered(changed - NAMED)]

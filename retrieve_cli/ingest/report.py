@@ -14,6 +14,7 @@ from retrieve_cli.storage.inbox import KIND
 from retrieve_cli.storage.manifest import Manifest
 
 if TYPE_CHECKING:
+    from retrieve_cli.ingest.facets import FacetCounts
     from retrieve_cli.ingest.replaced import Replaced
 
 _ROUNDING = 1e-9
@@ -46,6 +47,8 @@ class Report:
     max_fail: float = 0.0
     """The limit of rejected items that held."""
     seconds: float = 0.0
+    facets: FacetCounts | None = None
+    """Facets of chunks, if they are configured."""
     skipped: Sequence[str] = ()
     """Sentences on what is configured and could not be built here."""
     same: bool = False
@@ -62,6 +65,7 @@ class Report:
             "chunks": self.chunks,
             "chunk_changes": self.chunk_changes._asdict(),
             "embedded": self.embedded,
+            **({"facets": self.facets.to_json()} if self.facets else {}),
             "quarantined": self.quarantined,
             "rejected_new": self.rejected_new,
             "seconds": self.seconds,

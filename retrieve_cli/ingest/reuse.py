@@ -85,12 +85,12 @@ class Reuse:
 
 
 def reusable(before: Recipe, after: Recipe) -> frozenset[str]:
-    """Return the kinds of sources whose records would come out the same: in fields, chunks, rows and columns."""
+    """Return the kinds of sources whose records would come out the same: fields, chunks, facets, rows, columns."""
 
     def same(old: Json, new: Json) -> bool:
         return old is not None and bool(old == new)
 
-    if before.encoder != after.encoder or before.columns != after.columns:
+    if before.encoder != after.encoder or before.columns != after.columns or before.facets != after.facets:
         return frozenset()
     for name, card in after.retrievers.items():
         old = before.retrievers.get(name)

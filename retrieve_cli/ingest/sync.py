@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of, notes_on, with_inbox
@@ -163,7 +164,7 @@ class Sync:
         """
         parts, store = self._new_parts(), self._store
         with store.scratch() as scratch, store.scratch() as aside:
-            with closing(Intake(scratch, parts, aside, self._progress, before=Contents.nothing())) as intake:
+            with closing(self._afresh(scratch, parts, aside)) as intake:
                 intake.take_all(self._sources)
                 rows = intake.write()
             fresh = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows)
@@ -176,6 +177,10 @@ class Sync:
         names = sorted({*fresh.files, *current.files})
         differing = {name: "differs" for name in names if fresh.files.get(name) != current.files.get(name)}
         return {**differing, **found} or {"manifest.json": "differs"}
+
+    def _afresh(self, scratch: Path, parts: Parts, cache: Path) -> Intake:
+        """Return an intake that computes all again but facets: a model may answer otherwise."""
+        return Intake(scratch, parts, cache, self._progress, before=Contents.nothing(), facets=self._store.cache)
 
     @cached_property
     def _current(self) -> Generation | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.sources import remember_lines
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.ingest import facets
 from retrieve_cli.ingest.embedding import TERM_LAYOUT
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.storage import content_cache, token_cache, vector_cache
@@ -68,3 +69,5 @@ def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress:
     content_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
     with_terms = [(card, keys) for recipe, keys in needed for card in splade.term_cards(recipe).values()]
     content_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
+    with_facets = [(recipe.facets, keys) for recipe, keys in needed if recipe.facets is not None]
+    content_cache.prune(folder, facets.LAYOUT, with_facets, say=progress.say)

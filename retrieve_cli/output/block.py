@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from retrieve_cli.errors import printable
 from retrieve_cli.output import cells
 from retrieve_cli.output.heads import Head, head_of, laid_out
 from retrieve_cli.output.page import Line, Span
 from retrieve_cli.output.reasons import ALSO_NEEDED, SEPARATOR, Reason, path_in_words, rank_before_budget, reasons
 from retrieve_cli.output.significant import percent, significant
 from retrieve_cli.output.snippet import Snippet, snippet
+from retrieve_cli.records.facets import facets_of
 from retrieve_cli.search.answer import Answer, Bundle, Result
 
 _WIDE = 76
@@ -34,6 +36,7 @@ def block(answer: Answer, result: Result, *, rank: int, width: int) -> Iterator[
     # More than is shown, so that a sentence whose match is a little farther on counts as well.
     found = snippet(answer, result, room=(1 if room >= _WIDE else 2) * min(room, _MOST))
     yield from ([indent, *line] for line in _sentence(found, room))
+    yield from ([indent, *line] for line in _facets(result, room))
     yield from ([indent, *line] for line in _reasons(reasons(result, rank=rank_before_budget(answer, rank)), room))
     if result.bundle is not None:
         yield from ([indent, *line] for line in needs(result.bundle, room))
@@ -66,6 +69,12 @@ def _sentence(found: Snippet, room: int) -> Iterator[Line]:
         yield from [*shown, _marked(last := rest.cut(room), 0, len(last.text))]
     else:
         yield from (_marked(found, *place) for place in places)
+
+
+def _facets(result: Result, room: int) -> Iterator[Line]:
+    """The facets of the chunk on one line."""
+    if named := [f"{name}: {text}" for name, text in facets_of(result.chunk).items()]:
+        yield [Span(cells.cut(printable(SEPARATOR.join(named)), min(room, _MOST)), "dim")]
 
 
 def _marked(found: Snippet, start: int, end: int) -> list[Span]:

@@ -13,6 +13,7 @@ import orjson
 from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pages, span_of
+from retrieve_cli.records.facets import facets_of
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 from retrieve_cli.search.content_type import content_type
 
@@ -140,6 +141,7 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         **({"sections": chunk["sections"]} if "sections" in chunk else {}),
         **page_keys(place),
         **(boxes(place) if answer.explain else {}),
+        **({"facets": facets} if (facets := facets_of(chunk)) else {}),
         "metadata": {
             **record["metadata"],
             "source": chunk["source"],

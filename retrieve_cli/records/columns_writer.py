@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +38,12 @@ class ColumnsWriter:
 
     def append(self, row: Mapping[str, Json]) -> None:
         """Add a record, given as its row of `records.jsonl`."""
+        self.add(values_of(row))
+
+    def add(self, fields: Mapping[str, Sequence[str]]) -> None:
+        """Add a row, given as the distinct values of each of its fields."""
         code = self._fresh.code
-        self._postings.add(code(field, value) for field, values in values_of(row).items() for value in values)
+        self._postings.add(code(field, value) for field, values in fields.items() for value in values)
 
     def keep(self, old: Columns, record: int) -> None:
         """Add a record of older columns, each at most once, without reading it."""

@@ -38,7 +38,7 @@ def record_row(record: Record) -> dict[str, Json]:
 
 
 def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
-    """Return a chunk as it is kept; `table_header`, `sections` and its place only if it has them."""
+    """Return a chunk as it is kept; `table_header`, `sections`, `facets` and its place only if it has them."""
     return {
         "id": chunk.id,
         "doc_id": chunk.doc_id,
@@ -55,6 +55,7 @@ def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
         "end_line": chunk.end_line,
         "tokens": chunk.tokens,
         **({} if chunk.place is None else place_row(chunk.place)),
+        **({"facets": dict(sorted(chunk.facets.items()))} if chunk.facets else {}),
     }
 
 

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 class _Writer:
     """Writer of the artifact from whole records or chunks, with either backend."""
 
-    def __init__(self, rows: Bm25Writer | RankBm25Writer, unit: Unit) -> None:
+    def __init__(self, rows: Bm25Writer | RankBm25Writer, unit: Unit, *, facets: float) -> None:
+        """`facets` is the weight of the facets of chunks as a field; 0: they are not indexed."""
         self._rows = rows
         self._unit = unit
+        self._facets = facets
         self._starts: Rows = np.zeros(1, np.int64)
 
     def reuse(self, older: Generation) -> None:
@@ -39,13 +41,18 @@ class _Writer:
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         if self._unit == "record":
-            self._rows.add(record.fields)
+            self._rows.add((*record.fields, *self._facets_of(chunks)))
             return
         # The embedded text already contains the name, in the text or the header: add only the rest of its weight.
         weight = next((field.weight for field in record.fields if field.name == "name"), 1.0)
         name = Field("name", record.name, max(weight - 1.0, 0.0))
         for chunk in chunks:
-            self._rows.add((name, Field("embedded", chunk.embedded)))
+            self._rows.add((name, Field("embedded", chunk.embedded), *self._facets_of([chunk])))
+
+    def _facets_of(self, chunks: Sequence[Chunk]) -> Sequence[Field]:
+        """The field with the facets of some chunks, if they are indexed and there are any."""
+        text = "\n".join(text for chunk in chunks for text in chunk.facets.values()) if self._facets else ""
+        return (Field("facets", text, self._facets),) if text else ()
 
     def keep(self, record: int) -> None:
         self.keep_all(range(record, record + 1))
@@ -82,16 +89,17 @@ class Bm25(Retriever[str]):
         card = {**head, **asdict(formula)}
         if chosen.backend == "rank_bm25":
             del card["variant"]  # that package has only one variant
-        return card
+        return {**card, "facets": facets} if (facets := self._facets(building)) else card
 
     def writer(self, building: Building) -> IndexWriter:
         chosen, unit, analyzer = building.settings.bm25, self._unit(building), self._analyzer(building)
         if chosen.backend == "rank_bm25":
             from retrieve_cli.retrievers.rank_bm25 import RankBm25Writer
 
-            return _Writer(RankBm25Writer(analyzer=analyzer, unit=unit, k1=chosen.k1, b=chosen.b), unit)
+            rows = RankBm25Writer(analyzer=analyzer, unit=unit, k1=chosen.k1, b=chosen.b)
+            return _Writer(rows, unit, facets=self._facets(building))
         formula = Formula(chosen.variant, chosen.k1, chosen.b)
-        return _Writer(Bm25Writer(analyzer=analyzer, unit=unit, formula=formula), unit)
+        return _Writer(Bm25Writer(analyzer=analyzer, unit=unit, formula=formula), unit, facets=self._facets(building))
 
     def open(self, generation: Generation, settings: Settings) -> TermIndex:
         file = generation.file(self.file)
@@ -114,7 +122,7 @@ class Bm25(Retriever[str]):
         return {**own, **{key: card["analyzer"][key] for key in ("stemming", "stop_words")}}
 
     def keeps(self, before: Card, after: Card) -> bool:
-        return all(before.get(key) == after[key] for key in ("unit", "analyzer"))
+        return all(before.get(key) == after.get(key) for key in ("unit", "analyzer", "facets"))
 
     def analyzer(self, index: Index[str]) -> Analyzer | None:
         return index.analyzer if isinstance(index, TermIndex) else None
@@ -154,6 +162,11 @@ class Bm25(Retriever[str]):
         if building.settings.bm25.unit != "auto":
             return building.settings.bm25.unit
         return "chunk" if "docs" in building.kinds else "record"
+
+    @staticmethod
+    def _facets(building: Building) -> float:
+        """Return the weight of the facets of chunks."""
+        return building.settings.facets.weight if building.settings.facets.enabled else 0.0
 
     @staticmethod
     def _analyzer(building: Building) -> TermAnalyzer:

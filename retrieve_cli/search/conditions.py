@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _CANONICAL = ("license", "modality")
 """Fields of which the records of catalogs have one spelling of each value."""
+_FACETS = "facets."
+"""In front of the fields that chunks have if the index has facets; see `records/facets.py`."""
 _SECTION = "section"
 """The field that chunks have; see `records/sections.py`, which a query without such a filter does without."""
 
@@ -50,6 +52,8 @@ def satisfying(generation: Generation, condition: Condition, visible: Mask | Non
             chunks |= spread(generation, _own_section(generation, condition, visible))
             chunks = ~chunks if condition.negated is not (condition.operator == "!=") else chunks
             return Passing(field, written, with_chunks(generation, chunks), chunks)
+    if field.startswith(_FACETS) and (passing := _by_facet(generation, condition, visible)) is not None:
+        return passing
     columns = columns_seen(generation, visible)
     values = _in_all_spellings(condition) if known_as(field) in _CANONICAL else condition.values
     try:
@@ -57,6 +61,26 @@ def satisfying(generation: Generation, condition: Condition, visible: Mask | Non
     except UsageError as error:
         raise _perhaps_section(error, generation, condition, visible) from None
     return Passing(field, written, ~found if condition.negated else found)
+
+
+def _by_facet(generation: Generation, condition: Condition, visible: Mask | None) -> Passing | None:
+    """Return what satisfies a condition on a facet of chunks; None if the index has none, or the records' own metadata
+    have the field instead.
+
+    Raises:
+        UsageError: nothing has the field.
+    """
+    from retrieve_cli.records.facets import facet_columns
+
+    if (columns := facet_columns(generation)) is None:
+        return None
+    if visible is not None:
+        columns = columns.within(spread(generation, visible))
+    if condition.field not in columns.fields and condition.field in columns_seen(generation, visible).fields:
+        return None
+    chunks = columns.select(condition.field, condition.operator, condition.values, globs=condition.globs)
+    chunks = ~chunks if condition.negated else chunks
+    return Passing(condition.field, str(condition), with_chunks(generation, chunks), chunks)
 
 
 def _in_all_spellings(condition: Condition) -> tuple[str, ...]:

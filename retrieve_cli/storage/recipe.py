@@ -38,6 +38,8 @@ class Recipe:
     """Card of packed token vectors; None if they are not stored."""
     documents: Mapping[str, Card] | None = None
     """Parser of each format of which there are documents, Markdown and text aside; None if there are none."""
+    facets: Card | None = None
+    """Card of the facets of chunks; None if they are not configured."""
 
     @property
     def encoder_card(self) -> ModelCard:
@@ -109,7 +111,7 @@ def reading_cards() -> Iterator[None]:
         raise IndexCorrupt(f"a card of the recipe is not as it was written ({quoted(error)})", hint=_HINT) from error
 
 
-_OPTIONAL = ("encoder", "columns", "graph", "tokens", "documents")
+_OPTIONAL = ("encoder", "columns", "graph", "tokens", "documents", "facets")
 NAMED = frozenset({"sources", "chunking", *_OPTIONAL})
 """Keys of the object that are not the name of a retriever."""
 

@@ -272,6 +272,13 @@ ELSEWHERE = {
             "depth",
         )
     },
+    **{
+        f"facets.{key}": "tests/facets"
+        for key in (
+            *("base_url", "model", "api_key_env", "prompt", "policy", "max_tokens", "max_tokens_total"),
+            *("timeout_s", "retries", "concurrency", "weight"),
+        )
+    },
     "rerank.backend": "tests/program/test_rerank.py",
     "rerank.policy": "tests/program/test_rerank.py",
     "rerank.depth": "tests/program/test_rerank.py",

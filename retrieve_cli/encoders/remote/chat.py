@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from retrieve_cli.contracts import Json
@@ -18,7 +19,7 @@ from retrieve_cli.web.limits import Clock
 T = TypeVar("T")
 JsonMode = Literal["schema", "object", "off"]
 
-_PATH = "/chat/completions"
+CHAT = "/chat/completions"
 _REFUSED = (
     "the server has to take response_format json_schema, and the model as many tokens as rerank.depth candidates have: "
     "lower rerank.depth, or name another rerank.model"
@@ -40,7 +41,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reply:
+class Reply:
     """Reply of the model; `cut` is True if it was cut off at `max_tokens`."""
 
     content: str
@@ -53,6 +54,24 @@ class _Reply:
         except Unusable as unusable:
             fault = unusable
         raise Unusable("it was cut off at max_tokens") if self.cut else fault
+
+
+def reply_in(answer: Json, client: Client) -> Reply:
+    """Return the reply in an answer; an empty one if a filter kept the model from replying, which is no fault of the
+    server.
+
+    Raises:
+        ServerFailed: the answer is not a chat completion.
+    """
+    chosen = answer.get("choices") if isinstance(answer, dict) else None
+    first = chosen[0] if isinstance(chosen, list) and chosen else None
+    message = first.get("message") if isinstance(first, dict) else None
+    if not isinstance(first, dict) or not isinstance(message, dict):
+        raise client.failure(CHAT, "answers without a message", said=answer)
+    content = message.get("content")
+    if content is not None and not isinstance(content, str):
+        raise client.failure(CHAT, "answers with a message whose content is not text", said=content)
+    return Reply(content or "", cut=first.get("finish_reason") == "length")
 
 
 class ListwiseSelector:
@@ -159,7 +178,7 @@ class ListwiseSelector:
         except Unusable as unusable:
             return f"{self._model} gave no usable answer twice ({unusable}); the order was kept"
 
-    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> _Reply:
+    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> Reply:
         payload = {
             "model": self._model,
             "messages": messages,
@@ -167,26 +186,14 @@ class ListwiseSelector:
             "max_tokens": self._max_tokens,
             **self._response_format(schema),
         }
-        return self._client.ask(_PATH, payload, self._reply_in, hint=self._refused, clock=clock)
+        receive = partial(reply_in, client=self._client)
+        return self._client.ask(CHAT, payload, receive, hint=self._refused, clock=clock)
 
     def _response_format(self, schema: Json) -> dict[str, Any]:
         if self._json_mode == "schema":
             named = {"name": "choice", "strict": True, "schema": schema}
             return {"response_format": {"type": "json_schema", "json_schema": named}}
         return {"response_format": {"type": "json_object"}} if self._json_mode == "object" else {}
-
-    def _reply_in(self, answer: Json) -> _Reply:
-        """Return the reply in an answer; an empty one if a filter kept the model from replying, which is no fault of
-        the server."""
-        chosen = answer.get("choices") if isinstance(answer, dict) else None
-        first = chosen[0] if isinstance(chosen, list) and chosen else None
-        message = first.get("message") if isinstance(first, dict) else None
-        if not isinstance(first, dict) or not isinstance(message, dict):
-            raise self._client.failure(_PATH, "answers without a message", said=answer)
-        content = message.get("content")
-        if content is not None and not isinstance(content, str):
-            raise self._client.failure(_PATH, "answers with a message whose content is not text", said=content)
-        return _Reply(content or "", cut=first.get("finish_reason") == "length")
 
     def _cut(self, candidates: Sequence[str]) -> list[str]:
         return [candidate[: self._max_chars] for candidate in candidates]

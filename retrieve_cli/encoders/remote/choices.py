@@ -64,7 +64,7 @@ def _list(content: str, key: str) -> list[Json]:
     import orjson
 
     try:
-        answer = orjson.loads(_bare(content))
+        answer = orjson.loads(bare(content))
     except ValueError:
         raise Unusable("it is not JSON") from None
     if not isinstance(answer, dict) or answer.keys() != {key}:
@@ -75,8 +75,8 @@ def _list(content: str, key: str) -> list[Json]:
     return items
 
 
-def _bare(content: str) -> str:
-    """The answer without what some models cannot help: to think aloud first, and to fence what they say.
+def bare(content: str) -> str:
+    """Return the answer without what some models cannot help: to think aloud first, and to fence what they say.
 
     By searches from the ends, whose time grows with the text alone: no answer can stall it.
     """

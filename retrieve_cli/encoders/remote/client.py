@@ -97,17 +97,28 @@ class Client:
         seconds = self._timeout_s if within is None else min(self._timeout_s, within)
         return Clock(seconds, seconds)
 
-    def ask(self, path: str, payload: Json, receive: Receive[T], *, hint: str = "", clock: Clock | None = None) -> T:
+    def ask(
+        self,
+        path: str,
+        payload: Json,
+        receive: Receive[T],
+        *,
+        hint: str = "",
+        clock: Clock | None = None,
+        stop: Event | None = None,
+    ) -> T:
         """Return what `receive` makes of the answer to a POST; `hint` is for a server that rejects the request.
 
-        `clock` bounds everything, retries and pauses included; without one, each attempt has `timeout_s`.
+        `clock` bounds everything, retries and pauses included; without one, each attempt has `timeout_s`. Once `stop`
+        is set, pauses end and no attempt begins.
 
         Raises:
+            CancelledError: it was stopped.
             ServerUnavailable: the server is not there, not well, or lets nobody in; or the key's variable is not set.
             ServerFailed: it refuses the request, sends it elsewhere, or its answer is not JSON or too large.
             Unavailable: urllib3 is not installed.
         """
-        return self._answer(path, payload, receive, hint, Event(), clock)
+        return self._answer(path, payload, receive, hint, stop or Event(), clock)
 
     def ask_all(
         self,

@@ -79,6 +79,16 @@ def picked_schema(candidates: int, count: int, *, least: int = 1) -> Json:
     return _object({"picked": {"type": "array", "items": number, "minItems": least, "maxItems": count}})
 
 
+def facets(text: str) -> str:
+    """Return the question for the facets of a text."""
+    return f"<text>\n{_data(text)}\n</text>"
+
+
+def facets_schema(names: Sequence[str]) -> Json:
+    """JSON Schema of the facets of a text."""
+    return _object({name: {"type": "string"} for name in names})
+
+
 def _object(properties: dict[str, Json]) -> Json:
     return {
         "type": "object",

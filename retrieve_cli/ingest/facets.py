@@ -1,0 +1,252 @@
+"""Facets of chunks on their way into a generation: from the cache, or made now; and the records that wait for them.
+
+A record is written after its chunks have their facets. Records wait as long as memory allows, so that many requests
+are under way at once and their number is known before the first is sent; what follows them waits as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble.facets import Facets
+from retrieve_cli.contracts import Chunk, FacetAnswer, Json
+from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.ingest.counts import counted
+from retrieve_cli.progress.tasks import Task, task
+from retrieve_cli.records.facets import facets_of
+from retrieve_cli.storage.cache_parts import Layout
+from retrieve_cli.storage.content_cache import ContentCache
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
+from retrieve_cli.storage.manifest import canonical, text_key
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.generation import Generation
+
+LAYOUT = Layout(".facets", {"json": "|u1"})
+"""Layout of the cache: the facets of each text as JSON."""
+_MOST_TEXT = 16 << 20
+"""Characters of chunks that wait: about 16,000 chunks."""
+_TOGETHER = 256
+"""Answers in one file of the cache."""
+_WORDS = {
+    "unavailable": "the server did not answer",
+    "rejected": "the server rejected the request",
+    "invalid_answer": "the answer could not be used",
+    "cut_off": "the answer was longer than facets.max_tokens",
+    "budget_spent": "facets.max_tokens_total was spent",
+    "not_asked": "not asked, because the server does not answer",
+}
+
+Made = Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FacetCounts:
+    """Numbers of distinct texts by where their facets came from, and what they cost."""
+
+    made: int = 0
+    cached: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """Texts without facets, by kind of failure."""
+    tokens: int = 0
+    detail: str = ""
+    """The first failure as a sentence."""
+
+    def to_json(self) -> dict[str, Json]:
+        failed = sum(self.failed.values())
+        counts = {"made": self.made, "cached": self.cached, "failed": failed}
+        return {**counts, "reasons": dict(sorted(self.failed.items())), "tokens": self.tokens}
+
+    def sentences(self) -> list[str]:
+        """Return the same for people."""
+        tokens = f", {counted(self.tokens, 'token')}" if self.tokens else ""
+        made = f"facets: {self.made:,} made, {self.cached:,} from the cache{tokens}"
+        if not self.failed:
+            return [made]
+        reasons = "; ".join(f"{_WORDS.get(reason, reason)} ({count:,})" for reason, count in self.failed.items())
+        without = f"{counted(sum(self.failed.values()), 'chunk')} without facets: {reasons}"
+        first = [f"the first failure: {self.detail}"] if self.detail else []
+        return [made, without, *first, "the next build asks for these again; all others are in the cache"]
+
+
+class Faceting:
+    """Gives chunks their facets, and counts."""
+
+    def __init__(self, facets: Facets, folder: Path, *, say: Callable[[str], None], asks: bool = True) -> None:
+        """`folder` has the caches; without `asks`, chunks have only the facets that are there."""
+        self._maker = facets.maker
+        self._required = facets.required and asks
+        self._cache = ContentCache(folder, facets.maker.card, LAYOUT, say=say)
+        self._say = say
+        self._asks = asks
+        self._older: Generation | None = None
+        self._rows = KeyRows(as_keys([]))
+        self._seen: set[bytes] = set()
+        self._said = False
+        self._counts = {"made": 0, "cached": 0, "tokens": 0}
+        self._failed: Counter[str] = Counter()
+        self._detail = ""
+
+    @property
+    def counts(self) -> FacetCounts:
+        return FacetCounts(**self._counts, failed=dict(self._failed), detail=self._detail)
+
+    def lend(self, older: Generation, texts: KeyRows) -> None:
+        """Take facets from an older generation where the cache has none; `texts` has the row of each of its chunks."""
+        if older.manifest.recipe.facets == self._maker.card:
+            self._older, self._rows = older, texts
+
+    def facets(self, chunks: Sequence[Chunk], *, all_read: bool) -> list[Made]:
+        """Return the facets of chunks, None for those that have none; `all_read` if no more chunks follow.
+
+        Raises:
+            Unavailable: facets are required, and a chunk has none.
+        """
+        keys = [text_key(chunk.embedded) for chunk in chunks]
+        found = self._kept(list(dict.fromkeys(keys)))
+        wanted = {key: chunk for key, chunk in zip(keys, chunks, strict=True) if key not in found}
+        if wanted and self._asks:
+            new = {key: chunk for key, chunk in wanted.items() if key not in self._seen}
+            self._announce(len(new), all_read)
+            found |= dict(self._made(list(new), list(new.values())))
+        self._seen.update(keys)
+        return [found.get(key) for key in keys]
+
+    def _kept(self, keys: Sequence[bytes]) -> dict[bytes, Made]:
+        """Return the facets that are in the cache or in the older generation."""
+        lacking = set(self._cache.lacks(as_keys(keys)).tolist()) if keys else set()
+        cached = [key for place, key in enumerate(keys) if place not in lacking]
+        found: dict[bytes, Made] = dict(zip(cached, map(_read, self._cache.entries(cached)), strict=True))
+        lent: dict[bytes, Mapping[str, str]] = {}
+        if self._older is not None:
+            rows = self._rows.find(as_keys(keys)).tolist()
+            for place in sorted(lacking):
+                if rows[place] >= 0 and (facets := facets_of(self._older.chunks[rows[place]])):
+                    lent[keys[place]] = facets
+        if lent:
+            self._cache.append(list(lent), [_entry(facets) for facets in lent.values()])
+        found |= lent
+        self._counts["cached"] += len(found.keys() - self._seen)
+        return found
+
+    def _announce(self, number: int, all_read: bool) -> None:
+        """Say, once, what is sent where."""
+        if self._said or not number or not self._maker.address:
+            return
+        self._said = True
+        chunks = counted(number, "chunk") if all_read else f"{number:,} chunks, and later more,"
+        self._say(f"sending {chunks} of text to {self._maker.address} for summaries (facets.base_url)")
+
+    def _made(self, keys: Sequence[bytes], chunks: Sequence[Chunk]) -> Iterator[tuple[bytes, Made]]:
+        """Yield the facets that are made now, each stored before the next one."""
+        keeping = _Keeping(self._cache, each=bool(self._maker.address))
+        with task("facets", "chunks", len(keys)) as working, keeping, closing(self._maker.make(chunks)) as answers:
+            for answer in answers:
+                self._count(answer, working)
+                if answer.facets is not None:
+                    keeping.add(keys[answer.place], answer.facets)
+                    yield keys[answer.place], answer.facets
+                elif self._required:
+                    raise self._error(answer)
+
+    def _count(self, answer: FacetAnswer, working: Task) -> None:
+        working.advance()
+        self._counts["tokens"] += answer.tokens
+        if answer.facets is None:
+            self._failed[answer.reason] += 1
+            self._detail = self._detail or answer.detail
+        else:
+            self._counts["made"] += 1
+
+    def _error(self, answer: FacetAnswer) -> Unavailable:
+        why = answer.detail or _WORDS.get(answer.reason, answer.reason)
+        hint = f"{self._counts['made']:,} made now are kept: run it again, or set facets.policy: optional"
+        return Unavailable(f"a chunk has no facets, and facets.policy is required: {why}", hint=hint)
+
+
+class _Keeping:
+    """Writes facets into the cache, in files that are combined as they become many."""
+
+    def __init__(self, cache: ContentCache, *, each: bool) -> None:
+        """`each`: every answer is written when it comes, because it cost money and time."""
+        self._cache = cache
+        self._each = each
+        self._new: dict[bytes, Mapping[str, str]] = {}
+        self._files: list[Path] = []
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, *_: object) -> None:
+        self._combine()
+
+    def add(self, key: bytes, facets: Mapping[str, str]) -> None:
+        """Write the facets of a text."""
+        self._new[key] = facets
+        if len(self._new) >= _TOGETHER:
+            self._combine()
+        elif self._each:
+            self._files.append(self._cache.put_aside([key], [_entry(facets)]))
+
+    def _combine(self) -> None:
+        written = self._cache.append(list(self._new), [_entry(facets) for facets in self._new.values()])
+        for path in self._files:
+            if path != written:
+                path.unlink(missing_ok=True)
+        self._new, self._files = {}, []
+
+
+class Waiting:
+    """Records that wait for their facets, and in order what is to be done with them and after them."""
+
+    def __init__(self, faceting: Faceting) -> None:
+        self._faceting = faceting
+        self._chunks: list[Chunk] = []
+        self._characters = 0
+        self._steps: list[Callable[[Iterator[Made]], None]] = []
+
+    def add(self, chunks: Sequence[Chunk], write: Callable[[Sequence[Made]], None]) -> None:
+        """Have `write` called with the facets of the chunks of a record."""
+        self._chunks += chunks
+        self._characters += sum(len(chunk.text) for chunk in chunks)
+        self._steps.append(lambda made: write([next(made) for _ in chunks]))
+        if self._characters > _MOST_TEXT:
+            self.release()
+
+    def then(self, step: Callable[[], None]) -> None:
+        """Have a step done after all that waits; at once if nothing does."""
+        if self._steps:
+            self._steps.append(lambda _: step())
+        else:
+            step()
+
+    def release(self, *, all_read: bool = False) -> None:
+        """Do all that waits."""
+        chunks, steps = self._chunks, self._steps
+        self._chunks, self._characters, self._steps = [], 0, []
+        made = iter(self._faceting.facets(chunks, all_read=all_read) if chunks else [])
+        for step in steps:
+            step(made)
+
+
+def _entry(facets: Mapping[str, str]) -> tuple[np.ndarray]:
+    """Return facets as the cache keeps them."""
+    return (np.frombuffer(canonical(dict(facets)), np.uint8),)
+
+
+def _read(entry: Sequence[np.ndarray]) -> dict[str, str]:
+    """Return the facets of an entry; none if it is not as it was written."""
+    import orjson
+
+    stored: Json = None
+    with suppress(ValueError):
+        stored = orjson.loads(entry[0].tobytes())
+    return facets_of({"facets": stored})
