@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.settings import Settings
@@ -75,21 +76,19 @@ def facets_for(encoder: Encoder | None, settings: Settings) -> Facets | None:
     return Facets(maker, required)
 
 
-def task(prompt: str) -> Task:
-    """Return the request of a prompt: one of the program, or that of a file, whose first line may be
-    `fields: NAME, NAME`.
+def task(prompt: Path | None) -> Task:
+    """Return the request of a prompt: one of the program, by default for a summary, or that of a file, of which the
+    first line may be `fields: NAME, NAME`.
 
     Raises:
-        UsageError: there is no such prompt, or the file cannot be read, or is not a prompt.
+        UsageError: the file cannot be read, or is not a prompt.
     """
-    chosen = _PROMPTS.get(prompt) or _of_file(prompt)
+    chosen = _PROMPTS.get(str(prompt or "summary")) or _of_file(str(prompt))
     return Task(chosen.prompt + _RULES.format(names=", ".join(f'"{name}"' for name in chosen.names)), chosen.names)
 
 
 def _of_file(path: str) -> Task:
-    hint = f"facets.prompt is one of {', '.join(_PROMPTS)} and extractive, or a text file with its folder: ./NAME"
-    if "/" not in path:
-        raise UsageError(f"there is no prompt {quoted(path)}", hint=hint)
+    hint = f"facets.prompt is one of {', '.join(_PROMPTS)} and extractive, or a text file"
     try:
         text = read_text(path, limit=_LARGEST).strip()
     except (OSError, ValueError) as error:

@@ -202,7 +202,7 @@ class FacetsSettings:
     base_url: str | None = None
     model: str | None = None
     api_key_env: str | None = None
-    prompt: str = field(default="summary", metadata={"folder": True})
+    prompt: Path | None = field(default=None, metadata={"names": ("summary", "pico", EXTRACTIVE)})
     policy: Literal["optional", "required"] = "optional"
     max_tokens: int = bounded(300, 16, 100_000)
     max_tokens_total: int | None = bounded(None, 1, float("inf"))
@@ -214,7 +214,7 @@ class FacetsSettings:
     @property
     def extractive(self) -> bool:
         """True if facets are sentences of the text."""
-        return self.prompt == EXTRACTIVE
+        return str(self.prompt) == EXTRACTIVE
 
     @property
     def enabled(self) -> bool:
