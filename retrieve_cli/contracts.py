@@ -369,7 +369,8 @@ class FacetMaker(Protocol):
 
     @property
     def card(self) -> Card:
-        """Parameters that change the facets; part of the recipe, and of the key in the cache."""
+        """Parameters that change the facets, with the `names` of all of them; part of the recipe, and of the key in the
+        cache."""
 
     @property
     def address(self) -> str:

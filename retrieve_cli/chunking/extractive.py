@@ -38,7 +38,7 @@ class ExtractiveFacets:
 
     @property
     def card(self) -> Card:
-        return {"kind": "extractive", "language": self._language, "rules": _RULES}
+        return {"kind": "extractive", "names": [SUMMARY], "language": self._language, "rules": _RULES}
 
     def make(self, chunks: Sequence[Chunk]) -> Generator[FacetAnswer, None, None]:
         for start in range(0, len(chunks), _CHUNKS):

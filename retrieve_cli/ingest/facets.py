@@ -118,7 +118,11 @@ class Faceting:
             self._announce(len(new), all_read)
             found |= dict(self._made(list(new), list(new.values())))
         self._seen.update(keys)
-        return [found.get(key) for key in keys]
+        return [self._in_order(found.get(key)) for key in keys]
+
+    def _in_order(self, facets: Made) -> Made:
+        """Return facets in the order of their names on the card, wherever they come from."""
+        return facets and {name: facets[name] for name in self._maker.card["names"] if name in facets}
 
     def _kept(self, keys: Sequence[bytes]) -> dict[bytes, Made]:
         """Return the facets that are in the cache or in the older generation."""

@@ -198,7 +198,7 @@ def test_facets_are_shown_on_one_line_and_in_json_where_a_chunk_has_them(
     assert shown["asthma.md#0"] == {"outcome": "fewer attacks", "population": "adults; smokers"}
     assert shown.get("sugar.md#1") is None
     text = retrieve("query", "breathing", "--filter", "facets.population=smokers").out
-    assert "\n    outcome: fewer attacks · population: adults; smokers\n" in text
+    assert "\n    population: adults; smokers · outcome: fewer attacks\n" in text
     assert "population: adults; smokers" in retrieve("inspect", "chunk", "asthma.md#0").out
     assert retrieve("inspect", "chunk", "asthma.md#0", "--json").json["facets"]["population"] == "adults; smokers"
 
@@ -211,3 +211,13 @@ def test_facets_from_a_model_cannot_command_a_terminal(docs: Path, retrieve: Pro
     out = retrieve("query", "lungs").out
     assert "summary: red" in out
     assert not {"\x1b", "\x07", "\u202e"} & set(out)
+
+
+def test_facets_travel_in_a_snapshot(index_of_trials: Path, retrieve: Program, tmp_path: Path) -> None:
+    assert retrieve("snapshot", "create", tmp_path / "s.tar.zst").code == 0
+    ask = ("query", "breathing", "--filter", "facets.population=children", "--json")
+    before = retrieve(*ask).json["results"]
+    restored = tmp_path / "restored"
+    assert retrieve("snapshot", "restore", tmp_path / "s.tar.zst", "--artifacts", restored).code == 0
+    assert [result["id"] for result in before] == ["asthma.md#1"]
+    assert retrieve(*ask, "--artifacts", restored).json["results"] == before
