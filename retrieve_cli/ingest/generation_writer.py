@@ -85,10 +85,12 @@ class GenerationWriter:
         hashed.update(b"]")
         return hashed.hexdigest()
 
-    def append(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> list[bytes]:
+    def append(
+        self, record: Record, chunks: Sequence[Chunk], origin: bytes, *, content: bytes | None = None
+    ) -> list[bytes]:
         """Write a record, whose `origin` is the SHA-1 of the item it was read from, and its chunks: at least one.
-        Return the SHA-1 of each chunk's embedded text."""
-        row = record_row(record)
+        Return the SHA-1 of each chunk's embedded text. `content` is the SHA-1 of the record's content, if known."""
+        row = record_row(record, content=content)
         self._records.append(row)
         self._columns.append(row)
         for chunk in chunks:

@@ -293,21 +293,25 @@ class Intake:
         if not chunks:
             self._reject(record, "it has no text to chunk")
             return
-        self._inventory.add(record.id, content_digest(record))
+        content = content_digest(record)
+        self._inventory.add(record.id, content)
         self._places.append(item.source)
         if self._waiting is None:
-            self._write(record, chunks, item.digest)
+            self._write(record, chunks, item.digest, content)
         else:
-            self._waiting.add(chunks, partial(self._write_with, record, chunks, item.digest))
+            self._waiting.add(chunks, partial(self._write_with, record, chunks, item.digest, content))
 
-    def _write_with(self, record: Record, chunks: Sequence[Chunk], origin: bytes, facets: Sequence[Made]) -> None:
+    def _write_with(
+        self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
+    ) -> None:
         """Write a record whose chunks have these facets."""
         pairs = zip(chunks, facets, strict=True)
-        self._write(record, [replace(chunk, facets=made) if made else chunk for chunk, made in pairs], origin)
+        summarised = [replace(chunk, facets=made) if made else chunk for chunk, made in pairs]
+        self._write(record, summarised, origin, content)
 
-    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes) -> None:
-        """Write a record and its chunks; `origin` is the SHA-1 of the item that it was read from."""
-        keys = self._tables.append(record, chunks, origin)
+    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes) -> None:
+        """Write a record and its chunks; `origin` and `content` are the SHA-1 of its item and of its content."""
+        keys = self._tables.append(record, chunks, origin, content=content)
         for writer in self._parts.writers.values():
             writer.add(record, chunks)
         for key, chunk in zip(keys, chunks, strict=True):

@@ -31,9 +31,9 @@ def _content(record: Record) -> dict[str, Json]:
     }
 
 
-def record_row(record: Record) -> dict[str, Json]:
-    """Return a record as it is kept; its whole text is in its chunks."""
-    place = {"source": record.source, "line": record.line, "sha1": content_digest(record).hex()}
+def record_row(record: Record, *, content: bytes | None = None) -> dict[str, Json]:
+    """Return a record as it is kept; its whole text is in its chunks. `content` is its `content_digest`, if known."""
+    place = {"source": record.source, "line": record.line, "sha1": (content or content_digest(record)).hex()}
     return {**_content(record), "description": record.description[:_DESCRIPTION], **place}
 
 
