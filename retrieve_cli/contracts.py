@@ -286,6 +286,15 @@ class Foldered(Protocol):
 
 
 @runtime_checkable
+class Mixed(Protocol):
+    """A source that may hold whole documents beside records of a catalog."""
+
+    @property
+    def kinds(self) -> Sequence[SourceKind]:
+        """Kinds of its records: its own, and `docs` if it holds documents now."""
+
+
+@runtime_checkable
 class Countable(Protocol):
     """A source that can say at little cost how many items it has."""
 
@@ -323,6 +332,19 @@ class Filed(Protocol):
 
     def file_of(self, record: Mapping[str, Json]) -> str:
         """Return the absolute path of the record's file."""
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A source that can give the file of a record as it was at build time."""
+
+    def original(self, record: Mapping[str, Json], digest: bytes) -> bytes | None:
+        """Return the bytes of a record's file; None if they are not those of the build. `digest` is the digest of its
+        item.
+
+        Raises:
+            OSError: the file is gone, or cannot be read.
+        """
 
 
 class Tokenizer(Protocol):

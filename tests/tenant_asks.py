@@ -108,6 +108,10 @@ def removed_document(name: str) -> Ask:
     return document(name)._replace(method="DELETE")
 
 
+def original(name: str) -> Ask:
+    return get("/files/{id:path}", f"/files/{quote(name, safe='')}")
+
+
 def record_page(name: str) -> Ask:
     return get("/r/{record_id:path}", f"/r/{quote(name, safe='')}")
 
@@ -125,7 +129,7 @@ def mcp(method: str, **parameters: Any) -> Ask:
 FOR_REQUESTS: Sequence[Callable[[Body], Ask]] = (
     *(search, link, batch, passages, rag, vector_store, external_knowledge, page, compared, mcp_search),
 )
-FOR_IDS: Sequence[Callable[[str], Ask]] = (document, removed_document, record_page, mcp_fetch)
+FOR_IDS: Sequence[Callable[[str], Ask]] = (document, removed_document, original, record_page, mcp_fetch)
 PLAIN: Sequence[Ask] = (
     get("/documents"),
     get("/documents", limit=2),

@@ -1,6 +1,6 @@
 """Documents that are added to an index one at a time, and removed: the same for the command line, HTTP and MCP.
 
-    add -> validated as a line of a catalog -> inbox, on the disk -> sync -> a generation that includes them
+    add -> validated as a line of a catalog, or a file of a known format -> inbox, on the disk -> sync -> a generation
 
 The documents of a caller that has a tenant are the tenant's: their ids begin with its name and a colon, which is added
 if it is missing. So tenants may use the same ids, no change of one meets a document of another, and nothing tells one
@@ -10,20 +10,25 @@ tenant of the ids of others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from retrieve_cli.api import contents
+from retrieve_cli.api.document_files import file_change, no_file, own_id, read_metadata, tenants_of_file
 from retrieve_cli.api.sequences import Sequences
+from retrieve_cli.assemble.documents import reader_of
 from retrieve_cli.assemble.sources import inbox_entry, read_document
 from retrieve_cli.contracts import Json, Record
 from retrieve_cli.errors import Conflict, NotFound, RetrieveError, UsageError, quoted
 from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox_files import path_of
 from retrieve_cli.terms import tenants
+from retrieve_cli.untrusted.files import open_regular
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
     from retrieve_cli.api.live import LiveIndex
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.storage.inbox_files import StoredFile, Upload
     from retrieve_cli.storage.inbox_log import Entry
     from retrieve_cli.storage.store import Store
 
@@ -62,6 +67,7 @@ class Documents:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
+        self._reader = reader_of(settings)
         self.inbox = inbox_of(store.path)
         self.sequences = Sequences(store)
 
@@ -78,23 +84,50 @@ class Documents:
         """
         if not 0 < len(documents) <= MOST:
             raise UsageError(f"{len(documents):,} documents were sent", hint=f"send 1 to {MOST:,} at a time")
-        changes: dict[int, Change] = {}
-        statuses: dict[int, Status] = {}
-        for place, document in enumerate(documents):
-            change = self._change(document, tenant)
+        return self._store_all([self._change(document, tenant) for document in documents], tenant)
+
+    def add_files(
+        self, uploads: Sequence[Upload], *, name: str | None, metadata: bytes | None, tenant: str | None
+    ) -> Receipt:
+        """Store files that are complete on the disk as documents. Their ids are their names; `name` is that of a single
+        file. `metadata`, an object of JSON, is that of each.
+
+        A file in no known format is rejected with the reason, and the others are stored; one that turns out to be
+        damaged is rejected by the sync.
+
+        Raises:
+            UsageError: there are no files, or several with one `name`, or the metadata are none.
+            Locked, RetrieveError: nothing could be stored.
+        """
+        if not uploads:
+            raise UsageError("no file was sent", hint="curl -F file=@paper.pdf URL/documents")
+        if name is not None and len(uploads) > 1:
+            raise UsageError("`id` is the id of one file, and several were sent", hint="send each in its own request")
+        given = read_metadata(metadata, tenant=tenant)
+        changes = [file_change(upload, name, given, reader=self._reader, tenant=tenant) for upload in uploads]
+        seen: set[str] = set()
+        for place, change in enumerate(changes):
+            if isinstance(change, Change):
+                if change.id in seen:
+                    changes[place] = "another file of this request has the same name; send it on its own with an `id`"
+                seen.add(change.id)
+        return self._store_all(changes, tenant)
+
+    def _store_all(self, wanted: Sequence[Change | str], tenant: str | None) -> Receipt:
+        """Store changes, and report those that are rejected with their reasons."""
+        outcomes = iter(self.inbox.write(changes) if (changes := [c for c in wanted if isinstance(c, Change)]) else ())
+        statuses = []
+        for change in wanted:
             if isinstance(change, str):
-                statuses[place] = Status(None, 0, "rejected", change)
-            else:
-                changes[place] = change
-        outcomes = self.inbox.write(list(changes.values())) if changes else []
-        for (place, change), outcome in zip(changes.items(), outcomes, strict=True):
-            name = self._prefix + change.id
+                statuses.append(Status(None, 0, "rejected", change))
+                continue
+            name, outcome = self._prefix + change.id, next(outcomes)
             if outcome.kind == "taken":
-                statuses[place] = Status(name, 0, "rejected", "its id is not available")
+                statuses.append(Status(name, 0, "rejected", "its id is not available"))
             else:
-                statuses[place] = Status(name, outcome.sequence, "queued")
-        last = max((status.sequence for status in statuses.values()), default=0)
-        return Receipt(last, self.settled([statuses[place] for place in range(len(documents))], tenant=tenant))
+                statuses.append(Status(name, outcome.sequence, "queued"))
+        last = max((status.sequence for status in statuses), default=0)
+        return Receipt(last, self.settled(statuses, tenant=tenant))
 
     def remove(self, record_id: str, *, tenant: str | None, index: Index | None) -> Receipt:
         """Remove a document.
@@ -134,8 +167,24 @@ class Documents:
 
         (status,) = self.settled([Status(self._prefix + entry.id, entry.sequence, "queued")], tenant=tenant)
         added = {"added": entry.at, "document": orjson.loads(entry.document)}
+        if entry.file is not None:
+            added["file"] = entry.file.to_json()
         source = self.sequences.name() or inbox_entry(self._settings, None).name
         return {**status.to_json(), "source": source, **added, "record": record}
+
+    def original(self, record_id: str, *, tenant: str | None) -> tuple[StoredFile, BinaryIO]:
+        """Return the file that was sent as a document, open for reading.
+
+        Raises:
+            NotFound: the caller has no such document, or it was not sent as a file.
+        """
+        entry = self._entry(record_id, tenant)
+        if entry is None or entry.file is None:
+            raise no_file(record_id)
+        try:
+            return entry.file, open_regular(path_of(self.inbox.folder, entry.file.sha1))
+        except OSError as error:
+            raise no_file(record_id) from error
 
     def settled(self, statuses: Sequence[Status], *, tenant: str | None, processing: int = 0) -> list[Status]:
         """Return the statuses as they are now; a sync of all changes up to `processing` is under way."""
@@ -182,6 +231,8 @@ class Documents:
         return None
 
     def _owners(self, entry: Entry) -> frozenset[str]:
+        if entry.file is not None:
+            return tenants_of_file(entry)
         record = read_document(entry.document, self._settings, tenant=entry.tenant)
         return tenants.of(record.metadata) if isinstance(record, Record) else frozenset()
 
@@ -194,15 +245,6 @@ class Documents:
                 except NotFound:
                     continue
         return record_id, None
-
-
-def own_id(name: str, tenant: str | None) -> str:
-    """Return the id of a caller's document: that of a tenant begins with its name and a colon, in which a colon of the
-    name itself is escaped."""
-    if tenant is None:
-        return name
-    prefix = tenant.replace("%", "%25").replace(":", "%3A") + ":"
-    return name if name.startswith(prefix) else prefix + name
 
 
 def index_of(live: LiveIndex) -> Index | None:

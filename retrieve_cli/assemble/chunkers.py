@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config.settings import ChunkingRule, Settings
-from retrieve_cli.contracts import Chunk, Chunker, Encoder, Json, Record, Source, Tokenizer
+from retrieve_cli.contracts import Chunk, Chunker, Encoder, Json, Mixed, Record, Source, Tokenizer
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.records.column_values import MOST_VALUES
 from retrieve_cli.records.globs import path_glob
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _TOKENS = 256
 """Maximum words of a chunk if no encoder sets a limit."""
+_CATALOG, _DOCS = "catalog", "docs"
 _FIELD = "entities"
 """Metadata key of a record for the names in its text."""
 
@@ -31,6 +32,8 @@ class Chunkers:
     """Chunkers by kind of source."""
     entities: Entities | None = None
     """Finder of the names in chunks, if it is configured."""
+    mixed: Collection[str] = ()
+    """Names of the sources that hold whole documents beside records of a catalog."""
 
     @property
     def cards(self) -> Mapping[str, Mapping[str, Json]]:
@@ -42,7 +45,8 @@ class Chunkers:
         """Return a record, with the entities of its chunks among its metadata, and these chunks with their places."""
         from retrieve_cli.chunking.rules import RuledChunker
 
-        chunker = self.by_kind[source.kind]
+        document = record.kind != _CATALOG and source.name in self.mixed
+        chunker = self.by_kind[_DOCS if document else source.kind]
         chunks = list((chunker.of(source.name) if isinstance(chunker, RuledChunker) else chunker).chunk(record))
         if record.layout is not None:
             layout = record.layout
@@ -60,13 +64,18 @@ def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: S
         Unavailable: the pipeline for entities is not on this machine.
     """
     maker = _Maker(encoder, settings)
-    names = {kind: sorted(s.name for s in sources if s.kind == kind) for kind in {s.kind for s in sources}}
+    kinds = {source.name: source.kinds if isinstance(source, Mixed) else (source.kind,) for source in sources}
+    names = {
+        kind: sorted(name for name in kinds if kind in kinds[name])
+        for kind in {kind for some in kinds.values() for kind in some}
+    }
+    mixed = frozenset(name for name, some in kinds.items() if len(some) > 1)
     by_kind: dict[str, Chunker] = {kind: maker.chunker(kind, names[kind]) for kind in sorted(names)}
     if not settings.chunking.entities:
-        return Chunkers(by_kind)
+        return Chunkers(by_kind, mixed=mixed)
     from retrieve_cli.chunking.entities import Entities
 
-    return Chunkers(by_kind, Entities(settings.chunking.entities_model, settings.chunking.language))
+    return Chunkers(by_kind, Entities(settings.chunking.entities_model, settings.chunking.language), mixed)
 
 
 class _Maker:

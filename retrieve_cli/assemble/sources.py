@@ -165,9 +165,10 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
         return added
     mapping = field_map(settings)
     if entry.kind == KIND:
-        from retrieve_cli.sources.inbox import InboxSource
+        from retrieve_cli.sources.inbox import InboxSource, Parsing
 
-        return InboxSource(Inbox(_path(entry)), mapping, **names)
+        parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
+        return InboxSource(Inbox(_path(entry)), mapping, parsing=parsing, **names)
     if entry.kind == "catalog":
         from retrieve_cli.sources.catalog import CatalogSource
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Countable, Foldered, Item, Json, Notice, Record, Refused, Source, SourceKind
+from retrieve_cli.contracts import Countable, Foldered, Item, Json, Mixed, Notice, Record, Refused, Source, SourceKind
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
@@ -164,6 +164,7 @@ class Scanned:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.kind: SourceKind = source.kind
+        self.kinds = source.kinds if isinstance(source, Mixed) else (source.kind,)
         self.name = source.name
         self._stamp = source.stamp()
         self._folders = folders_of(source)

@@ -29,7 +29,7 @@ from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import Limits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
 from retrieve_cli.ingest.scanned import folders_of, origin_of
-from retrieve_cli.ingest.tidying import note_lines, tidy
+from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
 from retrieve_cli.ingest.unread import Unread
 from retrieve_cli.records.columns import columns_of
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -133,7 +133,7 @@ class Sync:
             if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
                 tidy(self._store, self._limits.keep, self._progress)
             else:
-                note_lines(self._store, self._progress)
+                tidy_unchanged(self._store, self._progress)
             report = self._unchanged(self._current, plan)
         else:
             for sentence in plan.sentences():

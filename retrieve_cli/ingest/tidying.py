@@ -15,6 +15,7 @@ from retrieve_cli.ingest.embedding import TERM_LAYOUT
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.storage import content_cache, token_cache, vector_cache
 from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.inbox import inbox_of, name_of, sequence_of
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.recipe import Recipe, of_passages
 from retrieve_cli.storage.store import Store
@@ -43,8 +44,29 @@ def remove_old(store: Store, keep: int, progress: Progress) -> None:
             with suppress(RetrieveError), open_generation(store, kept.manifest.id) as generation:
                 needed.append((kept.manifest.recipe, as_keys(generation.texts)))
         _prune_caches(store.cache, needed, progress)
-    except OSError as error:
+        tidy_inbox(store)
+    except (OSError, RetrieveError) as error:
         progress.say(f"old generations could not be removed: {error}")
+
+
+def tidy_inbox(store: Store) -> None:
+    """Remove files of the inbox that no document and no kept generation needs.
+
+    Raises:
+        OSError, RetrieveError: they cannot be removed now.
+    """
+    manifests = [kept.manifest for kept in store.kept()]
+    oldest = min((sequence_of(manifest) for manifest in manifests if name_of(manifest) is not None), default=None)
+    inbox_of(store.path).tidy(oldest)
+
+
+def tidy_unchanged(store: Store, progress: Progress) -> None:
+    """Do the part of `tidy` that an unchanged index may need; a failure is only reported."""
+    note_lines(store, progress)
+    try:
+        tidy_inbox(store)
+    except (OSError, RetrieveError) as error:
+        progress.say(f"files of the inbox could not be removed: {error}")
 
 
 def note_lines(store: Store, progress: Progress) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -15,11 +16,13 @@ from retrieve_cli.api import contents
 from retrieve_cli.api.documents import MOST, Receipt, index_of
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexMissing, UsageError, quoted
+from retrieve_cli.serving import uploads
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import response
 from retrieve_cli.serving.jobs import Job
 from retrieve_cli.serving.requests import Rejected
 from retrieve_cli.serving.state import State
+from retrieve_cli.untrusted.files import MB
 
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,9})(?:$|[,;\s])")
@@ -37,6 +40,16 @@ _RECORD: dict[str, Json] = {
         "metadata": {"type": "object"},
     },
 }
+_FORM: dict[str, Json] = {
+    "type": "object",
+    "description": "Files as documents; `id` is that of a single file, by default its name.",
+    "properties": {
+        "file": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
+        "id": {"type": "string"},
+        "metadata": {"type": "string", "description": "An object of JSON: title, group, tenant, and other fields."},
+    },
+    "required": ["file"],
+}
 _MANY: dict[str, Json] = {"type": "array", "items": _RECORD, "minItems": 1, "maxItems": MOST}
 _BODY: dict[str, Json] = {
     "required": True,
@@ -51,6 +64,7 @@ _BODY: dict[str, Json] = {
             }
         },
         _LINES[0]: {"schema": {"type": "string", "description": "A record on each line."}},
+        uploads.TYPE: {"schema": _FORM},
     },
 }
 
@@ -62,15 +76,14 @@ def router(state: State) -> APIRouter:
     async def add(request: Request) -> Response:
         """Add documents to the index, or replace those of the same id."""
         tenant = state.callers.of(request, "documents:write").tenant
-        body = await read_body(request, state.limits)
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if kind == uploads.TYPE:
+            return await _acknowledged(state, request, await _stored_files(state, request, tenant), tenant)
+        body = await read_body(request, state.limits)
         receipt = await state.pool.run(
             request, lambda: documents.add(given_documents(body, lines=kind in _LINES), tenant=tenant)
         )
-        if len(receipt.documents) == 1 and not receipt.sequence:
-            raise Rejected(
-                422, receipt.documents[0].reason, code="rejected", hint="correct the document and send it again"
-            )
+        _expect_some(receipt)
         return await _acknowledged(state, request, receipt, tenant)
 
     async def remove(request: Request) -> Response:
@@ -106,6 +119,30 @@ def router(state: State) -> APIRouter:
         "/documents/{id:path}", remove, methods=["DELETE"], responses=answered, openapi_extra=identified
     )
     return routes
+
+
+async def _stored_files(state: State, request: Request, tenant: str | None) -> Receipt:
+    """Store the files of a form as documents."""
+    documents, most = state.documents, int(state.settings.parsing.max_mb * MB)
+    async with uploads.received(request, documents.inbox.folder, most=most) as form:
+        id_ = form.fields.get("id")
+        add = partial(
+            documents.add_files,
+            form.files,
+            name=None if id_ is None else id_.decode("utf-8", "replace"),
+            metadata=form.fields.get("metadata"),
+            tenant=tenant,
+        )
+        receipt = await state.pool.run(request, add)
+    _expect_some(receipt)
+    return receipt
+
+
+def _expect_some(receipt: Receipt) -> None:
+    """Raise the reason why the only document of a request is rejected. Raises: Rejected."""
+    if len(receipt.documents) == 1 and not receipt.sequence:
+        reason = receipt.documents[0].reason
+        raise Rejected(422, reason, code="rejected", hint="correct the document and send it again")
 
 
 def given_documents(body: bytes, *, lines: bool) -> list[bytes | Json]:

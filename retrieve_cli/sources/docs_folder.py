@@ -12,7 +12,6 @@ from pathlib import Path
 from retrieve_cli.contracts import (
     DocumentFile,
     DocumentReader,
-    Field,
     Item,
     Json,
     Notice,
@@ -24,9 +23,9 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.errors import BadDocument, UsageError
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, file_sha1, sidecar_of
-from retrieve_cli.sources.fields import LONGEST_NAME, first, strings
 from retrieve_cli.sources.folder_marks import marks_of_folders
 from retrieve_cli.sources.folder_walk import FolderWalk, counted
+from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.sources.places import absolute
 from retrieve_cli.untrusted import files
 
@@ -180,31 +179,8 @@ class FolderSource:
             return
         for notice in parsed.notices:
             yield Notice(path, notice)
-        yield self._record(path, kind, parsed)
-
-    def _record(self, path: str, kind: str, parsed: Parsed) -> Record | Refused:
-        if not any(char.isalnum() for char in parsed.text):
-            return Refused(path, 1, "it has no text")
-        metadata, body = parsed.metadata, parsed.body_start
-        title = first(strings(metadata.get("title"))) or parsed.title or Path(path).stem
-        title = title[:LONGEST_NAME]
-        folders = path.split("/")[:-1]
-        return Record(
-            id=self._id_prefix + path,
-            name=title,
-            text=parsed.text,
-            kind=kind,
-            source=path,
-            body_start=body,
-            description=first(strings(metadata.get("description"))),
-            url=first(strings(metadata.get("url"))) or None,
-            license=first(strings(metadata.get("license"))) or None,
-            keywords=tuple(strings(metadata.get("keywords")) or strings(metadata.get("tags"))),
-            group=first(strings(metadata.get("group"))) or (folders[0] if folders else None),
-            fields=(Field("name", title, self._name_weight), Field("text", parsed.text[body:])),
-            metadata={key: value for key, value in metadata.items() if key not in _SHOWN},
-            layout=parsed.layout,
-        )
+        record = parsed_record(parsed, path, kind, id_=self._id_prefix + path, name_weight=self._name_weight)
+        yield Refused(path, 1, record) if isinstance(record, str) else record
 
 
 class _Skipped:
@@ -229,6 +205,3 @@ class _Skipped:
             count, hidden = self.others.total(), ", or are hidden" if self.others["hidden"] else ""
             kinds = ", ".join(f"{suffix} {number}" for suffix, number in self.others.most_common(8))
             yield f"skipped {count} file{'s' * (count != 1)} that are not documents{hidden} ({kinds})"
-
-
-_SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group"})

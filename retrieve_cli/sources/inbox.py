@@ -1,23 +1,52 @@
-"""Documents that were added one at a time: the inbox of an index, read as a catalog of one record per document."""
+"""Documents that were added one at a time: the inbox of an index, read as a catalog of one record per document.
+
+Documents that were sent as files are parsed as the files of a folder are.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
-from retrieve_cli.errors import quoted
+from retrieve_cli.contracts import (
+    DocumentFile,
+    DocumentReader,
+    Item,
+    Json,
+    Notice,
+    Reading,
+    Record,
+    Refused,
+    SourceKind,
+)
+from retrieve_cli.errors import BadDocument, quoted
 from retrieve_cli.sources.catalog import read_record
 from retrieve_cli.sources.fields import FieldMap
-from retrieve_cli.storage.inbox import KIND, Inbox, Snapshot
-from retrieve_cli.storage.inbox_log import Entry
+from retrieve_cli.sources.parsed_record import parsed_record
+from retrieve_cli.storage.inbox import KIND, Inbox
+from retrieve_cli.storage.inbox_files import StoredFile, path_of
+from retrieve_cli.storage.inbox_log import Entry, Snapshot
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.terms.tenants import KEYS, TENANT, conflict
+from retrieve_cli.untrusted import files
 
 _EXCERPT = 200
 """Characters of a rejected document that the quarantine file keeps."""
+
+FILE = "file"
+"""Metadata of a document that was sent as a file: its name, SHA-1 and size."""
+_HEAD = 4096
+
+
+class Parsing(NamedTuple):
+    """Reading of documents that were sent as files."""
+
+    reader: DocumentReader
+    name_weight: float
 
 
 class InboxSource:
@@ -25,12 +54,14 @@ class InboxSource:
 
     kind: SourceKind = "catalog"
 
-    def __init__(self, inbox: Inbox, fields: FieldMap, *, name: str, id_prefix: str) -> None:
+    def __init__(self, inbox: Inbox, fields: FieldMap, *, parsing: Parsing, name: str, id_prefix: str) -> None:
         self.name = name
         self._inbox = inbox
+        self._parsing = parsing
         self._fields = fields
         self._id_prefix = id_prefix
         self._snapshot: Snapshot | None = None
+        self._derived = False
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -40,9 +71,18 @@ class InboxSource:
     def origin(self) -> Mapping[str, Json]:
         return {"kind": KIND, "name": self.name, "id_prefix": self._id_prefix}
 
+    @property
+    def kinds(self) -> Sequence[SourceKind]:
+        """Kinds of its records: `docs` only if one was sent as a file."""
+        self._derived = self._derived or self._snapshot is None
+        return ("catalog", "docs") if self._taken.has_files else ("catalog",)
+
     def fetch(self) -> None:
-        """Take the state of the inbox that this run reads; later changes wait for the next one."""
-        self._snapshot = self._inbox.snapshot()
+        """Take the state of the inbox that this run reads; later changes wait for the next one. A state from which
+        the chunkers of the run were derived stays."""
+        if not self._derived:
+            self._snapshot = self._inbox.snapshot()
+        self._derived = False
 
     def stamp(self) -> list[int]:
         """Return the number of the last entry that is included."""
@@ -61,7 +101,13 @@ class InboxSource:
             digest = prefix.copy()
             digest.update(canonical([entry.id, entry.tenant]))
             digest.update(entry.document)
-            yield Item(digest.digest(), self.name, entry.sequence, partial(self._read, entry))
+            if entry.file is None:
+                yield Item(digest.digest(), self.name, entry.sequence, partial(self._read, entry))
+                continue
+            document = _Document(entry, entry.file, path_of(self._inbox.folder, entry.file.sha1), self._parsing)
+            digest.update(canonical(document.card))
+            read = partial(self._read_file, document)
+            yield Item(digest.digest(), self.name, entry.sequence, read, document.begin)
 
     def _read(self, entry: Entry) -> tuple[Record | Refused]:
         record = document_record(
@@ -72,11 +118,79 @@ class InboxSource:
             return (Refused(self.name, entry.sequence, record, excerpt),)
         return (replace(record, id=self._id_prefix + entry.id),)
 
+    def _read_file(self, document: _Document) -> Iterator[Record | Refused | Notice]:
+        """Yield the record of a file, and what is unexpected about it."""
+        entry = document.entry
+        try:
+            record = document.record(id_=self._id_prefix + entry.id, source=self.name)
+        except BadDocument as error:
+            record = f"{error.message}; {error.hint}" if error.hint else error.message
+        for notice in document.notices:
+            yield Notice(self.name, f"{document.file.name}: {notice}")
+        yield Refused(self.name, entry.sequence, record, document.file.name) if isinstance(record, str) else record
+
     @property
     def _taken(self) -> Snapshot:
         if self._snapshot is None:
             self._snapshot = self._inbox.snapshot()
         return self._snapshot
+
+
+class _Document:
+    """A document that was sent as a file."""
+
+    def __init__(self, entry: Entry, file: StoredFile, path: Path, parsing: Parsing) -> None:
+        self.entry, self.file = entry, file
+        self.notices: Sequence[str] = ()
+        self._path, self._parsing = path, parsing
+        self._reading: Reading | None = None
+        try:
+            with files.open_regular(path) as content:
+                self._kind = parsing.reader.format_of(file.name, content.read(_HEAD)) or ""
+        except OSError:
+            self._kind = ""
+
+    @property
+    def card(self) -> Json:
+        """Everything that decides its record besides its entry."""
+        card = dict(self._parsing.reader.card(self._kind)) if self._kind else {}
+        return [FILE, self.file.name, self.file.sha1, self._kind, card, self._parsing.name_weight]
+
+    def begin(self) -> None:
+        """Begin to parse it, perhaps in another process."""
+        if self._reading is None and self._kind and not self._parsing.reader.lacks(self._kind):
+            file = DocumentFile(self._path, bytes.fromhex(self.file.sha1))
+            self._reading = self._parsing.reader.begin(file, self._kind, name=self.file.name)
+
+    def record(self, *, id_: str, source: str) -> Record | str:
+        """Return its record, or the reason why it is rejected.
+
+        Raises:
+            BadDocument: it cannot be read.
+        """
+        self.begin()
+        reading, self._reading = self._reading, None
+        if reading is None:
+            if not self._path.is_file():
+                return "its file is missing: send it again"
+            return self._parsing.reader.lacks(self._kind) if self._kind else "it is not a document of a known format"
+        parsed = reading.result()
+        self.notices = parsed.notices
+        metadata = self._metadata()
+        if isinstance(metadata, str):
+            return metadata
+        whole = replace(parsed, metadata={**parsed.metadata, **metadata, FILE: self.file.to_json()})
+        weight, number = self._parsing.name_weight, self.entry.sequence
+        return parsed_record(whole, self.file.name, self._kind, id_=id_, name_weight=weight, source=source, line=number)
+
+    def _metadata(self) -> dict[str, Json] | str:
+        """Return the metadata that were sent with the file, or the reason why it is rejected."""
+        import orjson
+
+        value = orjson.loads(self.entry.document).get("metadata")
+        metadata = value if isinstance(value, dict) else {}
+        reason = of_tenant(metadata, self.entry.tenant)
+        return reason or (metadata if self.entry.tenant is None else {**metadata, TENANT: self.entry.tenant})
 
 
 def document_record(
@@ -89,12 +203,17 @@ def document_record(
     record = read_record(document, fields, source=source, number=number)
     if isinstance(record, str):
         return record
-    named = {key: record.metadata.get(key) for key in KEYS}
-    if reason := conflict(named):
+    if reason := of_tenant(record.metadata, tenant):
         return reason
-    if tenant is None:
-        return record
+    return record if tenant is None else replace(record, metadata={**record.metadata, TENANT: tenant})
+
+
+def of_tenant(metadata: Mapping[str, Json], tenant: str | None) -> str:
+    """Return the reason to reject the document of a tenant with this metadata; empty if there is none."""
+    named = {key: metadata.get(key) for key in KEYS}
+    if (reason := conflict(named)) or tenant is None:
+        return reason
     if conflict({**named, "credential": tenant}):
         stated = next(value for value in named.values() if value is not None)
         return f"it names the tenant {quoted(stated)}; this credential is for {quoted(tenant)}"
-    return replace(record, metadata={**record.metadata, TENANT: tenant})
+    return ""

@@ -1,6 +1,7 @@
 """The inbox: documents that were added one at a time, kept beside the index until `build` and `sync` read them.
 
     artifacts/inbox/documents.jsonl   the log, see inbox_log.py
+    artifacts/inbox/files/            documents that were sent as files, see inbox_files.py
     artifacts/inbox/lock              held while the log is written
 
 A later entry of an id replaces the earlier one, a tombstone removes it: the last state is the source that builds and
@@ -19,10 +20,12 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import unwritable
-from retrieve_cli.storage import durable, lock
+from retrieve_cli.storage import durable, inbox_files, lock
+from retrieve_cli.storage.inbox_files import Upload
 from retrieve_cli.storage.inbox_log import (
     Entry,
     Place,
+    Snapshot,
     State,
     entry_at,
     entry_line,
@@ -51,6 +54,8 @@ class Change(NamedTuple):
     """Tenant that asks for it; None: one that may change the documents of all."""
     document: bytes | None
     """The document as JSON; None removes it."""
+    upload: Upload | None = None
+    """The file that is the document, complete on the disk; `document` then describes it."""
 
 
 class Outcome(NamedTuple):
@@ -60,33 +65,6 @@ class Outcome(NamedTuple):
     """`missing`: there was no such document of the tenant to remove; `taken`: the id is that of another owner."""
     sequence: int = 0
     """Number of the entry that holds the state; 0 if nothing was changed."""
-
-
-class Snapshot:
-    """The documents of the inbox at one moment; the file stays open, though it may be rewritten meanwhile."""
-
-    def __init__(self, file: BinaryIO | None, state: State | None) -> None:
-        self._file = file
-        self._places = list(state.places.items()) if state else []
-        self.sequence = state.sequence if state else 0
-        """Number of the last entry that is included."""
-        self.damaged = tuple(state.damaged) if state else ()
-        """Numbers of damaged lines, which are skipped."""
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[Entry]:
-        """Yield the documents in the order of their numbers."""
-        if self._file is None:
-            return
-        for name, place in self._places:
-            if (entry := entry_at(self._file.fileno(), name, place)) is not None:
-                yield entry
-
-    def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 class Inbox:
@@ -143,12 +121,28 @@ class Inbox:
                 self._read()  # what can be read before the lock is taken
                 with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (file, state):
                     lines, outcomes = self._lines(file, state, changes)
+                    _keep_files(changes, outcomes)
                     if lines:
                         self._append(file, state, lines)
                         self._shorten(file, state)
                     return outcomes
             except OSError as error:
                 raise unwritable(self.path, error) from error
+
+    def tidy(self, oldest: int | None) -> None:
+        """Remove files that no document and no kept generation needs; `oldest` is the lowest number that one of these
+        includes, None if none includes an inbox.
+
+        Raises:
+            Locked: other writers did not let this one in.
+            OSError: a file cannot be removed.
+        """
+        with self._lock:
+            if not (self.folder / inbox_files.FOLDER).is_dir():
+                return
+            with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (_, state):
+                named = {place.file for place in state.places.values() if place.file}
+                inbox_files.tidy(self.folder, named, sequence=state.sequence, oldest=oldest)
 
     # ------------------------------------------------------------------------------------------ reading
 
@@ -204,8 +198,9 @@ class Inbox:
         lines: list[bytes] = []
         outcomes: list[Outcome] = []
         added: dict[str, tuple[str | None, bool]] = {}
-        for name, tenant, given in changes:
+        for name, tenant, given, upload in changes:
             document = None if given is None else normalized(given)
+            sent = upload.stored if upload else None
             place = state.places.get(name)
             owner, exists = added.get(name, (place.tenant, True) if place else (None, False))
             foreign = exists and tenant is not None and tenant != owner
@@ -214,12 +209,12 @@ class Inbox:
                 continue
             if place and name not in added and document is not None:
                 entry = entry_at(file.fileno(), name, place)
-                if entry is not None and entry.document == document:
+                if entry is not None and (entry.document, entry.file) == (document, sent):
                     outcomes.append(Outcome("unchanged", place.sequence))
                     continue
             sequence = state.sequence + len(lines) + 1
             keeper = owner if exists else tenant  # the document of a tenant stays its own
-            lines.append(entry_line(sequence, name, keeper, document))
+            lines.append(entry_line(sequence, name, keeper, document, sent))
             added[name] = keeper, document is not None
             kind: Kind = "removed" if document is None else "replaced" if exists else "added"
             outcomes.append(Outcome(kind, sequence))
@@ -274,6 +269,13 @@ def _built(manifest: Manifest) -> Mapping[str, Json]:
     """Return the circumstances of the inbox in a manifest, whose types were checked; empty if it has none."""
     sources: Sequence[Mapping[str, Json]] = manifest.built.get("sources", ())
     return next((source for source in sources if source.get("origin", {}).get("kind") == KIND), {})
+
+
+def _keep_files(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> None:
+    """Give the files of stored documents their names, before entries name them."""
+    for change, outcome in zip(changes, outcomes, strict=True):
+        if change.upload is not None and outcome.sequence:
+            change.upload.keep()
 
 
 def _write_all(descriptor: int, content: bytes, start: int) -> None:

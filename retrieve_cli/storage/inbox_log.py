@@ -3,6 +3,7 @@
     {"inbox":1,"sequence":0,"log":"1f2e3d4c"}                                           header
     {"sequence":1,"at":"2026-01-31T12:00:00Z","id":"a","tenant":null,"document":{…}}    a document
     {"sequence":2,"at":"2026-01-31T12:00:05Z","id":"a","tenant":null}                   a tombstone
+    {"sequence":3,…,"file":{"name":"b.pdf","sha1":"…","size":9},"document":{…}}         a file, see inbox_files.py
 
 A line without its line feed was never acknowledged: readers ignore it, and the next writer removes it. A complete line
 that is not an entry, or does not rise in its number, is damaged and skipped.
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.inbox_files import StoredFile
 from retrieve_cli.untrusted.files import LINE
 
 FORMAT = 1
@@ -34,6 +36,8 @@ class Place(NamedTuple):
     start: int
     """First byte of its line."""
     length: int
+    file: str = ""
+    """SHA-1 of the file that is the document; empty if the entry itself is."""
 
 
 class Entry(NamedTuple):
@@ -45,7 +49,9 @@ class Entry(NamedTuple):
     at: str
     """Time of the entry."""
     document: bytes
-    """The document as JSON."""
+    """The document as JSON; of a file, what its sender says about it."""
+    file: StoredFile | None = None
+    """The file that is the document."""
 
 
 class State:
@@ -106,7 +112,8 @@ class State:
         name: Json = value.get("id")
         tenant: Json = value.get("tenant")
         document = value.get("document")
-        texts = isinstance(name, str) and isinstance(tenant, str | None)
+        file = StoredFile.of(value.get("file"))
+        texts = isinstance(name, str) and isinstance(tenant, str | None) and (file is not None or "file" not in value)
         if not _is_number(number) or number <= self._last or not texts or not isinstance(document, dict | None):
             if len(self.damaged) < _MOST_DAMAGED:
                 self.damaged.append(self._lines)
@@ -115,7 +122,36 @@ class State:
         self.sequence = max(number, self.sequence)
         self.places.pop(name, None)  # a later entry comes last, in the order of numbers
         if document is not None:
-            self.places[name] = Place(number, tenant, start, length)
+            self.places[name] = Place(number, tenant, start, length, file.sha1 if file else "")
+
+
+class Snapshot:
+    """The documents of the inbox at one moment; the file stays open, though it may be rewritten meanwhile."""
+
+    def __init__(self, file: BinaryIO | None, state: State | None) -> None:
+        self._file = file
+        self._places = list(state.places.items()) if state else []
+        self.sequence = state.sequence if state else 0
+        """Number of the last entry that is included."""
+        self.damaged = tuple(state.damaged) if state else ()
+        """Numbers of damaged lines, which are skipped."""
+        self.has_files = any(place.file for _, place in self._places)
+        """True if a document was sent as a file."""
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield the documents in the order of their numbers."""
+        if self._file is None:
+            return
+        for name, place in self._places:
+            if (entry := entry_at(self._file.fileno(), name, place)) is not None:
+                yield entry
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 def read_header(file: BinaryIO) -> bytes | None:
@@ -137,12 +173,15 @@ def normalized(document: bytes) -> bytes:
     return orjson.dumps(orjson.loads(document))
 
 
-def entry_line(sequence: int, name: str, tenant: str | None, document: bytes | None) -> bytes:
+def entry_line(
+    sequence: int, name: str, tenant: str | None, document: bytes | None, file: StoredFile | None = None
+) -> bytes:
     """Return the line of an entry; without a document it is a tombstone."""
     import orjson
 
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    head = orjson.dumps({"sequence": sequence, "at": at, "id": name, "tenant": tenant})
+    named = {"file": file.to_json()} if file else {}
+    head = orjson.dumps({"sequence": sequence, "at": at, "id": name, "tenant": tenant, **named})
     return head + b"\n" if document is None else head[:-1] + b',"document":' + document + b"}\n"
 
 
@@ -153,7 +192,8 @@ def entry_at(descriptor: int, name: str, place: Place) -> Entry | None:
     value = _object(os.pread(descriptor, place.length, place.start))
     if value.get("id") != name or not isinstance(value.get("document"), dict):
         return None
-    return Entry(name, place.sequence, place.tenant, str(value.get("at", "")), orjson.dumps(value["document"]))
+    document, file = orjson.dumps(value["document"]), StoredFile.of(value.get("file"))
+    return Entry(name, place.sequence, place.tenant, str(value.get("at", "")), document, file)
 
 
 def _is_number(value: Json) -> bool:

@@ -1,0 +1,183 @@
+"""Files of the inbox: documents that were sent as files, by the SHA-1 of their bytes.
+
+    artifacts/inbox/files/<sha1>           a file that an entry of the log names, or named
+    artifacts/inbox/files/<sha1>.unused    the number of the log at which no entry named it any more
+    artifacts/inbox/files/.<random>.part   a file that is being received; its writer holds a lock on it
+
+A file is complete on the disk before it has its name, and has its name before an entry of the log names it. It is
+removed once no entry names it and no generation is kept that was built before that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.storage import durable
+from retrieve_cli.untrusted.files import CONFIG, read_text, regular_descriptor
+
+FOLDER = "files"
+_SHA1 = re.compile(r"[0-9a-f]{40}")
+_PART, _UNUSED = ".part", ".unused"
+_LONGEST_NAME = 1000
+
+
+class StoredFile(NamedTuple):
+    """The file of a document in the inbox, as its entry names it."""
+
+    name: str
+    """Name that its sender gave it, without folders."""
+    sha1: str
+    size: int
+
+    def to_json(self) -> dict[str, Json]:
+        return {"name": self.name, "sha1": self.sha1, "size": self.size}
+
+    @classmethod
+    def of(cls, value: Json) -> StoredFile | None:
+        """Return the file that an entry names; None if it is damaged."""
+        if not isinstance(value, dict):
+            return None
+        name, sha1, size = value.get("name"), value.get("sha1"), value.get("size")
+        if not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and isinstance(sha1, str)):
+            return None
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            return None
+        return cls(name, sha1, size) if _SHA1.fullmatch(sha1) else None
+
+
+class Upload:
+    """A file that is being received. `close` removes what was not kept; so does the next tidying if it was killed."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Raises: OSError if the folder `inbox` cannot be written."""
+        self._folder = folder / FOLDER
+        self.name = name
+        self.size = 0
+        self.head = b""
+        """The first bytes."""
+        self._hash = hashlib.sha1(usedforsecurity=False)
+        if not self._folder.is_dir():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            durable.sync(folder.parent)
+            durable.sync(folder)
+        self._path, self._descriptor = _locked_part(self._folder)
+
+    @property
+    def stored(self) -> StoredFile:
+        """The file as an entry names it, once it is complete."""
+        return StoredFile(self.name, self._hash.hexdigest(), self.size)
+
+    def write(self, piece: bytes) -> None:
+        """Add bytes. Raises: OSError."""
+        if len(self.head) < _HEAD:
+            self.head += piece[: _HEAD - len(self.head)]
+        self.size += len(piece)
+        self._hash.update(piece)
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+    def settle(self) -> None:
+        """Wait until its bytes are on the disk. Raises: OSError."""
+        os.fsync(self._descriptor)
+
+    def keep(self) -> None:
+        """Give it its name; the lock of the inbox must be held until an entry names it. Raises: OSError."""
+        target = self._folder / self.stored.sha1
+        self._path.replace(target)
+        target.with_name(target.name + _UNUSED).unlink(missing_ok=True)
+        durable.sync(self._folder)
+
+    def close(self) -> None:
+        """End it; if it was not kept, it is removed."""
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+_HEAD = 4096
+
+
+def path_of(inbox: Path, sha1: str) -> Path:
+    """Return the place of a file in the folder of an inbox.
+
+    Raises:
+        ValueError: it is not a SHA-1.
+    """
+    if not _SHA1.fullmatch(sha1):
+        raise ValueError(sha1)
+    return inbox / FOLDER / sha1
+
+
+def tidy(inbox: Path, named: Collection[str], *, sequence: int, oldest: int | None) -> list[str]:
+    """Remove files that nobody needs, and return their names; the lock of the inbox must be held.
+
+    `named` are the files that entries name at number `sequence`; `oldest` is the lowest number that a kept generation
+    includes, None if no generation includes an inbox.
+
+    Raises:
+        OSError: a file cannot be removed.
+    """
+    folder = inbox / FOLDER
+    removed = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        sha1, marker = path.name.removesuffix(_UNUSED), path.with_name(path.name + _UNUSED)
+        if path.name.endswith(_PART):
+            _remove_if_abandoned(path)
+        elif path.name.endswith(_UNUSED):
+            if sha1 in named or not path.with_name(sha1).exists():
+                path.unlink(missing_ok=True)
+        elif _SHA1.fullmatch(sha1) and sha1 not in named:
+            since = _number(marker)
+            if since is None:
+                durable.replace_later(marker, str(sequence))
+                since = sequence
+            if oldest is None or oldest >= since:
+                path.unlink(missing_ok=True)
+                marker.unlink(missing_ok=True)
+                removed.append(sha1)
+    return removed
+
+
+def _locked_part(folder: Path) -> tuple[Path, int]:
+    """Return a new file and its descriptor, which holds a lock on it as long as it is open."""
+    while True:
+        path = folder / f".{os.urandom(12).hex()}{_PART}"
+        descriptor = regular_descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:  # a tidying may have removed it before it was locked
+            return path, descriptor
+        os.close(descriptor)
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    """Remove a file whose writer is gone: nobody holds its lock."""
+    try:
+        descriptor = regular_descriptor(path, os.O_WRONLY)
+    except OSError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _number(marker: Path) -> int | None:
+    try:
+        text = read_text(marker, limit=CONFIG, errors="replace").strip()
+    except OSError:
+        return None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None

@@ -1,0 +1,140 @@
+"""Files of the inbox: complete before an entry names them, and removed once nobody needs them."""
+
+import hashlib
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retrieve_cli.storage.inbox import Change, Inbox
+from retrieve_cli.storage.inbox_files import Upload, path_of
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Inbox:
+    return Inbox(tmp_path / "inbox")
+
+
+def upload(inbox: Inbox, content: bytes, name: str = "a.pdf") -> Upload:
+    received = Upload(inbox.folder, name)
+    received.write(content)
+    received.settle()
+    return received
+
+
+def put(inbox: Inbox, name: str, content: bytes) -> str:
+    """Store a file as a document, and return its SHA-1."""
+    received = upload(inbox, content)
+    inbox.write([Change(name, None, b"{}", received)])
+    received.close()
+    return received.stored.sha1
+
+
+def names(inbox: Inbox) -> list[str]:
+    return sorted(path.name for path in (inbox.folder / "files").iterdir())
+
+
+def test_a_stored_file_has_the_name_of_its_content_and_its_entry_names_it(inbox: Inbox) -> None:
+    sha1 = put(inbox, "a", b"content")
+    assert sha1 == hashlib.sha1(b"content", usedforsecurity=False).hexdigest()
+    entry = Inbox(inbox.folder).entry("a")
+    assert entry is not None
+    assert entry.file == ("a.pdf", sha1, 7)
+    assert path_of(inbox.folder, sha1).read_bytes() == b"content"
+    assert names(inbox) == [sha1]
+
+
+def test_the_same_file_again_is_no_change_and_a_lost_file_comes_back(inbox: Inbox) -> None:
+    sha1 = put(inbox, "a", b"content")
+    path_of(inbox.folder, sha1).unlink()
+    received = upload(inbox, b"content")
+    assert inbox.write([Change("a", None, b"{}", received)]) == [("unchanged", 1)]
+    received.close()
+    assert names(inbox) == [sha1]
+
+
+def test_an_upload_that_is_not_stored_leaves_nothing(inbox: Inbox) -> None:
+    inbox.write([Change("a", "one", b"{}")])
+    received = upload(inbox, b"content")
+    assert inbox.write([Change("a", "two", b"{}", received)]) == [("taken", 0)]
+    received.close()
+    assert names(inbox) == []
+
+
+def test_a_file_is_removed_once_no_document_and_no_kept_generation_needs_it(inbox: Inbox) -> None:
+    first, second = put(inbox, "a", b"first"), put(inbox, "b", b"second")
+    inbox.tidy(oldest=2)
+    assert names(inbox) == sorted([first, second])
+    inbox.write([Change("a", None, None)])
+    inbox.tidy(oldest=2)
+    assert first in names(inbox), "a generation that is kept includes it"
+    inbox.tidy(oldest=3)
+    assert names(inbox) == [second]
+
+
+def test_a_file_that_comes_back_is_needed_by_the_generations_since(inbox: Inbox) -> None:
+    sha1 = put(inbox, "a", b"first")
+    inbox.write([Change("a", None, None)])
+    inbox.tidy(oldest=1)
+    put(inbox, "a", b"first")
+    inbox.write([Change("a", None, None)])
+    inbox.tidy(oldest=3)
+    assert sha1 in names(inbox), "the generation of change 3 includes it"
+    inbox.tidy(oldest=4)
+    assert names(inbox) == []
+
+
+def test_without_a_generation_that_includes_the_inbox_only_its_documents_count(inbox: Inbox) -> None:
+    put(inbox, "a", b"first")
+    put(inbox, "a", b"second")
+    inbox.tidy(oldest=None)
+    assert len(names(inbox)) == 1
+
+
+def test_a_file_that_is_being_received_stays_and_that_of_a_killed_writer_goes(inbox: Inbox) -> None:
+    script = (
+        "import sys; from pathlib import Path; from retrieve_cli.storage.inbox_files import Upload\n"
+        "received = Upload(Path(sys.argv[1]), 'a.pdf'); received.write(b'half'); print('half', flush=True)\n"
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(inbox.folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"half\n"
+        inbox.tidy(oldest=None)
+        assert len(names(inbox)) == 1
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    inbox.tidy(oldest=None)
+    assert names(inbox) == []
+
+
+def test_a_file_whose_writer_was_killed_before_the_entry_goes(inbox: Inbox) -> None:
+    received = upload(inbox, b"content")
+    received.keep()
+    received.close()
+    assert len(names(inbox)) == 1
+    inbox.tidy(oldest=None)
+    assert names(inbox) == []
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        '{"name":"a","sha1":"../../keys","size":1}',
+        '{"name":"a","sha1":"%s","size":true}' % ("0" * 40),
+        '{"name":7,"sha1":"%s","size":1}' % ("0" * 40),
+        '"a"',
+        "null",
+    ],
+)
+def test_an_entry_that_names_no_file_of_the_inbox_is_damaged(inbox: Inbox, file: str) -> None:
+    inbox.write([Change("a", None, b"{}")])
+    with inbox.path.open("ab") as log:
+        log.write(b'{"sequence":2,"id":"b","tenant":null,"file":%s,"document":{}}\n' % file.encode())
+    assert Inbox(inbox.folder).snapshot().damaged == (3,)
+    with pytest.raises(ValueError, match="keys"):
+        path_of(inbox.folder, "../../keys")
