@@ -112,6 +112,10 @@ def original(name: str) -> Ask:
     return get("/files/{id:path}", f"/files/{quote(name, safe='')}")
 
 
+def picture(name: str) -> Ask:
+    return get("/pictures/{id:path}", f"/pictures/{quote(name, safe='')}", page=1)
+
+
 def record_page(name: str) -> Ask:
     return get("/r/{record_id:path}", f"/r/{quote(name, safe='')}")
 
@@ -129,7 +133,9 @@ def mcp(method: str, **parameters: Any) -> Ask:
 FOR_REQUESTS: Sequence[Callable[[Body], Ask]] = (
     *(search, link, batch, passages, rag, vector_store, external_knowledge, page, compared, mcp_search),
 )
-FOR_IDS: Sequence[Callable[[str], Ask]] = (document, removed_document, original, record_page, mcp_fetch)
+FOR_IDS: Sequence[Callable[[str], Ask]] = (document, removed_document, original, picture, record_page, mcp_fetch)
+OF_FILES = ("/files/{id:path}", "/pictures/{id:path}")
+"""Routes that answer for documents alone; tests/serving/test_uploads.py and tests/documents ask them for these."""
 PLAIN: Sequence[Ask] = (
     get("/documents"),
     get("/documents", limit=2),

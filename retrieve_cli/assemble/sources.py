@@ -99,7 +99,13 @@ def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
 
 
 def watched_of(
-    manifest: Manifest, *, fetched: Path, cache: Path, docs_max_mb: float, parsing_max_mb: float = 0
+    manifest: Manifest,
+    *,
+    fetched: Path,
+    cache: Path,
+    docs_max_mb: float,
+    parsing_max_mb: float = 0,
+    inbox: Path | None = None,
 ) -> list[tuple[int, Watched]]:
     """Return the watched sources of a generation, each with its number of records; none if the manifest names none."""
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
@@ -119,6 +125,10 @@ def watched_of(
                 cards = manifest.recipe.documents or {}
                 limits = docs_max_mb, parsing_max_mb
                 watched = WatchedFolder(path, prefix, *limits, documents.suffixes(), cards, built.get("folders", {}))
+            elif entry.kind == KIND and inbox is not None:
+                from retrieve_cli.sources.watched_inbox import WatchedInbox
+
+                watched = WatchedInbox(inbox, parsing_max_mb)
             elif entry.kind not in _OF_LINES:
                 watched = Unwatched()
             else:

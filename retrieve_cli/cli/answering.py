@@ -21,6 +21,7 @@ from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 
 if TYPE_CHECKING:
+    from retrieve_cli.cli.picturing import Picturing
     from retrieve_cli.search.searcher import Searcher
 
 
@@ -42,6 +43,7 @@ class Run(NamedTuple):
     """Keys that the configuration sets, and where."""
     docs_dir: Path | None
     explain_empty: bool
+    picture: Picturing | None
     save_run: str | None
     log_json: bool
     strict_fresh: bool
@@ -54,6 +56,10 @@ class Run(NamedTuple):
 
     def check(self) -> None:
         """Raises: UsageError if flags contradict each other."""
+        if self.picture is not None:
+            if self.shape.batch:
+                raise UsageError("--picture draws a page for one query", hint="retrieve query --picture OUT.png TEXT")
+            self.picture.check()
         if self.save_run is not None:
             from retrieve_cli.cli import saving
 
@@ -67,6 +73,13 @@ class Run(NamedTuple):
             raise typer.Exit(Exit.STALE)
         if self.exit_status and not found:
             raise typer.Exit(Exit.NO_RESULT)
+
+
+def picturing(path: Path, rank: int) -> Picturing:
+    """Return the picture that a call asks for."""
+    from retrieve_cli.cli.picturing import Picturing
+
+    return Picturing(path, rank)
 
 
 class Opened(NamedTuple):
@@ -178,6 +191,8 @@ def show(run: Run, place: Opened, answers: Sequence[Answer], *, write: Writing |
     notes.say_notes(answers, run.shared, files=() if run.shape.batch else run.asked.files)
     written = [answer.without_times() for answer in answers] if run.shape.timing is False else answers
     (write or printing.print_answers)(written, run.shared, run.shape)
+    if run.picture is not None:
+        run.picture.draw(answers[0], place.searcher, run.shared)
     if run.explain_empty:
         from retrieve_cli.cli import saving
 

@@ -60,6 +60,7 @@ def _expect_elsewhere(run: Run) -> None:
         "--save-run": run.save_run,
         "--log-json": run.log_json,
         "--explain-empty": run.explain_empty,
+        "--picture": run.picture,
         "--strict-fresh": run.strict_fresh,
         "--trec-ids": run.shape.trec_ids,
         "--file": run.asked.files,

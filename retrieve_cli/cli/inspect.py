@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieve_cli.cli.inspect_page import page
 from retrieve_cli.cli.inspect_queries import queries
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, UsageError
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 app = typer.Typer(
-    help="Inspect the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff.",
+    help="Inspect the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff; "
+    "with page, any PDF.",
     rich_markup_mode=None,
 )
 
 
 @app.callback(invoke_without_command=True)
 def inspect(context: typer.Context) -> None:
-    """Inspect the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff."""
+    """Inspect the index, or a page of a PDF."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -205,6 +207,7 @@ def run(id_: Id, *, shared: Shared) -> None:
 
 
 app.command()(queries)
+app.command()(page)
 
 
 @app.command()

@@ -136,6 +136,15 @@ def query(
         bool | None,
         typer.Option("--timing/--no-timing", help="Show the time of each step; --no-timing: none in JSON either."),
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--picture", metavar="FILE", help="Draw the page of the first result, its passage marked, as .png."
+        ),
+    ] = None,
+    picture_of: Annotated[
+        int, typer.Option("--picture-of", metavar="N", help="With --picture: draw the page of result N.")
+    ] = 1,
     save_run: Annotated[
         str | None,
         typer.Option("--save-run", metavar="[=full]", help="Save the run in runs/; =full includes its texts."),
@@ -211,6 +220,7 @@ def query(
         given=given,
         docs_dir=docs_dir,
         explain_empty=explain_empty,
+        picture=None if picture is None else answering.picturing(picture, picture_of),
         save_run=save_run,
         log_json=log_json,
         strict_fresh=strict_fresh,

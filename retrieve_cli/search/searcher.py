@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.config.settings import RelaxationSettings, Settings, sections
-from retrieve_cli.contracts import Index, Json, Query, Question, Ranking, Request
+from retrieve_cli.contracts import Index, Json, Query, Question, Ranking, Request, Watched
 from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
@@ -73,13 +74,18 @@ class Searcher:
 
     def _watch(self) -> None:
         """Find the sources of the generation, whose changes its answers tell of."""
-        places = {"fetched": self.store.fetched, "cache": self.store.cache}
+        places = {"fetched": self.store.fetched, "cache": self.store.cache, "inbox": self.store.inbox}
         self._watched = watched_of(
             self.generation.manifest,
             **places,
             docs_max_mb=self.settings.docs.max_mb,
             parsing_max_mb=self.settings.parsing.max_mb,
         )
+
+    def source_of(self, row: int) -> Watched | None:
+        """Return the source of a record; None if the generation does not say where its sources are."""
+        ends = accumulate(count for count, _ in self._watched)
+        return next((source for end, (_, source) in zip(ends, self._watched, strict=True) if row < end), None)
 
     @property
     def settings(self) -> Settings:

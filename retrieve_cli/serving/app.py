@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 
 from retrieve_cli import __version__
-from retrieve_cli.serving import documents, health, index, originals, rag, scrape, search
+from retrieve_cli.serving import documents, health, index, originals, pictures, rag, scrape, search
 from retrieve_cli.serving.answers import failure_handlers
 from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.mcp import door as mcp
@@ -27,6 +27,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     rag.router,
     documents.router,
     originals.router,
+    pictures.router,
     index.router,
     _models,
     health.router,

@@ -7,6 +7,7 @@ are cached until the marks of the file change. Threads may share a source.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -125,6 +126,17 @@ class WatchedFolder:
     def file_of(self, record: Mapping[str, Json]) -> str:
         """Return the path of the record's file."""
         return str(self.path / str(record["source"]))
+
+    def original(self, record: Mapping[str, Json], digest: bytes) -> bytes | None:
+        """Return the bytes of the record's own file if they are those of the build. Raises: OSError."""
+        source, card = str(record["source"]), self.cards.get(str(record["kind"]))
+        place, largest = self.path / source, self.max_mb if card is None else self.parsed_max_mb
+        content = files.read_bytes(place, limit=int(largest * files.MB))
+        if card is None:
+            return content if file_digest(source, self.id_prefix, content) == digest else None
+        sha1 = hashlib.sha1(content, usedforsecurity=False).digest()
+        same = document_digest(source, self.id_prefix, card, sha1, sidecar_of(place, card)) == digest
+        return content if same else None
 
     def remember(self) -> None:
         """Do nothing: checking a document is cheap."""

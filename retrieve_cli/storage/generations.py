@@ -42,6 +42,7 @@ class Generations:
         self.quarantine = path / "quarantine.jsonl"
         self.cache = path / "cache"
         self.fetched = path / "sources"
+        self.inbox = path / "inbox"
         self.runs = path / "runs"
         self.calibration = path / "calibration.json"
         self.lock = path / "lock"

@@ -184,7 +184,7 @@ def record_page(live: LiveIndex, record_id: str, first: str, generation: str, te
         raise NotFound(error.message, hint="search for it") from None
     return {
         "address": Address(),
-        "record": record_view(found, first=start),
+        "record": record_view(found, first=start, generation=index.generation),
         "around": None if near is None else around(near),
         "about": about(live, index, tenant),
     }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from retrieve_cli.api.contents import Chunks
 from retrieve_cli.api.neighbourhood import Link as GraphLink, Neighbourhood
 from retrieve_cli.contracts import Json
 from retrieve_cli.output.pieces import title as plain_title
+from retrieve_cli.search.pictures import drawable
 from retrieve_cli.serving.page.address import record_url
 from retrieve_cli.serving.page.facets import label_of
 from retrieve_cli.serving.page.texts import Link, cut, leaves, link
@@ -44,6 +45,13 @@ class Field(NamedTuple):
     values: Sequence[Value]
 
 
+class Picture(NamedTuple):
+    """A page of the document on which a chunk is."""
+
+    page: int
+    address: str
+
+
 class Chunk(NamedTuple):
     """A chunk, its text line by line."""
 
@@ -51,6 +59,7 @@ class Chunk(NamedTuple):
     heading: str
     place: str
     lines: Sequence[str]
+    pictures: Sequence[Picture]
 
 
 class RecordView(NamedTuple):
@@ -70,8 +79,8 @@ class RecordView(NamedTuple):
     after: str
 
 
-def record_view(found: Chunks, *, first: int) -> RecordView:
-    """Return a record with its chunks from the one numbered `first` on."""
+def record_view(found: Chunks, *, first: int, generation: str) -> RecordView:
+    """Return a record of a generation with its chunks from the one numbered `first` on."""
     record, here = found.record, record_url(found.record["id"])
     last = first + len(found.rows)
     description = str(record["description"] or "")
@@ -83,7 +92,7 @@ def record_view(found: Chunks, *, first: int) -> RecordView:
         link=link(record["url"]),
         badges=badges_of(record),
         fields=list(_fields(record)),
-        chunks=[_chunk(row) for row in found.rows],
+        chunks=[_chunk(row, _pictures(record, row, generation)) for row in found.rows],
         extent=_extent(first, last, found.total),
         before=_from(here, max(first - CHUNKS, 0)) if first else "",
         after=_from(here, last) if last < found.total else "",
@@ -113,7 +122,14 @@ def _fields(record: Mapping[str, Json]) -> Iterator[Field]:
         yield Field(label_of(name), [*shown, *more])
 
 
-def _chunk(row: Mapping[str, Json]) -> Chunk:
+def _pictures(record: Mapping[str, Json], row: Mapping[str, Json], generation: str) -> list[Picture]:
+    """Return the pages of a chunk that can be drawn."""
+    here = f"/pictures/{quote(record['id'], safe='', errors='replace')}"
+    values = {"chunk": row["index"], "generation": generation}
+    return [Picture(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
+
+
+def _chunk(row: Mapping[str, Json], pictures: Sequence[Picture]) -> Chunk:
     text = str(row["text"])
     lines = text[:_LONGEST].replace("\r\n", "\n").replace("\t", "    ").split("\n")
     return Chunk(
@@ -121,6 +137,7 @@ def _chunk(row: Mapping[str, Json]) -> Chunk:
         heading=cut(plain_title(row["section"] or "")) or f"Chunk {row['index']}",
         place=within(row),
         lines=[*lines, "…"] if len(text) > _LONGEST else lines,
+        pictures=pictures,
     )
 
 

@@ -1,0 +1,65 @@
+"""Pictures of pages of an indexed document, with a passage marked: only of the very file that was indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from retrieve_cli.assemble import pictures
+from retrieve_cli.contracts import Holding, Json
+from retrieve_cli.errors import Conflict, NotFound, quoted
+from retrieve_cli.layout.marks import Mark
+from retrieve_cli.layout.words import Box
+
+if TYPE_CHECKING:
+    from retrieve_cli.search.searcher import Searcher
+
+MOST = 4
+"""Pages of one picture."""
+
+
+def pages_of(chunk: Mapping[str, Json]) -> Sequence[int]:
+    """Return the pages of a chunk as it is stored; none if its document has no pages."""
+    first = chunk.get("page")
+    return range(first, (chunk.get("page_end") or first) + 1) if isinstance(first, int) else ()
+
+
+def drawable(record: Mapping[str, Json], chunk: Mapping[str, Json] | None) -> Sequence[int]:
+    """Return the pages of a chunk that can be drawn: none if its document is not a PDF."""
+    return () if chunk is None or record["kind"] != pictures.DRAWN else pages_of(chunk)[:MOST]
+
+
+def passage(searcher: Searcher, row: int, chunk: Mapping[str, Json] | None, *, pages: Sequence[int] = ()) -> bytes:
+    """Return a PNG of the pages of a chunk, side by side, in which its words are marked; of `pages` instead, if there
+    are any. At most four are drawn. `row` is that of the record.
+
+    Raises:
+        NotFound: the document is not a PDF, or has no such page.
+        Conflict: its file is gone or has changed since the build.
+        BadDocument: it cannot be drawn.
+        Unavailable: a package is missing.
+    """
+    record = searcher.generation.records[row]
+    wanted = pages or (pages_of(chunk) if chunk is not None else ())
+    if record["kind"] != pictures.DRAWN or not wanted:
+        raise NotFound(
+            f"{quoted(record['id'])} has no pages that can be drawn", hint="pictures are drawn of passages of PDF files"
+        )
+    boxes = [Box(*values) for values in (chunk or {}).get("boxes", ())]
+    marks = [Mark(box, "passage") for box in boxes if box.page in wanted]
+    return pictures.draw(_original(searcher, row, record), wanted[:MOST], marks=marks)
+
+
+def _original(searcher: Searcher, row: int, record: Mapping[str, Json]) -> bytes:
+    """Return the bytes of a record's file as they were indexed. Raises: Conflict."""
+    source, hint = searcher.source_of(row), "bring the index up to date: retrieve sync"
+    try:
+        content = source.original(record, searcher.generation.origin(row)) if isinstance(source, Holding) else None
+    except FileNotFoundError as error:
+        raise Conflict(f"the file of {quoted(record['id'])} is gone", hint=hint) from error
+    except OSError as error:
+        said = f"the file of {quoted(record['id'])} cannot be read: {error.strerror}"
+        raise Conflict(said, hint="check its permissions") from error
+    if content is None:
+        raise Conflict(f"the file of {quoted(record['id'])} has changed since the build", hint=hint)
+    return content

@@ -1,0 +1,86 @@
+"""Pictures of pages: `GET /pictures/{id}?chunk=3&page=12`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retrieve_cli.api import pictures
+from retrieve_cli.api.pictures import Wanted
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.serving.page import signing
+from retrieve_cli.serving.state import State
+
+_NAMES = ("page", "chunk", "generation")
+_DIGITS = 7
+_HEADERS = {
+    "Cache-Control": "private, no-cache",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def router(state: State) -> APIRouter:
+    """Return the routes of pictures."""
+
+    async def picture(request: Request) -> Response:
+        """Return a page of a document as PNG, with the words of a chunk marked."""
+        request = signing.with_credential(request)  # pages show pictures, and browsers send their cookie
+        await state.callers.prepare(request.headers)
+        tenant = state.callers.of(request, "search").tenant
+        wanted, generation = _wanted(request)
+        index = state.live.at(generation)
+        etag = f'"{await state.pool.run(request, lambda: pictures.tag(index, wanted, tenant=tenant))}"'
+        headers = {"ETag": etag, **_HEADERS}
+        if request.headers.get("If-None-Match") == etag:
+            return Response(status_code=304, headers=headers)
+        drawn = await state.pool.run(request, lambda: pictures.picture(index, wanted, tenant=tenant))
+        return Response(drawn, 200, headers, "image/png")
+
+    routes = APIRouter(tags=["documents"])
+    answers: dict[int | str, dict[str, Any]] = {
+        200: {"description": "The page.", "content": {"image/png": {}}},
+        304: {"description": "The client has it."},
+        409: {"description": "The file has changed since the build."},
+    }
+    routes.add_api_route(
+        "/pictures/{id:path}",
+        picture,
+        methods=["GET"],
+        responses=answers,
+        response_class=Response,
+        openapi_extra={"parameters": _PARAMETERS},
+    )
+    return routes
+
+
+def _wanted(request: Request) -> tuple[Wanted, str | None]:
+    """Return the picture that is asked for, and its generation. Raises: UsageError."""
+    given = request.query_params
+    if strange := [key for key in given if key not in _NAMES]:
+        raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(_NAMES)}")
+    page, chunk = _number(given.get("page"), "page", 1), _number(given.get("chunk"), "chunk", 0)
+    return Wanted(request.path_params["id"], chunk, page), given.get("generation")
+
+
+def _number(text: str | None, name: str, lowest: int) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) >= lowest):
+        raise UsageError(f"`{name}` is {quoted(text)}; it takes a whole number from {lowest}", hint=f"{name}={lowest}")
+    return int(text)
+
+
+def _parameter(name: str, place: str, kind: dict[str, Any], said: str) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": place == "path", "schema": kind, "description": said}
+
+
+_PARAMETERS = [
+    _parameter("id", "path", {"type": "string"}, "Id of the record."),
+    _parameter("page", "query", {"type": "integer", "minimum": 1}, "Page, from 1; by default the first of the chunk."),
+    _parameter("chunk", "query", {"type": "integer", "minimum": 0}, "Number of the chunk that is marked."),
+    _parameter("generation", "query", {"type": "string"}, "Generation; by default the current one."),
+]
