@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -62,17 +62,21 @@ class Words:
     def boxes(self, start: int, end: int) -> tuple[Box, ...]:
         """Return one box for each line of `text[start:end]`, in order; coordinates are multiples of 0.1, rounded
         outwards."""
-        lines: list[Box] = []
-        number = max(0, bisect_right(self._starts, start) - 1)
-        while number < len(self) and self._starts[number] < end:
-            if self._ends[number] > start:
-                box = self.box(number)
-                if lines and _one_line(lines[-1], box):
-                    lines[-1] = _together(lines[-1], box)
-                else:
-                    lines.append(box)
-            number += 1
-        return tuple(_rounded(box) for box in lines)
+        first = max(0, bisect_right(self._starts, start) - 1)
+        stop = bisect_left(self._starts, end)
+        lines: list[list[float]] = []
+        line: list[float] = []
+        page, coordinates = 0, self._boxes
+        for number in range(first, stop):
+            if self._ends[number] <= start:
+                continue
+            x0, y0, x1, y1 = coordinates[4 * number : 4 * number + 4]
+            if line and self._pages[number] == page and _one_line(line, x0, y0, x1, y1):
+                line[1:] = min(line[1], x0), min(line[2], y0), max(line[3], x1), max(line[4], y1)
+            else:
+                page = self._pages[number]
+                lines.append(line := [page, x0, y0, x1, y1])
+        return tuple(_rounded(*line) for line in lines)
 
     def arrays(self) -> tuple[array[int], array[int], array[int], array[float]]:
         """Return the arrays themselves: starts, ends, pages (n,) and boxes (4 n,)."""
@@ -92,20 +96,17 @@ class Words:
         return words
 
 
-def _one_line(line: Box, word: Box) -> bool:
-    """Return True if a word continues a line, to either side."""
-    if line.page != word.page:
+def _one_line(line: Sequence[float], x0: float, y0: float, x1: float, y1: float) -> bool:
+    """Return True if a word continues a line of its page, to either side."""
+    _, left, top, right, bottom = line
+    height, word = bottom - top, y1 - y0
+    overlap = (min(y1, bottom)) - (max(y0, top))
+    if overlap < _SAME_LINE * (min(word, height)):
         return False
-    height = min(line.y1 - line.y0, word.y1 - word.y0)
-    overlap = min(line.y1, word.y1) - max(line.y0, word.y0)
-    gap = max(word.x0 - line.x1, line.x0 - word.x1)
-    return overlap >= _SAME_LINE * height and gap <= _WIDEST_GAP * max(line.y1 - line.y0, word.y1 - word.y0)
+    gap = max(left - x1, x0 - right)
+    return gap <= _WIDEST_GAP * (max(word, height))
 
 
-def _together(box: Box, other: Box) -> Box:
-    return Box(box.page, min(box.x0, other.x0), min(box.y0, other.y0), max(box.x1, other.x1), max(box.y1, other.y1))
-
-
-def _rounded(box: Box) -> Box:
-    low, high = (floor(box.x0 * _TENTH) / _TENTH, floor(box.y0 * _TENTH) / _TENTH), (box.x1, box.y1)
-    return Box(box.page, *low, *(ceil(value * _TENTH) / _TENTH for value in high))
+def _rounded(page: float, x0: float, y0: float, x1: float, y1: float) -> Box:
+    low = floor(x0 * _TENTH) / _TENTH, floor(y0 * _TENTH) / _TENTH
+    return Box(int(page), *low, ceil(x1 * _TENTH) / _TENTH, ceil(y1 * _TENTH) / _TENTH)
