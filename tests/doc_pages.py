@@ -78,7 +78,38 @@ def workspace(folder: Path) -> Path:
     """Lay out a folder as a clone has it, for the commands of a page."""
     for name in ("catalogs", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    write_library(folder / "library")
     return folder
+
+
+def write_library(folder: Path) -> None:
+    """Write the documents that docs/documents.md reads: a handbook in PDF, with a preface, and a page of HTML."""
+    from reportlab.pdfgen.canvas import Canvas
+
+    folder.mkdir()
+    canvas = Canvas(str(folder / "handbook.pdf"), invariant=1)
+    canvas.setTitle("Handbook of kettles")
+    pages = [
+        ("Preface", ["This handbook describes kettles of copper and of steel."]),
+        (
+            "Descaling",
+            ["Lime is removed with citric acid: 20 g for each litre of water.", "Rinse it twice afterwards."],
+        ),
+        ("Repair", ["A leaking spout is soldered with silver, never with lead."]),
+    ]
+    for heading, lines in pages:
+        canvas.setFont("Times-Bold", 18)
+        canvas.drawString(72, 760, heading)
+        canvas.setFont("Times-Roman", 11)
+        for number, line in enumerate(lines):
+            canvas.drawString(72, 720 - 16 * number, line)
+        canvas.showPage()
+    canvas.addPageLabel(0, style="ROMAN_LOWER", start=1)
+    canvas.addPageLabel(1, style="ARABIC", start=1)
+    canvas.save()
+    page = "<!doctype html><title>Shop</title><nav><a href=/>Home</a></nav><main><h1>Shop</h1>"
+    page += "<h2 id=returns>Returns</h2><p>A kettle can be returned within 30 days.</p></main>"
+    (folder / "shop.html").write_text(page, "utf-8")
 
 
 def run(command: str | Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -7,12 +7,12 @@ and shortcodes are treated as text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from retrieve_cli.chunking.titles import Titles, bold_heading
-from retrieve_cli.layout import layout
+from retrieve_cli.layout.layout import Layout
 
 Kind = Literal["heading", "paragraph", "list", "table", "code", "quote"]
 
@@ -44,6 +44,8 @@ class Block:
     """Headings from the outermost to the innermost; a heading is part of its own path."""
     part: tuple[str, ...] = ()
     """Labelled parts of the text that contain the block (Methods, Results); different parts never share a chunk."""
+    page: int = 0
+    """Page on which it begins, from 1; 0 if the text has no pages."""
 
 
 def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Block]:
@@ -66,18 +68,21 @@ def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Blo
     return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
 
 
-def laid_out(text: str, blocks: Sequence[layout.Block]) -> list[Block]:
+def laid_out(text: str, layout: Layout) -> list[Block]:
     """Return the contiguous blocks of a text whose structure is known, with the headings above each."""
     begun: list[tuple[int, Kind, tuple[str, ...]]] = []
     above: list[tuple[int, str]] = []
-    for block in blocks:
+    for block in layout.blocks:
         if block.kind == "heading":
             above = [heading for heading in above if heading[0] < block.level]
             above.append((block.level, title(text[block.start : block.end])))
         kind: Kind = "paragraph" if block.kind == "caption" else block.kind
         begun.append((block.start, kind, tuple(name for _, name in above if name)))
     ends = [*(begin for begin, _, _ in begun), len(text)][1:]
-    return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
+    return [
+        Block(begin, end, kind, path, page=layout.page_at(begin))
+        for (begin, kind, path), end in zip(begun, ends, strict=True)
+    ]
 
 
 def title(heading: str) -> str:

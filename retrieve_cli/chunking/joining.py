@@ -65,7 +65,9 @@ def join_tiny(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> li
 
 
 def _may_share(before: Section, section: Section) -> bool:
-    return before.parent == section.parent and before.part == section.part and before.members < _MOST
+    """Return True if two sections may be merged; not if their pages differ, so that a passage names one page."""
+    same = before.parent == section.parent and before.part == section.part
+    return same and before.blocks[-1].page == section.blocks[0].page and before.members < _MOST
 
 
 def _tiny(section: Section, tokens: TokenMap, tiny: int) -> bool:

@@ -40,7 +40,7 @@ class Markers:
         """Return True if a heading of the record is a listed title, and its blocks. Sections with a listed title never
         share a chunk."""
         if record.layout is not None:
-            return False, laid_out(record.text, record.layout.blocks)
+            return False, laid_out(record.text, record.layout)
         known = titles(*self.titles, *titles_of(record))
         if not known:
             return False, scan(record.text, record.body_start)

@@ -87,6 +87,10 @@ class Layout:
             boxes=() if self.words is None else self.words.boxes(start, end),
         )
 
+    def page_at(self, position: int) -> int:
+        """Return the number of the page of a character; 0 if the document has no pages."""
+        return self.pages[max(0, bisect_right(self._page_starts, position) - 1)].index if self.pages else 0
+
     def _pages(self, start: int, end: int) -> Sequence[Page]:
         """Return the pages with characters of the stretch; if it has none itself, the page before it."""
         first = max(0, bisect_right(self._page_starts, start) - 1)
