@@ -187,6 +187,10 @@ ELSEWHERE = {
     "chunking.entities_model": "tests/program/test_entities.py",
     "docs.name_weight": "test_a_title_weighs_in_documents",
     "docs.max_mb": "tests/sources/test_folder.py",
+    **{
+        f"parsing.{key}": "tests/documents/sandbox/test_builds.py"
+        for key in ("max_mb", "max_pages", "max_ratio", "memory_mb", "cpu_s", "workers", "main_content")
+    },
     "docs.follow_links": "tests/sources/test_folder.py",
     "docs.mode": "tests/program/test_unindexed.py",
     "docs.unindexed_max_mb": "tests/program/test_unindexed.py",

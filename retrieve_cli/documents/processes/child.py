@@ -34,9 +34,10 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)  # what a library prints is no answer
-    marks = mmap.mmap(state, messages.STATE.size)
+    marks = mmap.mmap(state, messages.STATE_SIZE)
     for count in range(1, _MOST_FILES + 1):
         number, request = messages.unpacked(_request(requests))
+        messages.MEMORY.pack_into(marks, messages.STATE.size, *confinement.memory_used())
         messages.STATE.pack_into(marks, 0, number, 0)
         form, content = _answer(request, partial(messages.STATE.pack_into, marks, 0, number))
         gc.collect()

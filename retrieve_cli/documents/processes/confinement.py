@@ -68,6 +68,16 @@ def data_bytes() -> int:
         return 0
 
 
+def memory_used() -> tuple[int, int]:
+    """Return the peak memory of this process, in the unit of the kernel, and the number of its page faults."""
+    try:
+        import resource
+    except ImportError:
+        return 0, 0
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_maxrss, used.ru_minflt
+
+
 def _limit(name: str, value: int, *, hard: bool = True) -> None:
     """Set a limit, never above the one that is set; a system without it is skipped."""
     with suppress(ImportError, AttributeError, OSError, ValueError):

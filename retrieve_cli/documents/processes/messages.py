@@ -2,7 +2,8 @@
 
 parent -> child   size (4 bytes), a request as JSON. The end of the pipe: the child ends
 child  -> parent  one answer for each request: its form, 1 if the child ends after it, number and size; its content
-state             a file of 16 bytes that both have mapped: number of the request that was begun, page it is on
+state             a file of 32 bytes that both have mapped: number of the request that was begun, page it is on;
+                  peak memory and page faults before the request, as the kernel counts them
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from retrieve_cli.documents.limits import Limits
 SIZE = Struct("<I")
 ANSWER = Struct("<c?QQ")
 STATE = Struct("<QQ")
+MEMORY = Struct("<QQ")
+STATE_SIZE = STATE.size + MEMORY.size
 DOCUMENT, REJECTED, OUT_OF_MEMORY = b"D", b"R", b"M"
 """Forms of an answer: a packed document; message and hint as JSON; nothing."""
 LONGEST_REQUEST = 1 << 20

@@ -14,12 +14,15 @@ import time
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.documents.processes import messages, transfer
 from retrieve_cli.documents.processes.messages import Request
 from retrieve_cli.errors import BadDocument, printable, shortened
+
+if TYPE_CHECKING:
+    import resource
 
 _TICK_S = 0.25
 """Seconds between two looks at the clocks of a process."""
@@ -68,8 +71,8 @@ class Process:
         self.last = False
         """True if it takes no other file."""
         with _state_file() as file:
-            os.ftruncate(file.fileno(), messages.STATE.size)
-            self._marks = mmap.mmap(file.fileno(), messages.STATE.size)
+            os.ftruncate(file.fileno(), messages.STATE_SIZE)
+            self._marks = mmap.mmap(file.fileno(), messages.STATE_SIZE)
             self._process = _started(file.fileno(), memory_bytes)
         streams: tuple[Any, ...] = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._input, self._output, self._error = streams
@@ -186,12 +189,23 @@ class Process:
                 return self._process.wait()
             if pid:
                 self._process.returncode = os.waitstatus_to_exitcode(status)
-                self._peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+                self._peak = self._peak_of(used)
             elif time.monotonic() > until:
                 return None
             else:
                 time.sleep(0.002)
         return self._process.returncode
+
+    def _peak_of(self, used: resource.struct_rusage) -> int:
+        """Return the bytes that it has used for this file, as far as the kernel says.
+
+        The kernel counts the peak of a process from that of the process that started it. A peak that has not grown is
+        therefore not one of this file, and the pages are counted that were given to it meanwhile.
+        """
+        peak, faults = messages.MEMORY.unpack_from(self._marks, messages.STATE.size)
+        if used.ru_maxrss > peak:
+            return int(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+        return max(0, used.ru_minflt - int(faults)) * mmap.PAGESIZE
 
     def kill(self) -> None:
         """End it at once; `close` has still to be called by the thread that uses it."""

@@ -36,14 +36,12 @@ def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexe
     write(docs, "05-a.rst", "spin", page=2)
     write(docs, "07-a.rst", "eat", 2000, page=7)
     write(docs, "09-a.rst", "reject", "it is encrypted")
-    built = start(
-        "build", "--docs-dir", docs, *LENIENT, RETRIEVE_PARSING__CPU_S="0.5", RETRIEVE_PARSING__MEMORY_MB="300"
-    )
+    built = start("build", "--docs-dir", docs, *LENIENT, RETRIEVE_PARSING__CPU_S="2", RETRIEVE_PARSING__MEMORY_MB="300")
     _, err = built.communicate(timeout=120)
     assert built.returncode == 8, err
     assert rejected() == {
         "03-a.rst": "the reader ended on page 12 (signal SIGSEGV)",
-        "05-a.rst": "the reader ended on page 2 (more than 0.5 s of CPU time); parsing.cpu_s sets the limit",
+        "05-a.rst": "the reader ended on page 2 (more than 2 s of CPU time); parsing.cpu_s sets the limit",
         "07-a.rst": "the reader ended on page 7 (out of memory: limit 300 MB); parsing.memory_mb sets the limit",
         "09-a.rst": "it is encrypted; a hint",
     }

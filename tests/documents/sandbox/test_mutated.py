@@ -38,6 +38,14 @@ def readers() -> Iterator[Pool]:
     pool.close()
 
 
+def is_there(kind: str) -> bool:
+    """Return True if the parser of a format can run here."""
+    try:
+        return find_spec(FORMATS[kind].module) is not None and not lacks(kind)
+    except ModuleNotFoundError:
+        return False
+
+
 def begun(pool: Pool, path: Path, kind: str) -> Reading:
     """Begin to read a file."""
     sha1 = hashlib.sha1(path.read_bytes()).digest()
@@ -64,7 +72,7 @@ def check(parsed: Parsed) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: Pool, tmp_path: Path, kind: str) -> None:
-    if find_spec(FORMATS[kind].module) is None or lacks(kind):
+    if not is_there(kind):
         pytest.skip(f"no parser of {kind}")
     reasons: Counter[str] = Counter()
     faults = {}
@@ -88,7 +96,7 @@ def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: Pool, tmp_pat
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_undamaged_files_are_read(readers: Pool, tmp_path: Path, kind: str) -> None:
-    if find_spec(FORMATS[kind].module) is None or lacks(kind):
+    if not is_there(kind):
         pytest.skip(f"no parser of {kind}")
     for number, content in enumerate(seeds(kind)):
         path = tmp_path / f"{number}{FORMATS[kind].suffixes[0]}"
