@@ -25,7 +25,7 @@ def write_pdf(path: Path, number: int, last: str) -> None:
             sheet.next_page()
         y = sheet.heading(["Chapter", str(page + 1)], 56, 770)
         y = sheet.paragraph(speech.words(60), 56, y, 480)
-        sheet.paragraph([last if page == 2 else "Nothing", "is", "here."], 56, y, 480)
+        sheet.paragraph([last if page == 2 else f"Nothing{'abc'[page]}", "is", "here."], 56, y, 480)
     sheet.canvas.addPageLabel(0, style="ROMAN_LOWER", start=7)
     path.write_bytes(sheet.finish().content)
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+import numpy as np
+
 from retrieve_cli.documents.pdf.page_text import PageText
 from retrieve_cli.documents.pdf.segments import Segment
 
@@ -23,6 +25,8 @@ _NEAR = 4.0
 """Points by which the same place may differ."""
 _MOST_PLACES = 50
 """Places of one text that are told apart."""
+_LARGE = 1.2
+"""Ratio to the usual size of type above which a line is a title and no running head, even if each page has the same."""
 _NUMBER = re.compile(r"\d+")
 _ROMAN = re.compile(r"[ivxlc]{1,9}|[IVXLC]{1,9}")
 
@@ -45,13 +49,15 @@ def remove_running(pages: Sequence[PageText]) -> None:
     """Remove running heads and feet from the segments of all pages; their texts stay in `PageText.numbers`."""
     if len(pages) < _FEWEST_PAGES:
         return
+    large = _LARGE * _usual_size(pages)
     rows = {page.index: {low: list(_outer_rows(page, low=low)) for low in (False, True)} for page in pages}
     running: dict[bool, Mapping[str, list[_Place]]] = {}
     for low in (False, True):
         places: dict[str, list[_Place]] = defaultdict(list)
         for page in pages:
             for segment in _flat(rows[page.index][low]):
-                _note(places[_key(page.text(segment))], page, segment, low=low)
+                if segment.size <= large:
+                    _note(places[_key(page.text(segment))], page, segment, low=low)
         running[low] = _repeated(places, [page.index for page in pages])
     for page in pages:
         removed: set[Segment] = set()
@@ -66,6 +72,12 @@ def remove_running(pages: Sequence[PageText]) -> None:
                 if kept
                 else {other: segments for other, segments in page.segments.items() if other != turn}
             )
+
+
+def _usual_size(pages: Sequence[PageText]) -> float:
+    """Return the median size of the words of all pages."""
+    sizes = np.concatenate([page.words.sizes for page in pages])
+    return float(np.median(sizes)) if len(sizes) else 0.0
 
 
 def _outer_rows(page: PageText, *, low: bool) -> Iterator[list[Segment]]:

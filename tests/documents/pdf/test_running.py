@@ -33,6 +33,15 @@ def test_heads_that_differ_on_odd_and_even_pages_are_removed() -> None:
     assert "head" not in content
 
 
+def test_a_title_in_large_type_stays_on_each_page() -> None:
+    def titled(canvas: Canvas, number: int) -> None:
+        text(canvas, 56, 800, f"Chapter {number + 1}", size=16)
+        page(canvas, number)
+
+    content = read(draw(*[partial(titled, number=number) for number in range(4)])).text
+    assert [f"Chapter {number}" in content for number in range(1, 5)] == [True] * 4
+
+
 def test_nothing_is_removed_from_two_pages() -> None:
     content = read(document(2, lambda _: "Journal of Trees", lambda number: str(number + 1))).text
     assert content.count("Journal of Trees") == 2
