@@ -30,6 +30,7 @@ from retrieve_cli.ingest.embedding import (
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, Made, Waiting
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
+from retrieve_cli.ingest.notices import Notices
 from retrieve_cli.ingest.reading import reading
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.scanned import Batch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
@@ -101,6 +102,7 @@ class Intake:
         """By record, the file that it was read from."""
         self._begun: list[tuple[int, Source]] = []
         """Each source with the row of its first record."""
+        self._notices = Notices(progress.say)
         self.embedding = Embedding(encodings)
         self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
@@ -181,6 +183,7 @@ class Intake:
                     else:
                         self._item(source, batch.item(places.start))
                     progress.advance(len(places))
+        self._notices.finish(source.name)
         counts = (len(self._inventory) - first, len(self.rejected) - rejected)
         self._then(partial(self._enter, source, first, counts))
         self.origins.append(origin_of(source, read.hexdigest(), stamp, folders))
@@ -277,7 +280,7 @@ class Intake:
             elif isinstance(piece, Refused):
                 self.rejected.append(piece)
             elif isinstance(piece, Notice):
-                self._progress.say(f"{piece.source}: {piece.message}")
+                self._notices.add(piece)
 
     def _record(self, source: Source, item: Item, record: Record) -> None:
         if (first := self._inventory.row(record.id)) is not None:

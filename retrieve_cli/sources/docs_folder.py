@@ -202,6 +202,7 @@ class _Skipped:
         if self.empty:
             yield f"skipped {counted(self.empty, 'empty file')}"
         if self.others:
-            count, hidden = self.others.total(), ", or are hidden" if self.others["hidden"] else ""
+            count, hidden = self.others.total(), self.others["hidden"]
             kinds = ", ".join(f"{suffix} {number}" for suffix, number in self.others.most_common(8))
-            yield f"skipped {count} file{'s' * (count != 1)} that are not documents{hidden} ({kinds})"
+            one, many = "file that is not a document", f"files that are not documents{', or are hidden' * bool(hidden)}"
+            yield f"skipped {count} {one if count == 1 and not hidden else many} ({kinds})"

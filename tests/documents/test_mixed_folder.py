@@ -140,3 +140,12 @@ def test_a_folder_of_markdown_has_no_parsers_in_its_recipe(tmp_path: Path, retri
     assert retrieve("sync").code == 0
     recipes = [json.loads(path.read_text())["recipe"] for path in Path("artifacts").glob("generations/*/manifest.json")]
     assert [list(recipe["documents"]) for recipe in recipes if "documents" in recipe] == [["rst"]]
+
+
+def test_a_notice_that_many_files_have_is_shown_three_times_and_counted(tmp_path: Path, retrieve: Program) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(10):
+        write(tmp_path / "data" / f"file{number}.json", number)
+    done = retrieve("build", "--docs-dir", tmp_path / "data")
+    assert done.err.count("JSON is indexed as plain text") == 4
+    assert "data: 7 more files: JSON is indexed as plain text" in done.err

@@ -50,7 +50,7 @@ def _open(content: bytes) -> PdfDocument:
     except PdfiumError as error:
         if error.err_code in {FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY}:
             raise BadDocument("it is encrypted", hint="remove the password with `qpdf --decrypt`") from error
-        raise BadDocument(f"it is damaged: {error}", hint="`qpdf --check` lists what is wrong") from error
+        raise BadDocument("it is damaged: PDFium cannot open it", hint="`qpdf --check` lists what is wrong") from error
 
 
 def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
