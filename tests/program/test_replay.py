@@ -398,7 +398,7 @@ def test_every_key_that_decides_answers_is_restored_and_every_other_is_todays() 
     todays |= {"require_tenant", "max_also"}
     for name in decisive():
         for key, value in asdict(getattr(found, name)).items():
-            of_index = name in sections("index") and (key in ("model", "tokenizer", "files"))
+            of_index = name in sections("index") and (key in ("model", "tokenizer", "files", "prompt"))
             origin = today if key in todays or of_index else then
             assert value == asdict(getattr(origin, name))[key], f"{name}.{key}"
             assert origin is today or value != asdict(getattr(today, name))[key], f"{name}.{key}"
