@@ -19,6 +19,7 @@ _READ = 200_000
 """Characters of a text without a layout that are divided into blocks."""
 _LABELS = frozenset({"abstract", "executive summary", "résumé", "resumen", "summary", "zusammenfassung"})
 _BEHIND_LABEL = ":.—–-"
+_ENDS = (".", "!", "?", ":", "…", "。", "！", "？", "।", "؟", ")", "”", '"')
 _LEAST_WORDS = 8
 _LEAST_CHARACTERS = 40
 """Minimum length of a paragraph of prose: above that of a line of authors or an address."""
@@ -91,14 +92,19 @@ def _label(text: str) -> str | None:
 
 
 def _prose(blocks: Sequence[_Block]) -> str:
-    """Return the first paragraph of prose: long enough, and most of its words are not names or numbers."""
+    """Return the first paragraph of prose: long enough, and most of its words are not names or numbers. One that ends as
+    a sentence does is preferred to a line of a table of contents."""
+    paragraphs = list(_paragraphs_of_prose(blocks))
+    return next((text for text in paragraphs if text.rstrip().endswith(_ENDS)), next(iter(paragraphs), ""))
+
+
+def _paragraphs_of_prose(blocks: Sequence[_Block]) -> Iterator[str]:
     for block in blocks:
         words = block.text.split()
         plain = sum(word[0].isalpha() and not word[0].isupper() for word in words)
         long = len(words) >= _LEAST_WORDS or len(block.text) - len(words) >= _LEAST_CHARACTERS
         if block.kind == "paragraph" and long and 2 * plain >= len(words):
-            return block.text
-    return ""
+            yield block.text
 
 
 def _blocks(parsed: Parsed) -> Iterator[_Block]:

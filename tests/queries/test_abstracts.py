@@ -50,6 +50,12 @@ def test_without_a_label_the_first_paragraph_of_prose_counts() -> None:
     assert summary_of(parsed) == ("", PROSE, "first paragraph")
 
 
+def test_a_line_of_the_table_of_contents_is_no_prose_if_there_is_some() -> None:
+    entry = "6 Package maintainer scripts and their installation procedure in detail 49"
+    assert summary_of(laid_out(("paragraph", 0, entry), ("paragraph", 0, PROSE))).abstract == PROSE
+    assert summary_of(laid_out(("paragraph", 0, entry))).abstract == entry
+
+
 def test_languages_without_spaces_have_prose() -> None:
     text = "これは睡眠に関する長い論文の最初の段落であり、マウスがどのくらい眠るかについて詳しく述べている文章です。"
     assert summary_of(laid_out(("paragraph", 0, text))).abstract == text
