@@ -92,7 +92,7 @@ def _label(text: str) -> str | None:
 
 
 def _prose(blocks: Sequence[_Block]) -> str:
-    """Return the first paragraph of prose: long enough, and most of its words are not names or numbers. One that ends as
+    """Return the first paragraph of prose: long enough, most of its words neither names nor numbers. One that ends as
     a sentence does is preferred to a line of a table of contents."""
     paragraphs = list(_paragraphs_of_prose(blocks))
     return next((text for text in paragraphs if text.rstrip().endswith(_ENDS)), next(iter(paragraphs), ""))
