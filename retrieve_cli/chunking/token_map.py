@@ -6,7 +6,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import sub
 
@@ -37,11 +37,12 @@ class TokenMap:
         self._starts = array("q")
         self._ends = array("q")
         for first, last in _blocks(text, start):
-            spans = [(first + begin, first + end) for begin, end in tokenizer.spans(text[first:last])]
-            if _sparse(spans, first, last):
-                spans = _evened(spans, first, last)
-            self._starts.extend([begin for begin, _ in spans])
-            self._ends.extend([end for _, end in spans])
+            spans = tokenizer.spans(text[first:last])
+            starts, ends = [first + begin for begin, _ in spans], [first + end for _, end in spans]
+            if _sparse(starts, first, last):
+                starts, ends = _evened(starts, ends, first, last)
+            self._starts.extend(starts)
+            self._ends.extend(ends)
 
     def index(self, position: int) -> int:
         """Return the first token that starts at or after `position`."""
@@ -131,22 +132,22 @@ def _word_ends(text: str, start: int, end: int) -> Iterator[int]:
     return (match.end() for match in _SPACE.finditer(text, start, end))
 
 
-def _sparse(spans: list[tuple[int, int]], first: int, last: int) -> bool:
+def _sparse(starts: Sequence[int], first: int, last: int) -> bool:
     """Return True if any two neighbouring token starts are more than `_LONGEST` characters apart."""
-    bounds = [first, *(begin for begin, _ in spans), last]
+    bounds = [first, *starts, last]
     return bool(max(map(sub, bounds[1:], bounds)) > _LONGEST)
 
 
-def _evened(spans: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
-    """Return the spans; a token or gap longer than `_LONGEST` characters is divided."""
+def _evened(starts: Sequence[int], ends: Sequence[int], first: int, last: int) -> tuple[list[int], list[int]]:
+    """Return the starts and ends of the tokens; a token or gap longer than `_LONGEST` characters is divided."""
     even: list[tuple[int, int]] = []
-    for (begin, end), following in pairwise([(first, first), *spans, (last, last)]):
+    for (begin, end), following in pairwise([(first, first), *zip(starts, ends, strict=True), (last, last)]):
         bounds = [*range(begin, following[0], _LONGEST), following[0]]
         if len(bounds) > 2:
             even.extend(pairwise(bounds))
         elif begin < end:
             even.append((begin, end))
-    return even
+    return [begin for begin, _ in even], [end for _, end in even]
 
 
 def _blocks(text: str, start: int) -> Iterator[tuple[int, int]]:

@@ -52,7 +52,7 @@ class WordTokenizer:
         return [match.span() for match in _WORD.finditer(text)]
 
     def count(self, text: str) -> int:
-        return sum(1 for _ in _WORD.finditer(text))
+        return len(_WORD.findall(text))
 
 
 class HashedEncoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -64,19 +64,24 @@ class Words:
         outwards."""
         first = max(0, bisect_right(self._starts, start) - 1)
         stop = bisect_left(self._starts, end)
-        lines: list[list[float]] = []
-        line: list[float] = []
-        page, coordinates = 0, self._boxes
-        for number in range(first, stop):
-            if self._ends[number] <= start:
-                continue
-            x0, y0, x1, y1 = coordinates[4 * number : 4 * number + 4]
-            if line and self._pages[number] == page and _one_line(line, x0, y0, x1, y1):
-                line[1:] = min(line[1], x0), min(line[2], y0), max(line[3], x1), max(line[4], y1)
+        while first < stop and self._ends[first] <= start:
+            first += 1
+        coordinates = iter(self._boxes[4 * first : 4 * stop])
+        words = zip(self._pages[first:stop], coordinates, coordinates, coordinates, coordinates, strict=True)
+        lines: list[Box] = []
+        page, left, top, right, bottom = next(words, (0, 0.0, 0.0, 0.0, 0.0))
+        for number, x0, y0, x1, y1 in words:  # all words of all chunks: min and max would take twice as long
+            height, word = bottom - top, y1 - y0
+            lower, higher = (word, height) if word < height else (height, word)
+            overlap = (y1 if y1 < bottom else bottom) - (y0 if y0 > top else top)  # noqa: FURB136
+            near = x0 - right <= _WIDEST_GAP * higher and left - x1 <= _WIDEST_GAP * higher
+            if near and overlap >= _SAME_LINE * lower and number == page:
+                left, top = x0 if x0 < left else left, y0 if y0 < top else top  # noqa: FURB136
+                right, bottom = x1 if x1 > right else right, y1 if y1 > bottom else bottom  # noqa: FURB136
             else:
-                page = self._pages[number]
-                lines.append(line := [page, x0, y0, x1, y1])
-        return tuple(_rounded(*line) for line in lines)
+                lines.append(_rounded(page, left, top, right, bottom))
+                page, left, top, right, bottom = number, x0, y0, x1, y1
+        return (*lines, _rounded(page, left, top, right, bottom)) if page else ()
 
     def arrays(self) -> tuple[array[int], array[int], array[int], array[float]]:
         """Return the arrays themselves: starts, ends, pages (n,) and boxes (4 n,)."""
@@ -96,17 +101,6 @@ class Words:
         return words
 
 
-def _one_line(line: Sequence[float], x0: float, y0: float, x1: float, y1: float) -> bool:
-    """Return True if a word continues a line of its page, to either side."""
-    _, left, top, right, bottom = line
-    height, word = bottom - top, y1 - y0
-    overlap = (min(y1, bottom)) - (max(y0, top))
-    if overlap < _SAME_LINE * (min(word, height)):
-        return False
-    gap = max(left - x1, x0 - right)
-    return gap <= _WIDEST_GAP * (max(word, height))
-
-
-def _rounded(page: float, x0: float, y0: float, x1: float, y1: float) -> Box:
+def _rounded(page: int, x0: float, y0: float, x1: float, y1: float) -> Box:
     low = floor(x0 * _TENTH) / _TENTH, floor(y0 * _TENTH) / _TENTH
-    return Box(int(page), *low, ceil(x1 * _TENTH) / _TENTH, ceil(y1 * _TENTH) / _TENTH)
+    return Box(page, *low, ceil(x1 * _TENTH) / _TENTH, ceil(y1 * _TENTH) / _TENTH)

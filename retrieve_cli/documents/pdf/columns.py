@@ -93,18 +93,17 @@ def _gutters(segments: Sequence[Segment]) -> list[float]:
 
 def _bands(segments: Sequence[Segment]) -> list[_Band]:
     """Return the segments in bands from top to bottom."""
-    bands: list[_Band] = []
+    bands: list[list[Segment]] = []
     bottom = float("-inf")
     for segment in sorted(segments, key=attrgetter("y0", "x0")):
         quarter = segment.height / 4 if segment.table < 0 else 1.0
         if segment.y0 + quarter > bottom:
-            bands.append(_Band(segment.y0, segment.y1, [segment]))
+            bands.append([segment])
             bottom = segment.y1 - quarter
         else:
-            bands[-1].segments.append(segment)
-            bands[-1] = bands[-1]._replace(y1=max(bands[-1].y1, segment.y1))
+            bands[-1].append(segment)
             bottom = max(bottom, segment.y1 - quarter)
-    return bands
+    return [_Band(band[0].y0, max([segment.y1 for segment in band]), band) for band in bands]
 
 
 def _strip(bands: Sequence[_Band], gutter: float) -> tuple[int, int] | None:

@@ -21,6 +21,8 @@ _ENDED = re.compile(r"""[.!?:;…。！？؟۔]["'”’»)\]]*$""")
 _LEADER = re.compile(r"[.…·]\s?[.…·]\s?[.…·]\s*\w{1,6}$")
 """End of an entry of a table of contents: a row of dots and the number of a page."""
 _DIVIDED = re.compile("[^\\W\\d_][-\u2010\xad]$")
+_MARK_WORDS = 4
+"""Most words that the beginning of a caption and the end of an entry have."""
 _SAME_SIZE = 0.08
 _GAP = 0.35
 """Growth of the usual distance between lines, as a share, from which a paragraph ends."""
@@ -107,7 +109,7 @@ def _add(drafts: list[Draft], item: PageLines, line: Line, leading: float, body:
         drafts.append(Draft("list", [(item, line)], items=[0]))
     elif draft is not None and draft.kind == "list" and not new and _hangs(draft, line, leading):
         draft.lines.append((item, line))
-    elif caption := CAPTION.match(item.text(line)):
+    elif caption := CAPTION.match(" ".join(item.words(line)[:_MARK_WORDS])):
         named = caption["stop"] is not None or line.size < (1 - _SAME_SIZE) * body.size or (line.bold and not body.bold)
         if draft is not None and not begins and not named:
             draft.lines.append((item, line))
@@ -139,7 +141,7 @@ def _begins(draft: Draft, item: PageLines, line: Line, leading: float) -> bool:
         return True
     words = item.words(line)
     first = (line.x1 - line.x0) * (len(words[0]) + 1) / max(line.chars + len(words), 1) if words else 0.0
-    ending = before_item.text(before)
+    ending = " ".join(before_item.words(before)[-_MARK_WORDS:])
     if _LEADER.search(ending):
         return True
     if _DIVIDED.search(ending):

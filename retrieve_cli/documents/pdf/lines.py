@@ -45,22 +45,24 @@ class Line(NamedTuple):
     def height(self) -> float:
         return self.y1 - self.y0
 
-    def tokens(self) -> Iterator[list[int]]:
-        """Yield the numbers of the words of the page; several if they are parts of one word."""
+    def tokens(self) -> list[list[int]]:
+        """Return the numbers of the words of the page; several if they are parts of one word."""
+        if len(self.segments) == 1:
+            return [[number] for number in range(self.segments[0].first, self.segments[0].last)]
+        tokens: list[list[int]] = []
         token: list[int] = []
         before: Segment | None = None
         for segment in self.segments:
             glued = before is not None and not self.rtl and segment.x0 - before.x1 < _GLUE * self.size
             if token and not (glued and before is not None and before.last != segment.first):
-                yield token
+                tokens.append(token)
                 token = []
             token.append(segment.first)
             for number in range(segment.first + 1, segment.last):
-                yield token
+                tokens.append(token)
                 token = [number]
             before = segment
-        if token:
-            yield token
+        return [*tokens, token] if token else tokens
 
 
 def lines_of(segments: Sequence[Segment], *, column: int, turn: int) -> list[Line]:

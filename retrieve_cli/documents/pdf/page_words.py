@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from math import hypot
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,7 +77,7 @@ class PageWords:
             self.fixed.tolist(),
             self.turns.tolist(),
         )
-        return map(Word, self.texts, *columns)
+        return map(partial(tuple.__new__, Word), zip(self.texts, *columns, strict=True))  # no call of Python per word
 
     def select(self, kept: NDArray[np.bool_]) -> PageWords:
         """Return the words for which `kept` is true."""
@@ -186,7 +188,9 @@ def _words(handle: int, characters: str, spans: list[tuple[int, int]], frame: Fr
         style = style.at(source)
     width, height = frame.size
     boxes = np.concatenate([np.minimum(heads, tails)[:, :2], np.maximum(heads, tails)[:, 2:]], axis=1)
-    texts = [_spelled(characters[start:end]) for start, end in spans]
+    texts = [characters[start:end] for start, end in spans]
+    if "\x02" in characters or not characters.isascii():
+        texts = list(map(_spelled, texts))
     words = PageWords(width, height, texts, boxes, style.sizes, style.turns, style.bold, style.fixed)
     middle = (boxes[:, :2] + boxes[:, 2:]) / 2
     visible = ((middle >= 0) & (middle <= (width, height))).all(axis=1)  # false for what is not a number
@@ -197,12 +201,8 @@ def _boxes(handle: int, indices: Sequence[int], frame: Frame) -> NDArray[np.floa
     """Return the boxes of characters as displayed, (n, 4)."""
     rectangles = np.zeros((len(indices), 4), dtype=np.float32)
     base = rectangles.ctypes.data
-    any(map(_none, map(raw.char_box, repeat(handle), indices, range(base, base + rectangles.nbytes, 16))))
+    deque(map(raw.char_box, repeat(handle), indices, range(base, base + rectangles.nbytes, 16)), maxlen=0)
     return frame.displayed(rectangles)
-
-
-def _none(_: int) -> bool:
-    return False
 
 
 class _Styles(NamedTuple):
@@ -217,25 +217,22 @@ class _Styles(NamedTuple):
 
 def _styles(handle: int, firsts: Sequence[int], frame: Frame) -> _Styles:
     """Return the styles of words by the text objects of their first characters."""
-    rows: dict[int, int] = {}
     fonts: dict[int, Font] = {}
-    numbers = np.empty(len(firsts), dtype=np.intp)
     table: list[tuple[float, int, bool, bool]] = []
     matrix = array("f", bytes(24))
     place = matrix.buffer_info()[0]
-    for number, (drawn, index) in enumerate(zip(map(raw.char_object, repeat(handle), firsts), firsts, strict=True)):
-        row = rows.get(drawn)
-        if row is None:
-            row = rows[drawn] = len(table)
-            raw.char_matrix(handle, index, place)
-            typeface: int = (raw.object_font(drawn) if drawn else None) or 0
-            if typeface not in fonts:
-                fonts[typeface] = font(typeface)
-            style = fonts[typeface]
-            size = raw.char_size(handle, index) * hypot(matrix[2], matrix[3])
-            turn = _turn(matrix[0], matrix[1], frame.turn)
-            table.append((size if 0 < size < _FARTHEST else 1.0, turn, *style))
-        numbers[number] = row
+    objects: list[int | None] = list(map(raw.char_object, repeat(handle), firsts))
+    starts = dict(zip(reversed(objects), reversed(firsts), strict=True))  # of each object the first character
+    for drawn, index in starts.items():
+        raw.char_matrix(handle, index, place)
+        typeface: int = (raw.object_font(drawn) if drawn else None) or 0
+        if typeface not in fonts:
+            fonts[typeface] = font(typeface)
+        size = raw.char_size(handle, index) * hypot(matrix[2], matrix[3])
+        turn = _turn(matrix[0], matrix[1], frame.turn)
+        table.append((size if 0 < size < _FARTHEST else 1.0, turn, *fonts[typeface]))
+    rows = dict(zip(starts, range(len(starts)), strict=True))
+    numbers = np.fromiter(map(rows.__getitem__, objects), dtype=np.intp, count=len(objects))
     sizes, turns, bold, fixed = zip(*table, strict=True)
     return _Styles(
         np.array(sizes, dtype=np.float32),

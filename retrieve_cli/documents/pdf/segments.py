@@ -7,6 +7,8 @@ the gap between two columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -56,7 +58,7 @@ def segments_of(words: PageWords, taken: NDArray[np.bool_] | None = None) -> Map
     boxes = reading_boxes(words.boxes, words.turns)
     rtl = np.array([bool(RTL.search(text)) for text in words.texts]) if RTL.search(" ".join(words.texts)) else None
     starts = np.flatnonzero(np.concatenate([[True], _breaks(words, boxes, rtl, taken)]))
-    lengths = np.array([len(text) for text in words.texts])
+    lengths = np.array(list(map(len, words.texts)))
     columns = (
         np.minimum.reduceat(boxes[:, 0], starts).tolist(),
         np.minimum.reduceat(boxes[:, 1], starts).tolist(),
@@ -73,7 +75,8 @@ def segments_of(words: PageWords, taken: NDArray[np.bool_] | None = None) -> Map
     turned: dict[int, list[Segment]] = {}
     left_out = [False] * len(starts) if taken is None else taken[starts].tolist()
     turns = words.turns[starts].tolist()
-    for segment, turn, out in zip(map(Segment, *columns), turns, left_out, strict=True):
+    segments = map(partial(tuple.__new__, Segment), zip(*columns, repeat(-1)))  # no call of Python per segment
+    for segment, turn, out in zip(segments, turns, left_out, strict=True):
         if not out:
             turned.setdefault(turn, []).append(segment)
     return turned

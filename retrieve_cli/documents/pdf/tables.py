@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -48,7 +49,8 @@ def find_tables(page: int, words: Sequence[Word], size: tuple[float, float]) -> 
         return []
     tables: list[Table] = []
     for turn in _turns(words):
-        for table in _tables_of_frame(_turn_edges(edges, turn, size), [_turn_word(word, turn, size) for word in words]):
+        turned = [_turn_word(word, turn, size) for word in words] if turn else words
+        for table in _tables_of_frame(_turn_edges(edges, turn, size), turned):
             box = _turn_box_back(table.box, turn, size)
             if not any(_overlap(box, other.box) for other in tables):
                 tables.append(Table(box, table.rows))
@@ -57,9 +59,7 @@ def find_tables(page: int, words: Sequence[Word], size: tuple[float, float]) -> 
 
 def _turns(words: Sequence[Word]) -> list[int]:
     """Return the directions in which enough words for a table run, the most frequent one first."""
-    counts: dict[int, int] = {}
-    for word in words:
-        counts[word.turn] = counts.get(word.turn, 0) + 1
+    counts = Counter([word.turn for word in words])
     turns = [turn for turn, count in counts.items() if count >= LEAST_WORDS]
     return sorted(turns, key=lambda turn: (-counts[turn], turn))
 
@@ -141,8 +141,6 @@ def _turn_box_back(box: Box, turn: int, size: tuple[float, float]) -> Box:
 
 
 def _turn_word(word: Word, turn: int, size: tuple[float, float]) -> Word:
-    if not turn:
-        return word
     x0, y0, x1, y1 = _turn_box((word.x0, word.y0, word.x1, word.y1), turn, size)
     return word._replace(x0=x0, y0=y0, x1=x1, y1=y1, turn=(word.turn - turn) % 360)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from retrieve_cli.documents.pdf.drafts import BULLET, Draft
 from retrieve_cli.documents.pdf.joining import Joiner
@@ -89,12 +90,10 @@ class Writer:
         if first >= last:
             return
         texts = page.words.texts[first:last]
-        start = position = self.length
-        for text in texts:
-            self._starts.append(position)
-            position += len(text)
-            self._ends.append(position)
-            position += 1
+        start = self.length
+        starts = list(accumulate([len(text) + 1 for text in texts], initial=start))
+        self._starts.extend(starts[:-1])
+        self._ends.extend([following - 1 for following in starts[1:]])
         self._put(" ".join(texts))
         self._pages.extend([page.index] * (last - first))
         self._boxes.frombytes(page.words.boxes[first:last].tobytes())
@@ -106,7 +105,7 @@ class Writer:
         outer = draft.lines[0][1].x0
         hyphenated = False
         for number, (item, line) in enumerate(draft.lines):
-            tokens = list(line.tokens())
+            tokens = line.tokens()
             if number in begins:
                 self._put("\n" * (number > 0))
                 tokens = self._mark(item.page, line, tokens, outer)
@@ -162,7 +161,7 @@ class Writer:
         left = min(line.x0 for _, line in draft.lines)
         for number, (item, line) in enumerate(draft.lines):
             self._put("\n" * (number > 0))
-            tokens = list(line.tokens())
+            tokens = line.tokens()
             texts, boxes = item.page.words.texts, item.page.words.boxes
             width = _advance(item, line)
             end = left

@@ -20,6 +20,8 @@ from retrieve_cli.untrusted import files
 
 _MOST_FILES = 1000
 """Files after which the process is replaced: libraries leak."""
+_YOUNG = 50_000
+"""New objects after which Python looks for cycles: parsing makes few of them, and keeps many objects to the end."""
 _WORN = 0.25
 """Share of the memory limit which the process may hold between two files; above it, it is replaced."""
 _REASON = 300
@@ -34,6 +36,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)  # what a library prints is no answer
+    gc.set_threshold(_YOUNG)
     marks = mmap.mmap(state, messages.STATE_SIZE)
     for count in range(1, _MOST_FILES + 1):
         number, request = messages.unpacked(_request(requests))
