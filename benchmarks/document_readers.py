@@ -68,7 +68,19 @@ def _markitdown() -> Callable[[Path], object]:
     return lambda path: converter.convert(str(path)).text_content
 
 
-READERS = {"retrieve": _retrieve, "pypdf": _pypdf, "pdfplumber": _pdfplumber, "markitdown": _markitdown}
+def _trafilatura() -> Callable[[Path], object]:
+    from trafilatura import extract
+
+    return lambda path: extract(path.read_bytes(), include_tables=True)
+
+
+READERS = {
+    "retrieve": _retrieve,
+    "pypdf": _pypdf,
+    "pdfplumber": _pdfplumber,
+    "markitdown": _markitdown,
+    "trafilatura": _trafilatura,
+}
 
 
 def main() -> None:
