@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
     from retrieve_cli.layout.layout import Layout, Place
+    from retrieve_cli.layout.marks import Mark
 
 Json = Any
 """A value that JSON can hold."""
@@ -235,6 +236,14 @@ class DocumentReader(Protocol):
     def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
         """Begin to read a file; `name` is its path within its folder."""
 
+    def draw(self, file: DocumentFile, kind: str, *, pages: Sequence[int], marks: Sequence[Mark] = ()) -> bytes:
+        """Return a PNG of pages of a file, numbered from 1, side by side, with marks.
+
+        Raises:
+            BadDocument: it cannot be drawn, has no such page, or has another content by now.
+            Unavailable: a package is missing, or pages of this format cannot be drawn.
+        """
+
     def parse(self, content: bytes, kind: str, *, name: str) -> Parsed:
         """Return a document whose bytes are at hand, in this process: only formats that need no process of their own.
 
@@ -338,9 +347,8 @@ class Filed(Protocol):
 class Holding(Protocol):
     """A source that can give the file of a record as it was at build time."""
 
-    def original(self, record: Mapping[str, Json], digest: bytes) -> bytes | None:
-        """Return the bytes of a record's file; None if they are not those of the build. `digest` is the digest of its
-        item.
+    def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:
+        """Return the file of a record; None if its content is not that of the build. `digest` is that of its item.
 
         Raises:
             OSError: the file is gone, or cannot be read.

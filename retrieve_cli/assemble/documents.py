@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Card
 
 if TYPE_CHECKING:
+    from retrieve_cli.config.index_settings import ParsingSettings
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import DocumentReader
     from retrieve_cli.records.columns import Columns
 
 
+_sharing = Lock()
+
+
 def reader_of(settings: Settings) -> DocumentReader:
-    """Return the reader of documents with the configured limits."""
+    """Return a reader of documents with the configured limits."""
+    return _reader(settings.parsing, settings.docs.max_mb)
+
+
+def shared_reader(settings: Settings) -> DocumentReader:
+    """Return the reader, with its processes, of all queries and pictures under the same limits in this process."""
+    with _sharing:  # threads that ask for the first time at the same time get the same one
+        return _shared(settings.parsing, settings.docs.max_mb)
+
+
+@lru_cache(maxsize=4)
+def _shared(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
+    return _reader(parsing, max_mb)
+
+
+def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
     from retrieve_cli.documents.limits import MB, Limits
     from retrieve_cli.documents.reader import Reader
 
-    parsing = settings.parsing
     limits = Limits(
         max_bytes=int(parsing.max_mb * MB),
         max_pages=parsing.max_pages,
@@ -27,7 +47,7 @@ def reader_of(settings: Settings) -> DocumentReader:
         cpu_s=parsing.cpu_s,
         main_content=parsing.main_content,
     )
-    return Reader(limits, text_bytes=int(settings.docs.max_mb * MB), workers=parsing.workers)
+    return Reader(limits, text_bytes=int(max_mb * MB), workers=parsing.workers)
 
 
 def suffixes() -> Sequence[str]:

@@ -26,9 +26,10 @@ def page(
     from retrieve_cli.inspect.pages import page_lines, page_view
     from retrieve_cli.output import formats
 
-    view = page_view(file, name, shared.settings(), label=label)
+    settings = shared.settings()
+    view = page_view(file, name, settings, label=label)
     if picture is not None:
-        write_picture(picture, view.picture())
+        write_picture(picture, view.picture(settings))
         shared.talk.say(f"{picture}: page {view.values['page']}")
     if shared.format == "json":
         print(formats.dump(view.values))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from retrieve_cli.contracts import Json
 from retrieve_cli.documents.docx.recognize import looks_like_docx
 from retrieve_cli.documents.html.sniffing import looks_like_html
+from retrieve_cli.errors import Unavailable
 
 HEAD = 4096
 """First bytes of a file by which its format is recognised."""
@@ -28,6 +29,14 @@ class Format(NamedTuple):
     """True if it is parsed in a process of its own."""
     sidecar: str = ""
     """Ending that is added to the name of a file for a text that supplies pages without a text layer."""
+
+
+class Drawer(NamedTuple):
+    """Drawing of the pages of a format; `module` has its `render`."""
+
+    module: str
+    distributions: tuple[str, ...]
+    """Packages that it requires."""
 
 
 _HERE = "retrieve_cli.documents"
@@ -51,6 +60,8 @@ FORMATS: Mapping[str, Format] = {
         Format("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
     )
 }
+DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}
+"""Formats whose pages can be drawn."""
 _TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json"})
 """Formats that are known by the name of a file."""
 _PDF = b"%PDF-"
@@ -96,8 +107,27 @@ def card(name: str, *, main_content: bool) -> Mapping[str, Json]:
 
 def lacks(name: str) -> str:
     """Return a sentence on the packages that a format requires and that are missing; empty if none are."""
-    missing = [package for package in FORMATS[name].distributions if not version_of(package)]
+    missing = _missing(FORMATS[name].distributions)
     return f"{name} needs {' and '.join(missing)}: pip install 'retrieve-cli[documents]'" if missing else ""
+
+
+def drawer_of(name: str) -> Drawer:
+    """Return what draws the pages of a format.
+
+    Raises:
+        Unavailable: nothing does, or a package is missing.
+    """
+    drawer = DRAWERS.get(name)
+    if drawer is None:
+        raise Unavailable(f"pages of {name} files cannot be drawn", hint=f"formats: {', '.join(DRAWERS)}")
+    if missing := _missing(drawer.distributions):
+        hint = "pip install 'retrieve-cli[documents]'"
+        raise Unavailable(f"pictures of pages need {' and '.join(missing)}", hint=hint)
+    return drawer
+
+
+def _missing(distributions: Sequence[str]) -> list[str]:
+    return [package for package in distributions if not version_of(package)]
 
 
 @cache

@@ -8,12 +8,20 @@ from importlib import import_module
 from retrieve_cli.contracts import Card, DocumentFile, Parsed, Reading
 from retrieve_cli.documents import formats
 from retrieve_cli.documents.limits import MB, Limits
-from retrieve_cli.documents.processes.messages import Request
+from retrieve_cli.documents.processes.messages import Drawing, Request
 from retrieve_cli.documents.processes.pool import Pool
+from retrieve_cli.errors import BadDocument
+from retrieve_cli.layout.marks import Mark
+
+_OF_CPU, _LEAST_CPU_S = 0.25, 2.0
+"""Share of the CPU seconds of a file that a picture of some of its pages may take, and seconds that it may always take
+if the file may: a process needs some to start."""
+_MOST_MARKS = 50_000
+"""Marks of a picture; a page that is full of words in the smallest print has a tenth of it."""
 
 
 class Reader:
-    """Parses documents within limits: text and Markdown in this process, other formats in processes of their own."""
+    """Parses and draws documents within limits, all but text and Markdown in processes of their own."""
 
     def __init__(self, limits: Limits, *, text_bytes: int = 64 * MB, workers: int | None = None) -> None:
         """`text_bytes` is the size of the largest Markdown or text file; `workers` is the number of processes, by
@@ -56,6 +64,24 @@ class Reader:
         module, limit = formats.FORMATS[kind].module, self.max_bytes(kind)
         request = Request(module, file.path, file.sha1, name, self._limits, limit, file.sidecar, self._text_bytes)
         return self._pool.begin(request)
+
+    def draw(self, file: DocumentFile, kind: str, *, pages: Sequence[int], marks: Sequence[Mark] = ()) -> bytes:
+        """Return a PNG of pages of a file, drawn in a process of its own, which reads it as in `begin`.
+
+        Raises:
+            BadDocument: it cannot be drawn, has no such page, or has another content by now.
+            Unavailable: a package is missing, or pages of this format cannot be drawn.
+        """
+        drawn = frozenset(pages)
+        shown = tuple(mark for mark in marks if mark.box.page in drawn)
+        if len(shown) > _MOST_MARKS:
+            raise BadDocument(f"it has {len(shown):,} boxes to mark; the limit is {_MOST_MARKS:,}")
+        module, limit = formats.drawer_of(kind).module, self.max_bytes(kind)
+        whole = self._limits.cpu_s
+        limits = self._limits._replace(cpu_s=min(whole, max(_LEAST_CPU_S, _OF_CPU * whole)))
+        drawing = Drawing(tuple(pages), shown)
+        request = Request(module, file.path, file.sha1, file.path.name, limits, limit, drawing=drawing)
+        return self._pool.begin(request).picture()
 
     def close(self) -> None:
         """End the processes at once; without it, they end when they have been idle, or with this process."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.assemble import pictures
-from retrieve_cli.assemble.documents import reader_of
+from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.contracts import DocumentFile, Json, Parsed
 from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened
 from retrieve_cli.inspect.text import aligned
@@ -35,10 +36,9 @@ class PageView(NamedTuple):
 
     values: dict[str, Json]
     marks: Sequence[Mark]
-    content: bytes
-    """The file."""
+    file: DocumentFile
 
-    def picture(self) -> bytes:
+    def picture(self, settings: Settings) -> bytes:
         """Return a PNG of the page with its blocks.
 
         Raises:
@@ -48,7 +48,7 @@ class PageView(NamedTuple):
         if self.values["kind"] != pictures.DRAWN:
             raise UsageError(f"pages of {self.values['kind']} files cannot be drawn", hint="--picture takes a PDF")
         try:
-            return pictures.draw(self.content, [self.values["page"]], marks=self.marks)
+            return pictures.draw(self.file, [self.values["page"]], settings=settings, marks=self.marks)
         except BadDocument as error:
             raise UsageError(f"{self.values['file']}: {error.message}", hint=error.hint) from error
 
@@ -60,7 +60,7 @@ def page_view(path: Path, name: str, settings: Settings, *, label: bool) -> Page
         UsageError: the file cannot be read, has no pages, or has no such page.
         Unavailable: a package is missing.
     """
-    content, kind, parsed = _parsed(path, settings)
+    file, kind, parsed = _parsed(path, settings)
     layout = parsed.layout
     if layout is None or not layout.pages:
         raise UsageError(f"{path} is a document without pages ({kind})", hint="inspect page takes a PDF file")
@@ -78,7 +78,7 @@ def page_view(path: Path, name: str, settings: Settings, *, label: bool) -> Page
         "image_only": page.image_only,
         "blocks": [values for values, _ in blocks],
     }
-    return PageView(values, [mark for _, marks in blocks for mark in marks], content)
+    return PageView(values, [mark for _, marks in blocks for mark in marks], file)
 
 
 def page_lines(view: Mapping[str, Json]) -> Iterator[str]:
@@ -103,9 +103,9 @@ def _row(block: Mapping[str, Json]) -> tuple[str, str, str, str]:
     return str(block["number"]), f"{kind}{extent}", place, block["text"]
 
 
-def _parsed(path: Path, settings: Settings) -> tuple[bytes, str, Parsed]:
-    """Return the bytes, the format and the content of a file."""
-    reader = reader_of(settings)
+def _parsed(path: Path, settings: Settings) -> tuple[DocumentFile, str, Parsed]:
+    """Return a file as it is now, its format and its content."""
+    reader = shared_reader(settings)
     try:
         with files.open_regular(path) as file:
             kind = reader.format_of(path.name, file.read(_HEAD))
@@ -113,14 +113,15 @@ def _parsed(path: Path, settings: Settings) -> tuple[bytes, str, Parsed]:
             raise UsageError(
                 f"{path} is not a document of a known format", hint=f"formats: {', '.join(reader.formats)}"
             )
-        content = files.read_bytes(path, limit=reader.max_bytes(kind))
+        with files.open_regular(path, limit=reader.max_bytes(kind)) as file:
+            sha1 = hashlib.file_digest(file, partial(hashlib.sha1, usedforsecurity=False)).digest()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its permissions") from error
     if reason := reader.lacks(kind):
         raise Unavailable(reason, hint="pip install 'retrieve-cli[documents]'")
-    document = DocumentFile(path, hashlib.sha1(content, usedforsecurity=False).digest())
+    document = DocumentFile(path, sha1)
     try:
-        return content, kind, reader.begin(document, kind, name=path.name).result()
+        return document, kind, reader.begin(document, kind, name=path.name).result()
     except BadDocument as error:
         raise UsageError(f"{path}: {error.message}", hint=error.hint) from error
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.assemble.documents import reader_of
-from retrieve_cli.config.index_settings import DocsSettings, ParsingSettings
+from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import DocumentFile, DocumentReader, FileHead, KnownFile
 from retrieve_cli.errors import BadDocument, printable, shortened
@@ -52,14 +50,14 @@ def known_file(name: str, settings: Settings | None = None) -> KnownFile:
     from retrieve_cli.queries.formats.read import read_file
 
     expect_file(name)
-    return _known(name, read_file(Path(name)), _of_file(Path(name), _reader_of(settings)))
+    return _known(name, read_file(Path(name)), _of_file(Path(name), shared_reader(settings or Settings())))
 
 
 def known_head(head: FileHead, settings: Settings | None = None) -> KnownFile:
     """Return the facts from the first bytes of a file of a query; no content is an error."""
     from retrieve_cli.queries.formats.read import read_head
 
-    return _known(head.name, read_head(head.name, head.data), _of_head(head, _reader_of(settings)))
+    return _known(head.name, read_head(head.name, head.data), _of_head(head, shared_reader(settings or Settings())))
 
 
 def _known(name: str, header: FileTokens, added: _Added) -> KnownFile:
@@ -120,17 +118,6 @@ def _read(name: str, file: DocumentFile, kind: str, reader: DocumentReader) -> _
         return _unread(name, "it has neither a title nor an abstract")
     quote = printable(shortened(summary.text, _SHOWN))
     return _Added(summary.text, (f'added the {parts} of {_shown(name)}: "{quote}"',))
-
-
-def _reader_of(settings: Settings | None) -> DocumentReader:
-    chosen = settings or Settings()
-    return _reader(chosen.parsing, chosen.docs.max_mb)
-
-
-@lru_cache(maxsize=4)
-def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
-    """Return a reader that all queries under the same limits share, with the processes that it may have."""
-    return reader_of(replace(Settings(), parsing=parsing, docs=DocsSettings(max_mb=max_mb)))
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import pictures
-from retrieve_cli.contracts import Holding, Json
-from retrieve_cli.errors import Conflict, NotFound, quoted
+from retrieve_cli.contracts import DocumentFile, Holding, Json
+from retrieve_cli.errors import BadDocument, Conflict, NotFound, quoted
 from retrieve_cli.layout.marks import Mark
 from retrieve_cli.layout.words import Box
 
@@ -47,19 +47,24 @@ def passage(searcher: Searcher, row: int, chunk: Mapping[str, Json] | None, *, p
         )
     boxes = [Box(*values) for values in (chunk or {}).get("boxes", ())]
     marks = [Mark(box, "passage") for box in boxes if box.page in wanted]
-    return pictures.draw(_original(searcher, row, record), wanted[:MOST], marks=marks)
+    file = _original(searcher, row, record)
+    try:
+        return pictures.draw(file, wanted[:MOST], settings=searcher.settings, marks=marks)
+    except BadDocument:
+        _original(searcher, row, record)  # raises Conflict if it has changed or gone since
+        raise
 
 
-def _original(searcher: Searcher, row: int, record: Mapping[str, Json]) -> bytes:
-    """Return the bytes of a record's file as they were indexed. Raises: Conflict."""
+def _original(searcher: Searcher, row: int, record: Mapping[str, Json]) -> DocumentFile:
+    """Return a record's file as it was indexed. Raises: Conflict."""
     source, hint = searcher.source_of(row), "bring the index up to date: retrieve sync"
     try:
-        content = source.original(record, searcher.generation.origin(row)) if isinstance(source, Holding) else None
+        file = source.original(record, searcher.generation.origin(row)) if isinstance(source, Holding) else None
     except FileNotFoundError as error:
         raise Conflict(f"the file of {quoted(record['id'])} is gone", hint=hint) from error
     except OSError as error:
         said = f"the file of {quoted(record['id'])} cannot be read: {error.strerror}"
         raise Conflict(said, hint="check its permissions") from error
-    if content is None:
+    if file is None:
         raise Conflict(f"the file of {quoted(record['id'])} has changed since the build", hint=hint)
-    return content
+    return file

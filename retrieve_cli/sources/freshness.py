@@ -17,7 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from threading import RLock
 
-from retrieve_cli.contracts import Freshness, Json
+from retrieve_cli.contracts import DocumentFile, Freshness, Json
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, file_sha1, line_digest, sidecar_of
 from retrieve_cli.sources.line_starts import LineStarts
 from retrieve_cli.storage.marks import marks_of, settled
@@ -127,16 +127,17 @@ class WatchedFolder:
         """Return the path of the record's file."""
         return str(self.path / str(record["source"]))
 
-    def original(self, record: Mapping[str, Json], digest: bytes) -> bytes | None:
-        """Return the bytes of the record's own file if they are those of the build. Raises: OSError."""
+    def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:
+        """Return the record's own file if its content is that of the build. Raises: OSError."""
         source, card = str(record["source"]), self.cards.get(str(record["kind"]))
-        place, largest = self.path / source, self.max_mb if card is None else self.parsed_max_mb
-        content = files.read_bytes(place, limit=int(largest * files.MB))
+        place = self.path / source
         if card is None:
-            return content if file_digest(source, self.id_prefix, content) == digest else None
-        sha1 = hashlib.sha1(content, usedforsecurity=False).digest()
-        same = document_digest(source, self.id_prefix, card, sha1, sidecar_of(place, card)) == digest
-        return content if same else None
+            content = files.read_bytes(place, limit=int(self.max_mb * files.MB))
+            same = file_digest(source, self.id_prefix, content) == digest
+            return DocumentFile(place, hashlib.sha1(content, usedforsecurity=False).digest()) if same else None
+        sha1, sidecar = file_sha1(place, limit=int(self.parsed_max_mb * files.MB)), sidecar_of(place, card)
+        same = document_digest(source, self.id_prefix, card, sha1, sidecar) == digest
+        return DocumentFile(place, sha1, sidecar) if same else None
 
     def remember(self) -> None:
         """Do nothing: checking a document is cheap."""

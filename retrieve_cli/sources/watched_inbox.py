@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from retrieve_cli.contracts import Json
+from retrieve_cli.contracts import DocumentFile, Json
+from retrieve_cli.sources.digests import file_sha1
 from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.storage.inbox_files import StoredFile, path_of
-from retrieve_cli.untrusted.files import MB, read_bytes
+from retrieve_cli.untrusted.files import MB
 
 
 class WatchedInbox(Unwatched):
@@ -20,10 +20,11 @@ class WatchedInbox(Unwatched):
         self._folder = folder
         self._max_bytes = int(max_mb * MB)
 
-    def original(self, record: Mapping[str, Json], digest: bytes) -> bytes | None:  # noqa: ARG002  its name is a digest
-        """Return the bytes of a file that was sent. Raises: OSError if it is gone."""
+    def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:  # noqa: ARG002  its name is a digest
+        """Return a file that was sent. Raises: OSError if it is gone."""
         file = StoredFile.of(record["metadata"].get("file"))
         if file is None:
             return None
-        content = read_bytes(path_of(self._folder, file.sha1), limit=self._max_bytes)
-        return content if hashlib.sha1(content, usedforsecurity=False).hexdigest() == file.sha1 else None
+        place = path_of(self._folder, file.sha1)
+        sha1 = file_sha1(place, limit=self._max_bytes)
+        return DocumentFile(place, sha1) if sha1.hex() == file.sha1 else None

@@ -1,16 +1,15 @@
 """Pictures of pages as PNG, with boxes drawn on them.
 
-Their size is bounded, whatever the file says about its pages, and the same input gives the same bytes. PDFium is not
-safe for threads: one picture is drawn at a time in a process.
+Their size is bounded, whatever the file says about its pages, and the same input gives the same bytes. A file from
+outside can crash PDFium, which is not safe for threads either: pictures are drawn in the processes of `Reader.draw`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from itertools import pairwise
 from math import hypot, sqrt
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import BadDocument
@@ -50,10 +49,16 @@ _ARROW_AT = 0.75
 """Share of a box's width at which arrows leave and reach it: the label is to the left."""
 _LETTERS = 13.0
 _LONGEST_LABEL = 40
-_using_pdfium = Lock()
 
 
-def render(content: bytes, pages: Sequence[int], *, marks: Sequence[Mark] = (), scale: float = SCALE) -> bytes:
+def render(
+    content: bytes,
+    pages: Sequence[int],
+    *,
+    marks: Sequence[Mark] = (),
+    scale: float = SCALE,
+    on_page: Callable[[int], None] | None = None,
+) -> bytes:
     """Return a PNG of pages, numbered from 1, side by side, with the marks of each; beyond the fourth, none is drawn.
 
     Raises:
@@ -61,15 +66,18 @@ def render(content: bytes, pages: Sequence[int], *, marks: Sequence[Mark] = (), 
     """
     import pypdfium2
 
-    with _using_pdfium:
-        try:
-            document = pypdfium2.PdfDocument(content)
-        except pypdfium2.PdfiumError as error:
-            raise BadDocument(f"it cannot be drawn: {error}") from error
-        try:
-            drawn = [_page(document, number, marks, scale) for number in pages[:MOST_PAGES]]
-        finally:
-            document.close()
+    try:
+        document = pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        raise BadDocument(f"it cannot be drawn: {error}") from error
+    drawn = []
+    try:
+        for number in pages[:MOST_PAGES]:
+            if on_page is not None:
+                on_page(number)
+            drawn.append(_page(document, number, marks, scale))
+    finally:
+        document.close()
     return _png(_beside(drawn))
 
 

@@ -1,4 +1,4 @@
-"""A process that parses one document after the other: `python -m retrieve_cli.documents.processes.child`."""
+"""A process that parses or draws one document after the other: `python -m retrieve_cli.documents.processes.child`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
-from retrieve_cli.contracts import Parsed
 from retrieve_cli.documents.processes import confinement, messages, transfer
 from retrieve_cli.errors import BadDocument, shortened
 from retrieve_cli.untrusted import files
@@ -81,10 +80,10 @@ def _write(pipe: int, content: bytes) -> None:
 
 
 def _answer(request: messages.Request, on_page: Callable[[int], None]) -> tuple[bytes, bytes]:
-    """Parse a document; return the form of the answer and its content."""
+    """Parse or draw a document; return the form of the answer and its content."""
     try:
         confinement.limit_cpu(request.limits.cpu_s)
-        content = transfer.packed(_parsed(request, on_page))
+        content = _content(request, on_page)
     except BadDocument as error:
         return _rejected(error.message, error.hint)
     except OSError as error:
@@ -96,18 +95,19 @@ def _answer(request: messages.Request, on_page: Callable[[int], None]) -> tuple[
     except Exception as error:  # noqa: BLE001  a parser may fail on any file from outside
         said = f"{type(error).__name__}: {shortened(str(error), _REASON)}"
         return _rejected(f"it cannot be processed ({said}); please report it")
-    if len(content) > messages.LONGEST_ANSWER:
-        size, limit = (part / files.MB for part in (len(content), messages.LONGEST_ANSWER))
-        return _rejected(f"its text and the places of its words have {size:,.0f} MB; the limit is {limit:,.0f} MB")
-    return messages.DOCUMENT, content
+    if len(content) > request.longest:
+        what = "its picture has" if request.drawing else "its text and the places of its words have"
+        size, limit = (part / files.MB for part in (len(content), request.longest))
+        return _rejected(f"{what} {size:,.0f} MB; the limit is {limit:,.0f} MB")
+    return request.form, content
 
 
 def _rejected(message: str, hint: str = "") -> tuple[bytes, bytes]:
     return messages.REJECTED, json.dumps([message, hint]).encode()
 
 
-def _parsed(request: messages.Request, on_page: Callable[[int], None]) -> Parsed:
-    """Return the document.
+def _content(request: messages.Request, on_page: Callable[[int], None]) -> bytes:
+    """Return the document, packed, or its picture.
 
     Raises:
         BadDocument: it cannot be read, or is not the file that was asked for.
@@ -116,12 +116,15 @@ def _parsed(request: messages.Request, on_page: Callable[[int], None]) -> Parsed
     content = files.read_bytes(request.path, limit=request.max_bytes)
     if hashlib.sha1(content, usedforsecurity=False).digest() != request.sha1:
         raise BadDocument("it changed while it was read", hint="sync again")
+    module = import_module(request.module)
+    if request.drawing is not None:
+        drawn: bytes = module.render(content, request.drawing.pages, marks=request.drawing.marks, on_page=on_page)
+        return drawn
     extra = {}
     if request.sidecar is not None:
         extra["sidecar"] = files.read_bytes(request.sidecar, limit=request.sidecar_bytes)
-    parse = import_module(request.module).parse
-    parsed: Parsed = parse(content, name=request.name, limits=request.limits, on_page=on_page, **extra)
-    return parsed
+    parsed = module.parse(content, name=request.name, limits=request.limits, on_page=on_page, **extra)
+    return transfer.packed(parsed)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Landlock (kernel 5.13) forbids changes of files and folders; a filter of system 
 processes and the administration of the machine. Neither needs rights, and neither can be taken back. A kernel without
 one of them skips it: the audit hook of `confinement` then guards the Python code, but not the libraries in C.
 
-Reading files is not restricted: what is read cannot leave the process but as the text of the document.
+Reading files is not restricted: what is read cannot leave the process but as the text or the picture of the document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages between the process that asks for documents and one that parses them.
+"""Messages between the process that asks for documents and pictures and one that parses and draws them.
 
 parent -> child   size (4 bytes), a request as JSON. The end of the pipe: the child ends
 child  -> parent  one answer for each request: its form, 1 if the child ends after it, number and size; its content
@@ -16,26 +16,37 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.documents.limits import Limits
+from retrieve_cli.layout.marks import Mark
+from retrieve_cli.layout.words import Box
 
 SIZE = Struct("<I")
 ANSWER = Struct("<c?QQ")
 STATE = Struct("<QQ")
 MEMORY = Struct("<QQ")
 STATE_SIZE = STATE.size + MEMORY.size
-DOCUMENT, REJECTED, OUT_OF_MEMORY = b"D", b"R", b"M"
-"""Forms of an answer: a packed document; message and hint as JSON; nothing."""
-LONGEST_REQUEST = 1 << 20
+DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = b"D", b"P", b"R", b"M"
+"""Forms of an answer: a packed document; a PNG; message and hint as JSON; nothing."""
+LONGEST_REQUEST = 16 << 20
 LONGEST_ANSWER = 256 << 20
 """Most bytes of an answer, which the parent holds until the document is asked for."""
+LONGEST_PICTURE = 64 << 20
+"""Most bytes of a picture: more than the pixels of four pages of noise."""
 IDLE_S = 60.0
 """Seconds after which a child without work ends, if its parent has not ended it before."""
 
 
+class Drawing(NamedTuple):
+    """Pages to draw, and the marks on them."""
+
+    pages: tuple[int, ...]
+    marks: tuple[Mark, ...]
+
+
 class Request(NamedTuple):
-    """A file to parse, and how."""
+    """A file to parse or to draw, and how."""
 
     module: str
-    """Module with the function `parse`."""
+    """Module with the function `parse`, or `render` for a drawing."""
     path: Path
     sha1: bytes
     name: str
@@ -44,6 +55,18 @@ class Request(NamedTuple):
     sidecar: Path | None = None
     sidecar_bytes: int = 0
     """Size of the largest sidecar."""
+    drawing: Drawing | None = None
+    """Draws these pages instead of parsing the file."""
+
+    @property
+    def form(self) -> bytes:
+        """Form of the answer if all goes well."""
+        return DOCUMENT if self.drawing is None else PICTURE
+
+    @property
+    def longest(self) -> int:
+        """Most bytes of the answer."""
+        return LONGEST_ANSWER if self.drawing is None else LONGEST_PICTURE
 
     def packed(self, number: int) -> bytes:
         """Return the request as a message."""
@@ -57,6 +80,7 @@ class Request(NamedTuple):
             "max_bytes": self.max_bytes,
             "sidecar": None if self.sidecar is None else _text(self.sidecar),
             "sidecar_bytes": self.sidecar_bytes,
+            "drawing": self.drawing,
         }
         body = json.dumps(value).encode()
         return SIZE.pack(len(body)) + body
@@ -75,8 +99,13 @@ def unpacked(body: bytes) -> tuple[int, Request]:
         value["max_bytes"],
         None if sidecar is None else _path(sidecar),
         value["sidecar_bytes"],
+        None if value["drawing"] is None else _drawing(*value["drawing"]),
     )
     return value["number"], request
+
+
+def _drawing(pages: list[int], marks: list[Json]) -> Drawing:
+    return Drawing(tuple(pages), tuple(Mark(Box(*box), *others) for box, *others in marks))
 
 
 def _text(path: Path) -> str:

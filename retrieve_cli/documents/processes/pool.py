@@ -1,4 +1,4 @@
-"""Processes that parse documents: started when there is work, used for many files, ended when there is none."""
+"""Processes that parse and draw documents: started when there is work, used for many files, ended without work."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import weakref
 from collections import deque
 from threading import Condition, Thread
+from typing import TypeVar
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.documents.processes.messages import Request
@@ -18,10 +19,11 @@ _AHEAD = 2
 """Documents, for each process, that are parsed or being parsed and that nobody has asked for yet."""
 _STARTS = 2
 """Times that a process is started for one file; a file that was begun is not tried again."""
+_Outcome = TypeVar("_Outcome", Parsed, bytes)
 
 
 class Pool:
-    """Parses files in processes, on as many cores as it may use."""
+    """Parses and draws files in processes, on as many cores as it may use."""
 
     def __init__(self, memory_bytes: int, *, workers: int | None = None) -> None:
         """`workers` is the number of processes, by default that of the cores of which this process may use."""
@@ -41,7 +43,7 @@ class Pool:
         self._end = weakref.finalize(self, _kill, self._owner, self._processes)
 
     def begin(self, request: Request) -> Reading:
-        """Begin to parse a file, in its turn."""
+        """Begin to parse or draw a file, in its turn."""
         if self._owner != os.getpid():  # in a copy of the process there are no threads
             self._end.detach()
             self._reset()
@@ -91,7 +93,7 @@ class Pool:
         """
         process: Process | None = None
         while (reading := self._taken()) is not None:
-            outcome: Parsed | BaseException
+            outcome: Parsed | bytes | BaseException
             try:
                 process, outcome = self._parsed(process, reading.request)
             except BaseException as error:  # noqa: BLE001  whoever waits gets it
@@ -118,13 +120,13 @@ class Pool:
             self._work_on()
             return reading
 
-    def _parsed(self, process: Process | None, request: Request) -> tuple[Process | None, Parsed | Exception]:
+    def _parsed(self, process: Process | None, request: Request) -> tuple[Process | None, Parsed | bytes | Exception]:
         """Parse a file; return the process if it takes another file, and the document or the error."""
         said = ""
         for _ in range(_STARTS + (process is not None)):
             try:
                 process = process or self._started()
-                outcome: Parsed | Exception = process.ask(request)
+                outcome: Parsed | bytes | Exception = process.ask(request)
             except BadDocument as error:
                 outcome = error
             except (NotBegun, OSError) as error:
@@ -151,22 +153,22 @@ class Pool:
 
 
 class Reading:
-    """A document that is being parsed."""
+    """A document that is being parsed or drawn."""
 
     def __init__(self, pool: Pool, request: Request) -> None:
         self._pool = pool
         self.request = request
         self.awaited = False
         """True if somebody waits for it."""
-        self._outcome: Parsed | BaseException | None = None
+        self._outcome: Parsed | bytes | BaseException | None = None
 
     @property
     def is_done(self) -> bool:
         """True if it is parsed, or cannot be."""
         return self._outcome is not None
 
-    def settle(self, outcome: Parsed | BaseException) -> None:
-        """Set the document, or the error."""
+    def settle(self, outcome: Parsed | bytes | BaseException) -> None:
+        """Set the document, its picture, or the error."""
         self._outcome = outcome
 
     def result(self) -> Parsed:
@@ -176,10 +178,22 @@ class Reading:
             BadDocument: it cannot be read.
             RetrieveError: no process can be started.
         """
+        return self._outcome_of(Parsed)
+
+    def picture(self) -> bytes:
+        """Wait for the picture that was asked for, and return it.
+
+        Raises:
+            BadDocument: it cannot be drawn.
+            RetrieveError: no process can be started.
+        """
+        return self._outcome_of(bytes)
+
+    def _outcome_of(self, kind: type[_Outcome]) -> _Outcome:
         self._pool.wait(self)
-        if isinstance(self._outcome, Parsed):
+        if isinstance(self._outcome, kind):
             return self._outcome
-        raise self._outcome or BadDocument("reading was stopped")
+        raise self._outcome if isinstance(self._outcome, BaseException) else BadDocument("reading was stopped")
 
 
 def _cores() -> int:

@@ -1,4 +1,4 @@
-"""One process that parses documents, as the process that asks for them sees it."""
+"""One process that parses and draws documents, as the process that asks for them sees it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import mmap
 import os
 import selectors
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.documents.processes import messages, transfer
 from retrieve_cli.documents.processes.messages import Request
+from retrieve_cli.documents.processes.pictures import checked
+from retrieve_cli.documents.processes.starting import start, state_file
 from retrieve_cli.errors import BadDocument, printable, shortened
 
 if TYPE_CHECKING:
@@ -39,18 +38,6 @@ _NEARLY = 0.75
 """Share of the memory limit above which a process that crashed is said to have run out of memory."""
 _WALL_PER_CPU, _WALL_S = 4, 30.0
 """Wall-clock limit: so many times the CPU limit, and this on top, for a machine with other work."""
-_KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT", "PATH")
-"""Variables of the environment that may be needed to start Python. No other one is passed on: they hold secrets."""
-_ENVIRONMENT = {
-    "LC_ALL": "C.UTF-8",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONSAFEPATH": "1",
-    "PYTHONNOUSERSITE": "1",
-    "PYTHONUTF8": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MALLOC_ARENA_MAX": "2",
-}
 _SENSELESS = "an answer that makes no sense"
 _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL")
 
@@ -60,7 +47,7 @@ class NotBegun(Exception):
 
 
 class Process:
-    """Parses files, one at a time, within limits of memory and time."""
+    """Parses and draws files, one at a time, within limits of memory and time."""
 
     def __init__(self, memory_bytes: int) -> None:
         """Raises: OSError if no process can be started."""
@@ -70,18 +57,19 @@ class Process:
         self._peak = 0
         self.last = False
         """True if it takes no other file."""
-        with _state_file() as file:
+        with state_file() as file:
             os.ftruncate(file.fileno(), messages.STATE_SIZE)
             self._marks = mmap.mmap(file.fileno(), messages.STATE_SIZE)
-            self._process = _started(file.fileno(), memory_bytes)
+            self._process = start(file.fileno(), memory_bytes)
         streams: tuple[Any, ...] = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._input, self._output, self._error = streams
+        os.set_blocking(self._input.fileno(), False)  # one that does not read must not stop its watch
         self._streams = selectors.DefaultSelector()
         self._streams.register(self._output, selectors.EVENT_READ)
         self._streams.register(self._error, selectors.EVENT_READ)
 
-    def ask(self, request: Request) -> Parsed:
-        """Return the document.
+    def ask(self, request: Request) -> Parsed | bytes:
+        """Return the document, or its picture.
 
         Raises:
             BadDocument: it cannot be read, or the process ended with it.
@@ -93,12 +81,14 @@ class Process:
         if form == messages.OUT_OF_MEMORY:
             raise self._ended(self._memory_reason, "parsing.memory_mb")
         try:
-            if form == messages.DOCUMENT:
-                return transfer.unpacked(content)
+            if form == request.form:
+                return transfer.unpacked(content) if request.drawing is None else checked(content)
+            if form != messages.REJECTED:
+                raise ValueError("an unknown form")
             message, hint = (shortened(printable(part), _REASON) for part in json.loads(content))
         except (ValueError, TypeError, RecursionError) as error:
             self.close()  # a document may have taken it over
-            what = f": {shortened(str(error))}" if form == messages.DOCUMENT else ""
+            what = f": {shortened(str(error))}" if form == request.form else ""
             raise self._ended(f"{_SENSELESS}{what}") from error
         raise BadDocument(message, hint=hint)
 
@@ -107,11 +97,13 @@ class Process:
         if self._has_spoken():
             raise NotBegun("it spoke without being asked")
         watch = _Watch(self._process.pid, request.limits.cpu_s)
-        body = bytearray()
-        with suppress(BrokenPipeError):  # it has ended: so does its answer
-            self._input.write(request.packed(self._begun))
-        while (answer := self._whole(body)) is None:
+        rest, body = memoryview(request.packed(self._begun)), bytearray()
+        self._streams.register(self._input, selectors.EVENT_WRITE)
+        while (answer := self._whole(body, request.longest)) is None or rest:
             for key, _ in self._streams.select(_TICK_S):
+                if key.fileobj is self._input:
+                    rest = self._send(rest)
+                    continue
                 some = os.read(key.fd, _READ)
                 if key.fileobj is self._error:
                     self._said = (self._said + some)[-_SAID:]
@@ -126,16 +118,28 @@ class Process:
                 raise self._ended(*exceeded)
         return answer
 
+    def _send(self, rest: memoryview) -> memoryview:
+        """Write as much of a request as the pipe takes; return the rest."""
+        try:
+            rest = rest[os.write(self._input.fileno(), rest) :]
+        except BlockingIOError:
+            return rest
+        except BrokenPipeError:  # it has ended: so does its answer
+            rest = rest[:0]
+        if not rest:
+            self._streams.unregister(self._input)
+        return rest
+
     def _has_spoken(self) -> bool:
         """Return True if there is an answer to no request: the process is not what it was any more."""
         return any(key.fileobj is self._output for key, _ in self._streams.select(0))
 
-    def _whole(self, body: bytearray) -> tuple[bytes, bytes] | None:
+    def _whole(self, body: bytearray, longest: int) -> tuple[bytes, bytes] | None:
         """Return form and content of an answer, None while it is incomplete. Raises: BadDocument if it is not one."""
         if len(body) < messages.ANSWER.size:
             return None
         form, self.last, number, size = messages.ANSWER.unpack_from(body)
-        sensible = number == self._begun and size <= messages.LONGEST_ANSWER
+        sensible = number == self._begun and size <= longest
         if not sensible or len(body) > messages.ANSWER.size + size:
             self.close()
             raise self._ended(_SENSELESS)
@@ -253,34 +257,6 @@ class _Watch:
 
 def _cpu_reason(cpu_s: float) -> tuple[str, str]:
     return f"more than {cpu_s:g} s of CPU time", "parsing.cpu_s"
-
-
-def _state_file() -> Any:
-    """Return a file without a name."""
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("documents"), "w+b")
-    return tempfile.TemporaryFile()
-
-
-def _started(state: int, memory_bytes: int) -> subprocess.Popen[bytes]:
-    """Start a process. It is another program, not a copy of this one, which may have threads and locks.
-
-    The search path for modules is that of this process, without the folder that is current at the time.
-    """
-    package = str(Path(__file__).parents[3])
-    paths = os.pathsep.join([*(path for path in sys.path if Path(path).is_absolute()), package])
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    words = [sys.executable, "-m", "retrieve_cli.documents.processes.child"]
-    return subprocess.Popen(  # noqa: S603  this program
-        [*words, str(os.getpid()), str(state), str(memory_bytes)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        pass_fds=(state,),
-        env={**kept, **_ENVIRONMENT, "PYTHONPATH": paths},
-        cwd="/",
-    )
 
 
 def _signal_name(code: int | None) -> str:

@@ -8,11 +8,13 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from retrieve_cli.documents.limits import Limits
 from retrieve_cli.documents.processes import confinement
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.layout.layout import Block, Layout, Page
+from retrieve_cli.layout.marks import Mark
 from retrieve_cli.layout.words import Words
 
 HELD: list[bytes] = []
@@ -35,6 +38,17 @@ def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int],
         return Parsed(json.dumps(limits._asdict()))
     said = DEEDS[told["do"]](told.get("with"))
     return said if isinstance(said, Parsed) else Parsed(f"{told['do']} of {name}: {said}{sidecar.decode()}")
+
+
+def render(
+    content: bytes, pages: Sequence[int], *, marks: Sequence[Mark] = (), on_page: Callable[[int], None] = print
+) -> bytes:
+    """Do what the file says on the last page that is wanted, and return a picture of one point, or what came of it."""
+    told = json.loads(content)
+    for page in pages:
+        on_page(page)
+    said = DEEDS[told["do"]](told.get("with"))
+    return said if isinstance(said, bytes) else POINT
 
 
 def _eat(megabytes: int) -> int:
@@ -126,6 +140,20 @@ def _attempt(told: list[Any]) -> str:
         return f"rejected: {error}"
 
 
+def _bytes(text: str) -> bytes:
+    return text.encode("latin-1")
+
+
+def chunk(name: bytes, content: bytes = b"") -> bytes:
+    """Return a part of a PNG."""
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+
+SIGNATURE, HEADER = b"\x89PNG\r\n\x1a\n", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+PIXELS, END = chunk(b"IDAT", zlib.compress(b"\0\0\0\0")), chunk(b"IEND")
+POINT = SIGNATURE + chunk(b"IHDR", HEADER) + PIXELS + END
+
+
 def _fork() -> int:
     pid = os.fork()
     if not pid:
@@ -205,4 +233,5 @@ DEEDS: dict[str, Callable[[Any], Any]] = {
     "kill": _kill, "reject": _reject, "read": _read, "recurse": _recurse, "fail": _fail,
     "print": _print, "abort": _abort, "exit": _exit, "environment": _environment, "state": _state, "pid": _pid,
     "attempt": _attempt, "threads": _threads, "answer": _answer, "answer later": _answer_later, "rich": _rich,
+    "bytes": _bytes,
 }  # fmt: skip
