@@ -134,6 +134,11 @@ class BadDocument(RetrieveError):
     kind = "bad_document"
 
 
+class NotADocument(BadDocument):
+    """A file without a text of its own, such as a catalog or a page that only leads to another one. In a folder it is
+    skipped, with a notice: nothing is wrong with it."""
+
+
 class ModelFailed(RetrieveError):
     """An unusable answer of a model, its server or a plug-in: no numbers, too few, or an error page."""
 

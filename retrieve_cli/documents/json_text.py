@@ -9,7 +9,7 @@ from itertools import islice
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.documents.decoding import utf8
 from retrieve_cli.documents.limits import MB, Limits
-from retrieve_cli.errors import BadDocument, printable, shortened
+from retrieve_cli.errors import NotADocument, printable, shortened
 
 NAMES = ("name", "title")
 TEXTS = ("description", "text", "abstract")
@@ -25,7 +25,8 @@ def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int],
     """Return the file as it is.
 
     Raises:
-        BadDocument: it is a catalog, or not UTF-8.
+        NotADocument: it is a catalog, or has no text.
+        BadDocument: it is not UTF-8.
     """
     text = utf8(content)
     start = 1 if text.startswith("\ufeff") else 0
@@ -35,9 +36,9 @@ def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int],
         catalog = False
     if catalog:
         hint = f"retrieve build --catalog {shortened(printable(name))}"
-        raise BadDocument("it looks like a catalog of records, not like a document", hint=hint)
+        raise NotADocument("it looks like a catalog of records, not like a document", hint=hint)
     if not any(char.isalnum() for char in text):
-        raise BadDocument("it has no text")
+        raise NotADocument("it has no text")
     problem = _problem(text[start:])
     notice = f"it is not valid JSON ({problem}): indexed as text" if problem else "JSON is indexed as plain text"
     return Parsed(text, body_start=start, notices=(notice,))

@@ -21,7 +21,7 @@ from retrieve_cli.contracts import (
     Refused,
     SourceKind,
 )
-from retrieve_cli.errors import BadDocument, UsageError
+from retrieve_cli.errors import BadDocument, NotADocument, UsageError
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, file_sha1, sidecar_of
 from retrieve_cli.sources.folder_marks import marks_of_folders
 from retrieve_cli.sources.folder_walk import FolderWalk, counted
@@ -175,7 +175,9 @@ class FolderSource:
         try:
             parsed = parse()
         except BadDocument as error:
-            yield Refused(path, 1, f"{error.message}; {error.hint}" if error.hint else error.message)
+            reason = f"{error.message}; {error.hint}" if error.hint else error.message
+            skipped = isinstance(error, NotADocument)
+            yield Notice(path, f"skipped: {reason}") if skipped else Refused(path, 1, reason)
             return
         for notice in parsed.notices:
             yield Notice(path, notice)

@@ -149,3 +149,20 @@ def test_a_notice_that_many_files_have_is_shown_three_times_and_counted(tmp_path
     done = retrieve("build", "--docs-dir", tmp_path / "data")
     assert done.err.count("JSON is indexed as plain text") == 4
     assert "data: 7 more files: JSON is indexed as plain text" in done.err
+
+
+def test_files_without_a_text_of_their_own_are_skipped_with_the_reason(tmp_path: Path, retrieve: Program) -> None:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\ntext")
+    (folder / "tools.jsonl").write_text('{"id": "x", "name": "X", "description": "Segments lungs."}\n')
+    (folder / "old.html").write_text("<!doctype html><meta http-equiv=refresh content='0; url=new.html'>")
+    (folder / "app.html").write_text("<!doctype html><div id=app></div><script>start()</script>")
+    (folder / "empty.json").write_text("{}")
+    done = retrieve("build", "--docs-dir", folder)
+    assert done.code == 0
+    assert "tools.jsonl: skipped: it looks like a catalog of records" in done.err
+    assert "old.html: skipped: it only leads to another page" in done.err
+    assert "app.html: skipped: its content is made by scripts" in done.err
+    assert "empty.json: skipped: it has no text" in done.err
+    assert retrieve("inspect", "status", "--json").json["records"] == 1

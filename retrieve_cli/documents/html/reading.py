@@ -13,7 +13,7 @@ from retrieve_cli.documents.html.metadata import metadata
 from retrieve_cli.documents.html.text import PageText
 from retrieve_cli.documents.html.tree import Tree, one_line, read
 from retrieve_cli.documents.limits import Limits
-from retrieve_cli.errors import BadDocument, quoted
+from retrieve_cli.errors import NotADocument, quoted
 from retrieve_cli.layout.layout import Layout
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def parse(
     `charset` is the label of a transport header, if there is one.
 
     Raises:
-        BadDocument: it has no text of its own, or its markup is out of bounds.
+        NotADocument: it has no text of its own.
+        BadDocument: its markup is out of bounds.
     """
     from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
@@ -45,7 +46,7 @@ def parse(
     source = checked(text, xhtml=xhtml)
     page = LexborHTMLParser(source, options=LexborDocumentOptions.WO_EVENTS)
     if page.body is None or page.body.tag == "frameset":
-        raise BadDocument("it is a set of frames without text: the pages in the frames are files of their own")
+        raise NotADocument("it is a set of frames without text: the pages in the frames are files of their own")
     tree = read(page.body)
     part = main_part(tree, source) if limits.main_content else Part(0, frozenset())
     written = _written(tree, part)
@@ -67,7 +68,7 @@ def _written(tree: Tree, part: Part) -> PageText:
 
 
 def _check_text(text: str, page: LexborHTMLParser) -> None:
-    """Raises: BadDocument if the page has no text of its own."""
+    """Raises: NotADocument if the page has no text of its own."""
     if len(text.split(None, _FEW_WORDS)) > _FEW_WORDS:
         return
     for node in page.css("meta"):
@@ -75,11 +76,11 @@ def _check_text(text: str, page: LexborHTMLParser) -> None:
         if (attributes.get("http-equiv") or "").lower() == "refresh":
             _, _, target = (attributes.get("content") or "").partition("=")
             if target:
-                raise BadDocument(f"it only leads to another page: {quoted(one_line(target))}")
+                raise NotADocument(f"it only leads to another page: {quoted(one_line(target))}")
     scripts = page.css_first("script") is not None
     fallback = " ".join(node.text() for node in page.css("noscript")[:20])
     if scripts and (not any(char.isalnum() for char in text) or "script" in fallback.lower()):
         hint = "open it in a browser and save the page that it displays"
-        raise BadDocument("its content is made by scripts, which are not run", hint=hint)
+        raise NotADocument("its content is made by scripts, which are not run", hint=hint)
     if not any(char.isalnum() for char in text):
-        raise BadDocument("it has no text")
+        raise NotADocument("it has no text")

@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 
 from retrieve_cli.documents.processes import confinement, messages, transfer
-from retrieve_cli.errors import BadDocument, shortened
+from retrieve_cli.errors import BadDocument, NotADocument, shortened
 from retrieve_cli.untrusted import files
 
 _MOST_FILES = 1000
@@ -85,7 +85,7 @@ def _answer(request: messages.Request, on_page: Callable[[int], None]) -> tuple[
         confinement.limit_cpu(request.limits.cpu_s)
         content = _content(request, on_page)
     except BadDocument as error:
-        return _rejected(error.message, error.hint)
+        return _rejected(error.message, error.hint, foreign=isinstance(error, NotADocument))
     except OSError as error:
         return _rejected(f"it cannot be read: {error.strerror or error}")
     except MemoryError:
@@ -102,8 +102,8 @@ def _answer(request: messages.Request, on_page: Callable[[int], None]) -> tuple[
     return request.form, content
 
 
-def _rejected(message: str, hint: str = "") -> tuple[bytes, bytes]:
-    return messages.REJECTED, json.dumps([message, hint]).encode()
+def _rejected(message: str, hint: str = "", *, foreign: bool = False) -> tuple[bytes, bytes]:
+    return messages.REJECTED, json.dumps([message, hint, foreign]).encode()
 
 
 def _content(request: messages.Request, on_page: Callable[[int], None]) -> bytes:

@@ -25,7 +25,7 @@ STATE = Struct("<QQ")
 MEMORY = Struct("<QQ")
 STATE_SIZE = STATE.size + MEMORY.size
 DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = b"D", b"P", b"R", b"M"
-"""Forms of an answer: a packed document; a PNG; message and hint as JSON; nothing."""
+"""Forms of an answer: a packed document; a PNG; message, hint, and whether it is no document as JSON; nothing."""
 LONGEST_REQUEST = 16 << 20
 LONGEST_ANSWER = 256 << 20
 """Most bytes of an answer, which the parent holds until the document is asked for."""

@@ -18,7 +18,7 @@ from retrieve_cli.documents.processes import messages, transfer
 from retrieve_cli.documents.processes.messages import Request
 from retrieve_cli.documents.processes.pictures import checked
 from retrieve_cli.documents.processes.starting import start, state_file
-from retrieve_cli.errors import BadDocument, printable, shortened
+from retrieve_cli.errors import BadDocument, NotADocument, printable, shortened
 
 if TYPE_CHECKING:
     import resource
@@ -85,12 +85,13 @@ class Process:
                 return transfer.unpacked(content) if request.drawing is None else checked(content)
             if form != messages.REJECTED:
                 raise ValueError("an unknown form")
-            message, hint = (shortened(printable(part), _REASON) for part in json.loads(content))
+            *said, foreign = json.loads(content)
+            message, hint = (shortened(printable(part), _REASON) for part in said)
         except (ValueError, TypeError, RecursionError) as error:
             self.close()  # a document may have taken it over
             what = f": {shortened(str(error))}" if form == request.form else ""
             raise self._ended(f"{_SENSELESS}{what}") from error
-        raise BadDocument(message, hint=hint)
+        raise (NotADocument if foreign is True else BadDocument)(message, hint=hint)
 
     def _answer(self, request: Request) -> tuple[bytes, bytes]:
         """Send a request and return the form and the content of the answer."""

@@ -160,7 +160,7 @@ def test_a_process_that_does_not_read_its_request_is_ended_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = Pool(256 * MB, workers=1)
-    body = json.dumps(["bad", ""]).encode()
+    body = json.dumps(["bad", "", False]).encode()
     forged = (messages.ANSWER.pack(messages.REJECTED, 0, 1, len(body)) + body).decode("latin-1")
     assert reason_of(pool, drawing(tmp_path, "answer", [forged, 100])) == "bad"
     monkeypatch.setattr("retrieve_cli.documents.processes.process._WALL_S", 0.1)
