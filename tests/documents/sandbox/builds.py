@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +26,28 @@ def write(folder: Path, name: str, do: str, argument: Any = None, page: int = 0)
     (folder / name).write_text(json.dumps({"do": do, "with": argument, "page": page}))
 
 
+@contextmanager
+def heeding_interrupts() -> Iterator[None]:
+    """Let processes that are started here heed SIGINT, which a job in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
     """Start the program."""
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", PROGRAM, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
-        start_new_session=True,
-    )
+    with heeding_interrupts():
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", PROGRAM, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths, **environment},
+            start_new_session=True,
+        )
 
 
 def children(pid: int) -> list[int]:

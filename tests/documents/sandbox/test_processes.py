@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from documents.sandbox.asking import MB, reason_of, request, text_of
+from documents.sandbox.builds import heeding_interrupts
 from documents.sandbox.odd_parsers import RICH
 
 from retrieve_cli.documents.processes import messages
@@ -234,9 +235,9 @@ while not Path(folder, "leave").exists():
 def test_no_process_outlives_the_one_that_started_it(tmp_path: Path, end: int | None) -> None:
     words = [sys.executable, "-c", PARENT, str(tmp_path), "wait" if end else "leave"]
     paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parents[3])])
-    parent = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths}
-    )
+    environment = {**os.environ, "PYTHONPATH": paths}
+    with heeding_interrupts():
+        parent = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     if end is None:
