@@ -205,13 +205,7 @@ _PACKAGES = (
     ),
     *(
         _Package((name,), f"documents in {formats}", lambda _: False)
-        for name, formats in (
-            ("pypdfium2", "PDF"),
-            ("selectolax", "HTML"),
-            ("trafilatura", "HTML"),
-            ("python-docx", "DOCX"),
-            ("defusedxml", "DOCX"),
-        )
+        for name, formats in (("pypdfium2", "PDF"), ("selectolax", "HTML"), ("trafilatura", "HTML"))
     ),
     _Package(("ir-measures",), "retrieve eval", lambda _: False),
     _Package(("scipy",), "retrieve eval", lambda _: False),
