@@ -50,7 +50,10 @@ class Look:
         Raises:
             SourceFailed, UsageError: it cannot be read.
         """
-        first, scanned = len(self._inventory), Scanned(source) if source.kind in self._keep or not self._cards else None
+        first = len(self._inventory)
+        # Without an index all is read: documents, which take long to parse, are remembered for the build.
+        remembered = source.kind in self._keep or (source.kind == "docs" and not self._cards)
+        scanned = Scanned(source) if remembered else None
         digest = hashlib.sha1(usedforsecurity=False)
         same = sha1(self._cards.get(source.kind)) == sha1(self._recipe.sources[source.kind])
         with reading(source, "comparing") as progress:
