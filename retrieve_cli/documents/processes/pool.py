@@ -17,6 +17,7 @@ _IDLE_S = 5.0
 """Seconds after which a process without work ends."""
 _AHEAD = 2
 """Documents, for each process, that are parsed or being parsed and that nobody has asked for yet."""
+_STOPPED = "reading was stopped"
 _STARTS = 2
 """Times that a process is started for one file; a file that was begun is not tried again."""
 _Outcome = TypeVar("_Outcome", Parsed, bytes)
@@ -37,6 +38,7 @@ class Pool:
         self._queue: deque[Reading] = deque()
         self._running = 0
         self._threads = 0
+        self._begun: set[Reading] = set()
         self._done: weakref.WeakSet[Reading] = weakref.WeakSet()
         """Documents that nobody has asked for yet."""
         self._processes: set[Process] = set()
@@ -65,10 +67,11 @@ class Pool:
     def close(self) -> None:
         """End all processes at once. The pool can still be used."""
         with self._changed:
-            stopped = [*self._queue]
+            for reading in (*self._queue, *self._begun):
+                reading.stopped = True
+            for reading in self._queue:
+                reading.settle(BadDocument(_STOPPED))
             self._queue.clear()
-            for reading in stopped:
-                reading.settle(BadDocument("reading was stopped"))
             self._changed.notify_all()
         _kill(self._owner, self._processes)
 
@@ -95,11 +98,12 @@ class Pool:
         while (reading := self._taken()) is not None:
             outcome: Parsed | bytes | BaseException
             try:
-                process, outcome = self._parsed(process, reading.request)
+                process, outcome = self._parsed(process, reading)
             except BaseException as error:  # noqa: BLE001  whoever waits gets it
                 process, outcome = None, error
             with self._changed:
                 self._running -= 1
+                self._begun.discard(reading)
                 reading.settle(outcome)
                 self._done.add(reading)
                 self._work_on()
@@ -117,27 +121,38 @@ class Pool:
                 return None
             self._queue.remove(reading)
             self._running += 1
+            self._begun.add(reading)
             self._work_on()
             return reading
 
-    def _parsed(self, process: Process | None, request: Request) -> tuple[Process | None, Parsed | bytes | Exception]:
-        """Parse a file; return the process if it takes another file, and the document or the error."""
+    def _parsed(self, process: Process | None, reading: Reading) -> tuple[Process | None, Parsed | bytes | Exception]:
+        """Parse a file; return the process if it takes another file, and the document or the error.
+
+        The pool may be closed at any time: a process that it did not see is looked at again once it can be seen.
+        """
         said = ""
         for _ in range(_STARTS + (process is not None)):
             try:
                 process = process or self._started()
-                outcome: Parsed | bytes | Exception = process.ask(request)
+                if reading.stopped:
+                    break
+                outcome: Parsed | bytes | Exception = process.ask(reading.request)
             except BadDocument as error:
                 outcome = error
             except (NotBegun, OSError) as error:
                 said = str(error)
                 self._close(process)
                 process = None
+                if reading.stopped:
+                    break
                 continue
             if process is not None and process.last:
                 self._close(process)
                 process = None
             return process, outcome
+        if reading.stopped:
+            self._close(process)
+            return None, BadDocument(_STOPPED)
         reason = f"no process that reads documents can be started{': ' * bool(said)}{said}"
         return None, RetrieveError(reason, hint="nothing was changed; check the limits of this machine")
 
@@ -160,6 +175,8 @@ class Reading:
         self.request = request
         self.awaited = False
         """True if somebody waits for it."""
+        self.stopped = False
+        """True if the pool was closed before it was parsed."""
         self._outcome: Parsed | bytes | BaseException | None = None
 
     @property
