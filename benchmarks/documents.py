@@ -99,7 +99,7 @@ def choose_pages(files: Sequence[Path], most: int) -> dict[Path, int]:
 
 
 def measure(readers: Sequence[str], pages: Mapping[Path, int], rounds: int) -> dict[str, list[float]]:
-    """Return the pages per CPU second of each reader, round by round; a reader that does not run is left out."""
+    """Return the pages per CPU second of each reader, round by round; a reader that does not run is skipped."""
     total = sum(pages.values())
     rates: dict[str, list[float]] = {}
     for number in range(rounds):

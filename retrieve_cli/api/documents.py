@@ -96,7 +96,7 @@ class Documents:
         damaged is rejected by the sync.
 
         Raises:
-            UsageError: there are no files, or several with one `name`, or the metadata are none.
+            UsageError: there are no files, or several with one `name`, or the metadata is invalid.
             Locked, RetrieveError: nothing could be stored.
         """
         if not uploads:

@@ -124,7 +124,7 @@ def watched_of(
             if entry.kind == "docs":
                 cards = manifest.recipe.documents or {}
                 limits = docs_max_mb, parsing_max_mb
-                watched = WatchedFolder(path, prefix, *limits, documents.suffixes(), cards, built.get("folders", {}))
+                watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, built.get("folders", {}))
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.watched_inbox import WatchedInbox
 

@@ -68,15 +68,19 @@ def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Blo
     return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
 
 
-def laid_out(text: str, layout: Layout) -> list[Block]:
-    """Return the contiguous blocks of a text whose structure is known, with the headings above each."""
+def laid_out(text: str, layout: Layout, *, titles: Titles | None = None) -> list[Block]:
+    """Return the contiguous blocks of a text whose structure is known, with the headings above each; paragraphs that
+    are one of `titles` act as headings."""
     begun: list[tuple[int, Kind, tuple[str, ...]]] = []
     above: list[tuple[int, str]] = []
     for block in layout.blocks:
-        if block.kind == "heading":
-            above = [heading for heading in above if heading[0] < block.level]
-            above.append((block.level, title(text[block.start : block.end])))
         kind: Kind = "paragraph" if block.kind == "caption" else block.kind
+        words, level = text[block.start : block.end], block.level
+        if kind == "paragraph" and titles is not None and (name := titles.name(words)):
+            kind, words, level = "heading", name, _TITLED
+        if kind == "heading":
+            above = [heading for heading in above if heading[0] < level]
+            above.append((level, title(words)))
         begun.append((block.start, kind, tuple(name for _, name in above if name)))
     ends = [*(begin for begin, _, _ in begun), len(text)][1:]
     return [

@@ -39,12 +39,13 @@ class Markers:
     def _scanned(self, record: Record) -> tuple[bool, list[Block]]:
         """Return True if a heading of the record is a listed title, and its blocks. Sections with a listed title never
         share a chunk."""
-        if record.layout is not None:
-            return False, laid_out(record.text, record.layout)
         known = titles(*self.titles, *titles_of(record))
+        if record.layout is not None:
+            scanned = laid_out(record.text, record.layout, titles=known)
+        else:
+            scanned = scan(record.text, _behind_name(record) if known else record.body_start, titles=known)
         if not known:
-            return False, scan(record.text, record.body_start)
-        scanned = scan(record.text, _behind_name(record), titles=known)
+            return False, scanned
         blocks = [replace(block, part=tuple(name for name in block.path if known.name(name))) for block in scanned]
         if blocks and record.kind == "catalog":
             blocks[0] = replace(blocks[0], start=record.body_start)

@@ -1,4 +1,4 @@
-"""Formats of documents, told apart by their content, and the parser of each."""
+"""Formats of documents, recognised by their content, and the parser of each."""
 
 from __future__ import annotations
 

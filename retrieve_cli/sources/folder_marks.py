@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -38,15 +38,15 @@ def marks_of_folders(path: Path, suffixes: Collection[str]) -> dict[str, Json]:
     return marks
 
 
-def changed_folders(path: Path, marks: Mapping[str, Json], suffixes: Collection[str]) -> int:
+def changed_folders(path: Path, marks: Mapping[str, Json], suffixes: Callable[[], Collection[str]]) -> int:
     """Return how many of the folders have other names in them than when they were marked."""
     return sum(_changed(path / folder, mark, suffixes) for folder, mark in islice(marks.items(), MOST_FOLDERS))
 
 
-def _changed(folder: Path, mark: Json, suffixes: Collection[str]) -> bool:
+def _changed(folder: Path, mark: Json, suffixes: Callable[[], Collection[str]]) -> bool:
     time, names = mark
     try:
-        return bool(folder.stat().st_mtime_ns != time and _names(folder, suffixes)[0] != names)
+        return bool(folder.stat().st_mtime_ns != time and _names(folder, suffixes())[0] != names)
     except (OSError, ValueError):  # the folder is gone, or is now a file
         return True
 

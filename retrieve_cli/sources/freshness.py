@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -90,8 +90,8 @@ class WatchedFolder:
     """Maximum size of a text; a larger one counts as changed."""
     parsed_max_mb: float
     """The same of a file of another format."""
-    suffixes: Collection[str]
-    """Suffixes of the files that count."""
+    suffixes: Callable[[], Collection[str]]
+    """Returns the suffixes of the files that count; needed only if a folder has changed."""
     cards: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     """Parsers of the build, by format."""
     folders: Mapping[str, Json] = field(default_factory=dict)

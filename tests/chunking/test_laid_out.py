@@ -74,3 +74,13 @@ def test_a_section_may_go_on_over_pages(chunker: SectionChunker) -> None:
     [chunk] = chunks(chunker, document)
     assert document.layout is not None
     assert document.layout.place(chunk.start, chunk.end)[:2] == (1, 2)
+
+
+def test_listed_titles_head_sections_of_a_layout_as_of_any_text(words: Tokenizer) -> None:
+    from retrieve_cli.chunking.markers import Markers
+
+    chunker = SectionChunker(words, max_tokens=64, markers=Markers(titles=("Dosage and Use",)))
+    document = record(
+        ("paragraph", 0, "ab cd.", 0), ("paragraph", 0, "2 DOSAGE AND USE", 0), ("paragraph", 0, "ef.", 0)
+    )
+    assert [chunk.section for chunk in chunks(chunker, document)] == [None, "Dosage and Use"]

@@ -1,7 +1,7 @@
 """Choice of the main part of a page: the nodes to write, and those to skip.
 
 A page that marks its main part is taken at its word. From any other page the parts that are navigation by their
-element, role or name are removed. Where a page has no such structure, trafilatura names the sentences of the main
+element, role or name are removed. If a page has no such structure, trafilatura names the sentences of the main
 text, and the smallest element that holds them is the main part: with all its headings, tables, code and anchors, of
 which trafilatura keeps only some.
 """

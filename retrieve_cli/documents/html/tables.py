@@ -1,4 +1,4 @@
-"""Tables of data as pipe tables, told apart from tables that lay out a page."""
+"""Tables of data as pipe tables, as distinct from tables that lay out a page."""
 
 from __future__ import annotations
 
