@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import LONGEST_FACET, Json
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.records.columns import LATER, Columns
-from retrieve_cli.storage import pickles
 
 if TYPE_CHECKING:
+    from retrieve_cli.records.columns import Columns
     from retrieve_cli.storage.generation import Generation
 
 FILE = "facets.pkl"
@@ -46,6 +45,9 @@ def facet_columns(generation: Generation) -> Columns | None:
 
 
 def _open(generation: Generation) -> Columns:
+    from retrieve_cli.records.columns import LATER, Columns  # every answer imports this file, few are filtered
+    from retrieve_cli.storage import pickles
+
     file = generation.file(FILE)
     columns = Columns(pickles.load(file, later=LATER), file.check_parts)
     if len(columns) != len(generation.chunks):
