@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from samples import Program
 
+from retrieve_cli.storage import marks
+
 CODE = """
 import sys
 from retrieve_cli.cli.main import main
@@ -69,6 +71,18 @@ def test_a_query_by_words_loads_no_encoder_graph_or_reranker(form: str) -> None:
 def test_a_query_without_files_loads_no_reader_of_documents() -> None:
     modules = "retrieve_cli.search.attachments retrieve_cli.documents.reader retrieve_cli.queries.abstracts zipfile"
     assert loaded(modules, "query", "lungs", "--json") == []
+
+
+def test_a_query_of_a_folder_loads_neither_formats_nor_columns(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Lungs\n\nLungs breathe.")
+    monkeypatch.setattr(marks, "SETTLED_NS", 0)  # a folder written a moment ago would be looked at again
+    assert retrieve("build", "--docs-dir", folder).code == 0
+    modules = "retrieve_cli.documents.formats retrieve_cli.records.columns"
+    assert loaded(modules, "query", "lungs", "--mode", "bm25", "--json") == []
 
 
 def test_a_query_by_words_leaves_a_graph_of_vectors_closed(
