@@ -109,10 +109,8 @@ class Layout:
     def _kind(self, start: int, end: int) -> ContentType:
         """Return the content that has most of the characters."""
         sizes: Counter[ContentType] = Counter()
-        number = max(0, bisect_right(self._block_starts, start) - 1)
-        for block in self.blocks[number:]:
-            if block.start >= end:
-                break
+        first, stop = max(0, bisect_right(self._block_starts, start) - 1), bisect_left(self._block_starts, end)
+        for block in self.blocks[first:stop]:
             if (kind := _CONTENT.get(block.kind)) is not None:
                 sizes[kind] += max(0, min(block.end, end) - max(block.start, start))
         return next((kind for kind, size in sizes.most_common(1) if 2 * size > end - start), "text")

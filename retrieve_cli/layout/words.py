@@ -19,11 +19,6 @@ class Box(NamedTuple):
     x1: float
     y1: float
 
-    @property
-    def valid(self) -> bool:
-        """True if it has a page and is not inside out."""
-        return self.page >= 1 and self.x0 <= self.x1 and self.y0 <= self.y1
-
 
 _TENTH = 10.0
 _SAME_LINE = 0.5
