@@ -49,6 +49,9 @@ Kind = Literal["retrieve", "fuse", "merge", "rerank", "expand", "boost", "cut"]
 LONGEST_FACET = 300
 """Characters of a facet; longer ones are cut."""
 
+HEAD = 4096
+"""First bytes of a file by which a reader of documents recognises its format."""
+
 HIGHEST_BOOST = 10.0
 """The largest factor by which a request or the configuration may boost hits."""
 

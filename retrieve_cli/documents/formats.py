@@ -11,9 +11,6 @@ from retrieve_cli.documents.docx.recognize import looks_like_docx
 from retrieve_cli.documents.html.sniffing import looks_like_html
 from retrieve_cli.errors import Unavailable
 
-HEAD = 4096
-"""First bytes of a file by which its format is recognised."""
-
 
 class Format(NamedTuple):
     """A format of documents; `module` has its `parse`."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.assemble import pictures
 from retrieve_cli.assemble.documents import shared_reader
-from retrieve_cli.contracts import DocumentFile, Json, Parsed
+from retrieve_cli.contracts import HEAD, DocumentFile, Json, Parsed
 from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened
 from retrieve_cli.inspect.text import aligned
 from retrieve_cli.layout.layout import Block, Layout, Page
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from retrieve_cli.layout.words import Box
 
 SCHEMA_VERSION = 1
-_HEAD = 4096
 _WORDS = 60
 """Characters of a block that are shown."""
 _NAMED = 8
@@ -108,13 +105,12 @@ def _parsed(path: Path, settings: Settings) -> tuple[DocumentFile, str, Parsed]:
     reader = shared_reader(settings)
     try:
         with files.open_regular(path) as file:
-            kind = reader.format_of(path.name, file.read(_HEAD))
+            kind = reader.format_of(path.name, file.read(HEAD))
         if kind is None:
             raise UsageError(
                 f"{path} is not a document of a known format", hint=f"formats: {', '.join(reader.formats)}"
             )
-        with files.open_regular(path, limit=reader.max_bytes(kind)) as file:
-            sha1 = hashlib.file_digest(file, partial(hashlib.sha1, usedforsecurity=False)).digest()
+        sha1 = files.sha1_of(path, limit=reader.max_bytes(kind))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its permissions") from error
     if reason := reader.lacks(kind):

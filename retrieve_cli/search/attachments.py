@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import DocumentFile, DocumentReader, FileHead, KnownFile
+from retrieve_cli.contracts import HEAD, DocumentFile, DocumentReader, FileHead, KnownFile
 from retrieve_cli.errors import BadDocument, printable, shortened
 from retrieve_cli.queries.abstracts import summary_of
 from retrieve_cli.untrusted import files
@@ -20,13 +19,10 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.queries.formats.read import FileTokens
 
-_HEAD = 4096
-"""First bytes by which a format is recognised."""
 _DATA = frozenset({"json"})
 """Formats that hold data rather than prose."""
 _TEXTS = frozenset({"markdown", "text", "rst"})
 """Formats that may be cut anywhere."""
-_sha1 = partial(hashlib.sha1, usedforsecurity=False)
 _SHOWN = 80
 """Characters of a text that a sentence quotes."""
 
@@ -71,12 +67,11 @@ def _of_file(path: Path, reader: DocumentReader) -> _Added:
         if not path.is_file():
             return _Added()
         with files.open_regular(path) as file:
-            head = file.read(_HEAD)
+            head = file.read(HEAD)
         kind = _kind(path.name, head, reader)
         if kind is None:
             return _Added()
-        with files.open_regular(path, limit=reader.max_bytes(kind)) as file:
-            sha1 = hashlib.file_digest(file, _sha1).digest()
+        sha1 = files.sha1_of(path, limit=reader.max_bytes(kind))
     except (OSError, ValueError) as error:
         return _unread(str(path), getattr(error, "strerror", None) or "no file can have this name")
     return _read(str(path), DocumentFile(path, sha1), kind, reader)
@@ -84,13 +79,15 @@ def _of_file(path: Path, reader: DocumentReader) -> _Added:
 
 def _of_head(head: FileHead, reader: DocumentReader) -> _Added:
     """Return what the first bytes of a file add, which may be all of it."""
-    kind = _kind(head.name, head.data[:_HEAD], reader)
+    kind = _kind(head.name, head.data[:HEAD], reader)
     if kind is None:
         return _Added()
     data = _whole_characters(head.data) if kind in _TEXTS else head.data
     try:
         with _stored(data) as path:
-            added = _read(head.name, DocumentFile(path, _sha1(data).digest()), kind, reader)
+            added = _read(
+                head.name, DocumentFile(path, hashlib.sha1(data, usedforsecurity=False).digest()), kind, reader
+            )
     except OSError as error:
         return _unread(head.name, f"it cannot be kept for its parser: {error.strerror}")
     if not added.text and kind not in _TEXTS:

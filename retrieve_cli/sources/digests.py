@@ -15,7 +15,6 @@ from retrieve_cli.contracts import Card
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
-_BLOCK = 2**20
 SIDECAR = 64 * files.MB
 """Maximum bytes of a sidecar."""
 BOM = b"\xef\xbb\xbf"
@@ -48,7 +47,7 @@ def document_digest(path: str, id_prefix: str, card: Card, sha1: bytes, sidecar:
     Raises:
         OSError: the sidecar cannot be read.
     """
-    beside = "" if sidecar is None else file_sha1(sidecar, limit=SIDECAR).hex()
+    beside = "" if sidecar is None else files.sha1_of(sidecar, limit=SIDECAR).hex()
     names = ["document", path, id_prefix, dict(card), sha1.hex(), beside]
     return hashlib.sha1(canonical(names), usedforsecurity=False).digest()
 
@@ -58,19 +57,6 @@ def sidecar_of(path: Path, card: Card) -> Path | None:
     ending = card.get("sidecar")
     sidecar = path.with_name(f"{path.name}{ending}") if isinstance(ending, str) else None
     return sidecar if sidecar is not None and sidecar.is_file() else None
-
-
-def file_sha1(path: Path, *, limit: int) -> bytes:
-    """Return the SHA-1 of the bytes of a file, with little of it in memory.
-
-    Raises:
-        OSError: it cannot be read, is not a regular file, or has more than `limit` bytes.
-    """
-    hashed = hashlib.sha1(usedforsecurity=False)
-    with files.open_regular(path, limit=limit) as file:
-        while block := file.read(_BLOCK):
-            hashed.update(block)
-    return hashed.digest()
 
 
 def file_stamp(path: Path) -> list[int]:

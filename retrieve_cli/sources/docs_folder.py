@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from retrieve_cli.contracts import (
+    HEAD,
     DocumentFile,
     DocumentReader,
     Item,
@@ -22,7 +23,7 @@ from retrieve_cli.contracts import (
     SourceKind,
 )
 from retrieve_cli.errors import BadDocument, NotADocument, UsageError
-from retrieve_cli.sources.digests import BOM, document_digest, file_digest, file_sha1, sidecar_of
+from retrieve_cli.sources.digests import BOM, document_digest, file_digest, sidecar_of
 from retrieve_cli.sources.folder_marks import marks_of_folders
 from retrieve_cli.sources.folder_walk import FolderWalk, counted
 from retrieve_cli.sources.parsed_record import parsed_record
@@ -31,8 +32,6 @@ from retrieve_cli.untrusted import files
 
 EXTENSIONS = (".markdown", ".md", ".txt")
 """Suffixes of the formats that every index has known; other formats are named by `documents` of the recipe."""
-_HEAD = 4096
-"""First bytes of a file, by which its format is recognised."""
 
 
 class FolderSource:
@@ -124,7 +123,7 @@ class FolderSource:
         place = self.path / path
         try:
             with files.open_regular(place) as file:
-                head = file.read(_HEAD)
+                head = file.read(HEAD)
             kind = self._reader.format_of(path, head)
             if kind is None:
                 skipped.others[Path(path).suffix.lower() or "no extension"] += 1
@@ -153,7 +152,7 @@ class FolderSource:
         sidecar = sidecar_of(place, card)
         if sidecar is not None:
             skipped.sidecars.add(str(Path(path).with_name(sidecar.name)))
-        file = DocumentFile(place, file_sha1(place, limit=self._reader.max_bytes(kind)), sidecar)
+        file = DocumentFile(place, files.sha1_of(place, limit=self._reader.max_bytes(kind)), sidecar)
         readings: list[Reading] = []
 
         def begin() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import RLock
 
 from retrieve_cli.contracts import DocumentFile, Freshness, Json
-from retrieve_cli.sources.digests import BOM, document_digest, file_digest, file_sha1, line_digest, sidecar_of
+from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
 from retrieve_cli.sources.line_starts import LineStarts
 from retrieve_cli.storage.marks import marks_of, settled
 from retrieve_cli.untrusted import files
@@ -135,7 +135,7 @@ class WatchedFolder:
             content = files.read_bytes(place, limit=int(self.max_mb * files.MB))
             same = file_digest(source, self.id_prefix, content) == digest
             return DocumentFile(place, hashlib.sha1(content, usedforsecurity=False).digest()) if same else None
-        sha1, sidecar = file_sha1(place, limit=int(self.parsed_max_mb * files.MB)), sidecar_of(place, card)
+        sha1, sidecar = files.sha1_of(place, limit=int(self.parsed_max_mb * files.MB)), sidecar_of(place, card)
         same = document_digest(source, self.id_prefix, card, sha1, sidecar) == digest
         return DocumentFile(place, sha1, sidecar) if same else None
 
@@ -161,7 +161,7 @@ class WatchedFolder:
         state, status = self._seen.get(source), place.stat()
         if state is None or not state.holds(status):
             state = _FileState.of(status)
-            state.digest = file_sha1(place, limit=int(self.parsed_max_mb * files.MB))
+            state.digest = files.sha1_of(place, limit=int(self.parsed_max_mb * files.MB))
             self._keep(source, state)
         return document_digest(source, self.id_prefix, card, state.digest, sidecar_of(place, card))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retrieve_cli.contracts import (
+    HEAD,
     DocumentFile,
     DocumentReader,
     Item,
@@ -39,7 +40,6 @@ _EXCERPT = 200
 
 FILE = "file"
 """Metadata of a document that was sent as a file: its name, SHA-1 and size."""
-_HEAD = 4096
 
 
 class Parsing(NamedTuple):
@@ -146,7 +146,7 @@ class _Document:
         self._reading: Reading | None = None
         try:
             with files.open_regular(path) as content:
-                self._kind = parsing.reader.format_of(file.name, content.read(_HEAD)) or ""
+                self._kind = parsing.reader.format_of(file.name, content.read(HEAD)) or ""
         except OSError:
             self._kind = ""
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from retrieve_cli.contracts import Json
+from retrieve_cli.contracts import HEAD, Json
 from retrieve_cli.storage import durable
 from retrieve_cli.untrusted.files import CONFIG, read_text, regular_descriptor
 
@@ -77,8 +77,8 @@ class Upload:
 
     def write(self, piece: bytes) -> None:
         """Add bytes. Raises: OSError."""
-        if len(self.head) < _HEAD:
-            self.head += piece[: _HEAD - len(self.head)]
+        if len(self.head) < HEAD:
+            self.head += piece[: HEAD - len(self.head)]
         self.size += len(piece)
         self._hash.update(piece)
         view = memoryview(piece)
@@ -103,9 +103,6 @@ class Upload:
                 self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-_HEAD = 4096
 
 
 def path_of(inbox: Path, sha1: str) -> Path:

@@ -97,6 +97,18 @@ def read_bytes(path: Path | str, *, limit: int) -> bytes:
     return content
 
 
+def sha1_of(path: Path | str, *, limit: int) -> bytes:
+    """Return the SHA-1 of the bytes of a regular file, with little of it in memory.
+
+    Raises:
+        OSError: as in `open_regular`.
+    """
+    import hashlib  # not for every command
+
+    with open_regular(path, limit=limit) as file:
+        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()
+
+
 def read_text(path: Path | str, *, limit: int, encoding: str = "utf-8", errors: str = "strict") -> str:
     """Return the text of a regular file, with line ends as "\\n".
 
