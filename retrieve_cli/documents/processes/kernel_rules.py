@@ -75,15 +75,18 @@ def _prctl(option: int, value: int) -> bool:
     return prctl is not None and prctl(c_int(option), c_ulong(value), c_ulong(0), c_ulong(0), c_ulong(0)) == 0
 
 
+def landlock() -> int:
+    """Return the version of Landlock that the kernel has; 0 if it has none."""
+    call = getattr(_library(), "syscall", None)
+    return 0 if call is None else max(0, int(call(c_long(_LANDLOCK_CREATE), c_void_p(None), c_size_t(0), c_uint32(1))))
+
+
 def _forbid_changes_of_files() -> None:
     """Handle all rights to change files and grant none of them."""
-    call = getattr(_library(), "syscall", None)
-    if call is None:
+    version, call = landlock(), getattr(_library(), "syscall", None)
+    if call is None or version < 1:
         return
     call.restype = c_long
-    version = call(c_long(_LANDLOCK_CREATE), c_void_p(None), c_size_t(0), c_uint32(1))
-    if version < 1:
-        return
     rights = [_LANDLOCK_FILES[min(version, 3)]]
     rights += [_LANDLOCK_NET] * (version >= 4) + [_LANDLOCK_SCOPES] * (version >= 6)
     attributes = ctypes.create_string_buffer(struct.pack(f"={len(rights)}Q", *rights), 8 * len(rights))

@@ -9,8 +9,12 @@ import pytest
 from documents.sandbox.asking import request, text_of
 from documents.sandbox.odd_parsers import FORBIDDEN
 
+from retrieve_cli.documents.processes import kernel_rules
 from retrieve_cli.documents.processes.pool import Pool
 
+BY_SYSTEM_CALL = ("socket", "udp", "unix", "chmod", "run", "fork", "kill")
+"""Deeds that the filter of system calls forbids; Landlock forbids the others."""
+COMPLETE = 3
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these rules")
 
 
@@ -26,6 +30,8 @@ def arguments(deed: str, file: Path) -> list[str]:
 def test_native_code_that_a_document_has_taken_over_is_stopped_by_the_kernel(
     pool: Pool, tmp_path: Path, deed: str
 ) -> None:
+    if deed not in BY_SYSTEM_CALL and kernel_rules.landlock() < COMPLETE:
+        pytest.skip("this kernel has no Landlock that covers all changes of files (version 3, Linux 6.2)")
     file = tmp_path / "victim"
     file.write_text("as it was")
     mode = file.stat().st_mode
