@@ -19,7 +19,7 @@ FLOORS = [line.split() for line in _ROOMS.findall(PLAN[1] + PLAN[2])][::-1]
 """The rooms of each floor, the ground first, as the package's docstring lists them."""
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 CONCRETE = {"sources", "documents", "encoders", "retrievers", "engines", "websearch", "executors"}
-"""Rooms with many of one kind behind one promise of contracts.py."""
+"""Rooms with many of one kind behind one promise of contracts."""
 NAME_CONCRETE = {"assemble", "models"}
 """`models` reads, exports and verifies the very folders that `assemble` opens."""
 WITHOUT_SETTINGS = {

@@ -1,0 +1,84 @@
+"""Sections of the configuration that concern engines: where indexes live, and how each server is reached."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal
+
+from retrieve_cli.config.bounds import bounded
+from retrieve_cli.frozen import dataclass
+
+EngineName = Literal["local", "pgvector", "qdrant", "milvus", "opensearch"]
+
+
+@dataclass(frozen=True)
+class PgvectorSettings:
+    """PostgreSQL with the extension pgvector."""
+
+    url: str = "postgresql://localhost:5432/postgres"
+    password_env: str | None = None
+    schema: str = "retrieve"
+    type: Literal["vector", "halfvec"] = "vector"
+    index: Literal["hnsw", "none"] = "hnsw"
+    hnsw_m: int = bounded(16, 2, 100)
+    hnsw_ef_construction: int = bounded(128, 4, 1000)
+    hnsw_ef_search: int = bounded(400, 1, 1000)
+    timeout_s: float = bounded(30.0, 0.1)
+
+
+@dataclass(frozen=True)
+class QdrantSettings:
+    """Qdrant, by its REST interface."""
+
+    url: str = "http://localhost:6333"
+    api_key_env: str | None = None
+    collection: str = "chunks_vectors"
+    quantize: Literal["none", "int8"] = "int8"
+    hnsw_m: int = bounded(16, 4, 512)
+    hnsw_ef_construction: int = bounded(128, 4, 4096)
+    hnsw_ef_search: int = bounded(400, 1, 10_000)
+    timeout_s: float = bounded(30.0, 0.1)
+
+
+@dataclass(frozen=True)
+class MilvusSettings:
+    """Milvus."""
+
+    url: str = "http://localhost:19530"
+    token_env: str | None = None
+    collection: str = "chunks"
+    index: Literal["hnsw", "flat"] = "hnsw"
+    hnsw_m: int = bounded(16, 2, 2048)
+    hnsw_ef_construction: int = bounded(128, 4, 4096)
+    hnsw_ef_search: int = bounded(400, 1, 10_000)
+    timeout_s: float = bounded(30.0, 0.1)
+
+
+@dataclass(frozen=True)
+class OpensearchSettings:
+    """OpenSearch."""
+
+    url: str = "http://localhost:9200"
+    user_env: str | None = None
+    password_env: str | None = None
+    index: str = "chunks"
+    hnsw_m: int = bounded(16, 2, 512)
+    hnsw_ef_construction: int = bounded(128, 4, 4096)
+    hnsw_ef_search: int = bounded(400, 1, 10_000)
+    timeout_s: float = bounded(30.0, 0.1)
+
+
+@dataclass(frozen=True)
+class EnginesSettings:
+    """Place of each retriever's index: local files, or an engine."""
+
+    dense: EngineName = "local"
+    lexical: EngineName = "local"
+    sparse: EngineName = "local"
+    store: Literal["local", "engine"] = "local"
+    tokens: Literal["local", "payload"] = "local"
+    keep: int = bounded(2, 1, 100)
+    pgvector: PgvectorSettings = field(default_factory=PgvectorSettings)
+    qdrant: QdrantSettings = field(default_factory=QdrantSettings)
+    milvus: MilvusSettings = field(default_factory=MilvusSettings)
+    opensearch: OpensearchSettings = field(default_factory=OpensearchSettings)

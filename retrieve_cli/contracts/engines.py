@@ -1,0 +1,254 @@
+"""Promises of engines: databases and search servers in which the indexes of a generation live instead of in files.
+
+An engine holds complete generations side by side. Rows of a retriever's index are called a part; a part has vectors or
+term weights. The program asks an engine for candidates, and scores these itself from what the engine stored, so that a
+score has the same bits as that of local files, whatever the engine computes with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from retrieve_cli.contracts.models import TermWeights
+from retrieve_cli.contracts.values import Card, Unit
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.values import Rows, Terms, Vectors
+
+
+class Part(NamedTuple):
+    """Rows of one retriever's index."""
+
+    name: str
+    """Name of the retriever: lower-case letters, digits and `_`."""
+    unit: Unit
+    rows: int
+    dim: int | None = None
+    """Numbers of a vector; None if rows are term weights."""
+
+
+class Label(NamedTuple):
+    """Description of a row, by which it can be filtered, and for people who look into the engine."""
+
+    id: str
+    """Chunk id, or record id if rows are records."""
+    doc_id: str
+    """Record id."""
+    title: str = ""
+    text: str = ""
+    section: str = ""
+    tenant: str | None = None
+    fields: Mapping[str, Sequence[str]] = {}
+    """Values of the fields by which records are filtered. Names and values may be any text."""
+
+
+class Batch(NamedTuple):
+    """Some rows of a part."""
+
+    rows: Rows
+    """(n,) int64 row numbers, ascending."""
+    labels: Sequence[Label]
+    vectors: Vectors | None = None
+    """(n, dim) float32, if the part has vectors."""
+    weights: Sequence[TermWeights] = ()
+    """Term weights of each row, if it has those. A row may have none, or weights below 0."""
+
+
+class AnyOf(NamedTuple):
+    """Condition on a row: one of its values in a field is one of these, to the letter."""
+
+    field: str
+    """A key of `Label.fields`."""
+    values: Sequence[str]
+    negated: bool = False
+    """True if no value of the row may be one of these; rows without the field satisfy that."""
+
+
+class Within(NamedTuple):
+    """Rows that a search may find: those listed, or if none are listed those that satisfy all conditions."""
+
+    rows: Rows | None = None
+    """(m,) int64 row numbers, ascending; at most `Capabilities.most_rows`."""
+    conditions: Sequence[AnyOf] = ()
+
+
+class Capabilities(NamedTuple):
+    """Abilities of an engine."""
+
+    most_rows: int
+    """Rows that a search can be restricted to by their numbers."""
+    vectors: bool = True
+    """True if it can hold parts with vectors."""
+    terms: bool = True
+    """True if it can hold parts with term weights."""
+    copies: bool = False
+    """True if it can copy rows of another generation by itself."""
+    blocks: bool = True
+    """True if it can keep blocks of files."""
+    snapshots: bool = False
+
+
+class Census(NamedTuple):
+    """Contents of a generation, counted and read back after everything was sent."""
+
+    rows: Mapping[str, int]
+    """Number of rows by part."""
+    sample: str
+    """SHA-1 of the contents of `sampled` rows of each part, read back; see `engines/census.py`."""
+    seconds: float
+    """Time from the beginning of the staging."""
+    bytes: int | None = None
+    """Size in the engine, if it says."""
+
+
+class Staged(NamedTuple):
+    """A generation in an engine."""
+
+    generation: str
+    complete: bool
+    """False if it was not finished: its sender was killed, or is still at work."""
+    live: bool
+    """True if it is the one that was published last."""
+
+
+class VectorCollection(Protocol):
+    """A part with vectors, in an engine."""
+
+    def nearest(
+        self, query: Vectors, limit: int, *, within: Within | None = None, exact: bool = False
+    ) -> tuple[Rows, Vectors]:
+        """Return rows with the highest inner products and these products as the engine computes them, best first.
+
+        There may be fewer than `limit`, and unless `exact` some may not be the best.
+        """
+
+    def scores(self, query: Vectors, rows: Rows) -> Vectors:
+        """Return the inner product with each of some rows, (m,) float32, as the engine computes it from the vectors
+        that it stored: close to exact, also if its index is quantised."""
+
+    def vectors(self, rows: Rows) -> Vectors:
+        """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
+
+
+class TermCollection(Protocol):
+    """A part with term weights, in an engine. The score of a row is the sum over shared terms of both weights'
+    product."""
+
+    def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
+        """Return rows that share a term with the query, with the highest scores, and these, best first."""
+
+    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:
+        """Return the stored weights of at least these terms in each of some rows, to the bit, terms ascending.
+
+        Raises:
+            IndexCorrupt: a row is missing.
+        """
+
+    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
+        """Return all rows that have one of the terms, ascending."""
+
+
+class EngineGeneration(Protocol):
+    """A complete generation in an engine, open for queries from any thread."""
+
+    @property
+    def census(self) -> Census:
+        """Census of its staging, as the engine kept it."""
+
+    def vectors(self, part: str) -> VectorCollection: ...
+
+    def terms(self, part: str) -> TermCollection: ...
+
+    def block(self, file: str, number: int) -> bytes:
+        """Return a block of a file of the generation. Raises: IndexCorrupt: the engine does not have it."""
+
+    def close(self) -> None: ...
+
+
+class Staging(Protocol):
+    """A generation on its way into an engine. Nothing of it is visible to queries before `Engine.publish`."""
+
+    def put(self, part: str, batch: Batch) -> None:
+        """Store rows. A row that is there already is replaced, so that a batch may be sent again."""
+
+    def copy(self, part: str, older: str, rows: Rows, older_rows: Rows, labels: Sequence[Label]) -> None:
+        """Store rows with the vectors or weights that rows of another generation have; only if the engine copies."""
+
+    def put_block(self, file: str, number: int, data: bytes) -> None:
+        """Store a block of a file; one that is there already is replaced."""
+
+    def finish(self) -> Census:
+        """Build the engine's indexes, count and read back, and mark the generation as complete.
+
+        Raises:
+            IndexCorrupt: rows are missing, or a row that was read back is not what was sent.
+        """
+
+    def close(self) -> None:
+        """Close connections; what was stored stays, for the next attempt or for `drop`."""
+
+
+class Engine(Protocol):
+    """A database or search server. The constructor does not connect.
+
+    Every method may raise Unavailable: the server cannot be reached, does not answer in time, rejects the credential,
+    or is too old, or its client package is not installed.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in the configuration."""
+
+    @property
+    def card(self) -> Card:
+        """Parameters that decide which candidates it finds: type of numbers, quantisation, parameters of its index."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def stage(self, generation: str, parts: Sequence[Part]) -> Staging:
+        """Begin to store a generation, or go on with one that is not complete.
+
+        `generation` is an id of 12 hex digits. What is there of it stays, also if it is complete, unless it was made
+        with another card or other parts: then it is dropped first.
+        """
+
+    def publish(self, generation: str) -> None:
+        """Let the engine's alias, by which others find the current generation, name this one; in one step.
+
+        Raises:
+            IndexCorrupt: there is no complete generation of that id.
+        """
+
+    def live(self) -> str | None:
+        """Return the generation that the alias names; None if there is none."""
+
+    def generations(self) -> Sequence[Staged]:
+        """Return all generations, complete or not, in order of id."""
+
+    def drop(self, generation: str) -> None:
+        """Remove a generation and all that belongs to it; nothing happens if there is none."""
+
+    def open(self, generation: str) -> EngineGeneration:
+        """Open a generation for queries.
+
+        Raises:
+            IndexCorrupt: there is no complete generation of that id.
+        """
+
+    def snapshot(self, generation: str, place: str) -> str:
+        """Let the server write a snapshot of a generation to a place that it knows, and return a description of it.
+
+        Raises:
+            UsageError: the engine makes none, or not to such a place.
+        """
+
+    def describe(self) -> Mapping[str, str]:
+        """Return facts for people: version of the server, of extensions, address without secrets."""
+
+    def problems(self) -> Sequence[tuple[str, str]]:
+        """Return what keeps the server from being used, or used well, each with the edit or command that fixes it."""
+
+    def close(self) -> None:
+        """Close connections."""

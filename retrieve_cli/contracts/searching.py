@@ -1,0 +1,268 @@
+"""Queries, rankings and hits, and the promises of indexes and stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from retrieve_cli.contracts.values import Json, Kind, Q_contra, Unit
+from retrieve_cli.frozen import dataclass
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.values import Mask, Rows, Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file of a query, with the facts found in it."""
+
+    path: str
+    tokens: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    text: str = ""
+    """Title and abstract of a document, which are searched along with the query."""
+
+
+class FileHead(NamedTuple):
+    """The beginning of a file of a query that is not on this machine, or not to be opened."""
+
+    name: str
+    """Its name without folders; never opened."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A query as the user sent it, with all its conditions."""
+
+    text: str
+    id: str = "0"
+    also: tuple[str, ...] = ()
+    """Query variants: other wordings of the same query."""
+    files: tuple[str, ...] = ()
+    """Paths of files that the query is about."""
+    known: tuple[KnownFile, ...] = ()
+    """Files that were already read: they are not read again."""
+    heads: tuple[FileHead, ...] = ()
+    """Beginnings of files that came with the query."""
+    filters: tuple[str, ...] = ()
+    """Conditions on records; all must hold."""
+    doc_ids: tuple[str, ...] = ()
+    """Ids to which the results are restricted, if there are any."""
+    tenant: str | None = None
+    """Tenant whose records may be found."""
+    confined: bool = False
+    """True if the tenant is that of a credential: then a request to an index in which no record has a tenant finds
+    nothing, as one of any tenant without records does; otherwise it is an error for the operator."""
+    retrievers: tuple[str, ...] = ()
+    """Retrievers to use, if the request names any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query for the retrievers (`text`), with the id for reports."""
+
+    text: str
+    id: str = "0"
+    also: tuple[Query, ...] = ()
+    """Query variants: their rankings are fused with that of the query."""
+    variant_of: Query | None = field(default=None, compare=False, repr=False)
+    """The query whose texts are ranked one by one, if this is one of them."""
+    records: Mask | None = field(default=None, compare=False)
+    """Records that may be found, (records,) bool; None: all."""
+    chunks: Mask | None = field(default=None, compare=False)
+    """Chunks by which a record may be found, (chunks,) bool; None: all. Each of `records` has one, and `records` is set
+    as well. Other chunks of these records are not found, but may be context of one that is."""
+    visible: Mask | None = field(default=None, compare=False)
+    """Records that the request may see, (records,) bool, `records` among them; None: all.
+
+    Filters narrow `records`, but a record outside the filter may still be a dependency or lie on a path. An invisible
+    record takes no part in an answer: not as a hit, a dependency, a step of a path, a suggestion or in a count.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A parsed request: the query for the retrievers, and the origin of each part of it."""
+
+    request: Request
+    query: Query
+    clean: str
+    """The text without its control tags."""
+    formats: tuple[str, ...] = ()
+    """Format tokens from files and tags, such as `format:CT`."""
+    excluded: tuple[str, ...] = ()
+    """Ids of records to exclude."""
+    filters: tuple[tuple[str, str], ...] = ()
+    """Effective conditions: the field of each, and its text in the filter language."""
+    notices: tuple[str, ...] = ()
+    """Messages on parts that were not understood, and on unsupported files."""
+    files: tuple[KnownFile, ...] = ()
+    """Facts from its files, unless files are ignored."""
+
+    @property
+    def appended(self) -> tuple[str, ...]:
+        """The texts behind the user's words: titles and abstracts of documents, and format tokens."""
+        return (*(file.text for file in self.files if file.text), *self.formats)
+
+    @property
+    def enhanced(self) -> str:
+        """The clean text followed by the texts of documents and the format tokens."""
+        return " ".join([self.clean, *self.appended]).strip()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Hits of one retriever for one query: rows, best first, and mean and deviation of the scores of all rows."""
+
+    rows: Rows
+    """Rows of the index, or groups of rows if the search was grouped, (m,) int64."""
+    scores: Vectors
+    """Scores, (m,) float32, descending."""
+    mean: float
+    deviation: float
+    """Mean and standard deviation of the query's scores over all rows of the index, rows without a match included."""
+    before: int = 0
+    """Number of rows, or groups, visible to the query that could be listed without a filter."""
+    after: int = 0
+    """Number of them that pass the filter; the same number without a filter."""
+
+
+class Index(Protocol[Q_contra]):
+    """Artifact of one retriever: finds the best rows for a query, and scores any given rows."""
+
+    @property
+    def unit(self) -> Unit:
+        """Unit of a row."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def search(
+        self,
+        queries: Sequence[Q_contra],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+    ) -> list[Candidates]:
+        """Return the `depth` best rows for each query; with `starts` (first row of each group, then the number of rows)
+        the best groups instead, scored by their best row. An answer does not depend on the batch.
+
+        `allowed` masks the rows, or groups, that may be listed for each query; None: all. The `depth` best allowed ones
+        are listed, however many better rows are not allowed. `visible` masks the rows that `before` may count; it is
+        given only if a query has such a mask.
+        """
+
+    def score(self, query: Q_contra, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """Return the query's exact score for each of `rows` (or groups), whether or not a search would find them."""
+
+
+@runtime_checkable
+class Matching(Protocol[Q_contra]):
+    """An index whose rows either match a query, by a shared term, or do not. Vectors in contrast are always near."""
+
+    def matching(self, query: Q_contra, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
+        """Return all rows (or groups) that match, in ascending order; with a mask, only allowed ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Reason for the position of a hit, from one retriever, or from a stage that rescored it."""
+
+    source: str
+    """Retriever or stage: `dense`, `graph`, `mmr`, `text 1`."""
+    rank: int | None
+    """Rank in the retriever's list, from 1; None if the hit was scored outside that list."""
+    score: float
+    normalized: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """Movement of a hit by a reranker."""
+
+    scorer: str
+    before: int
+    """Rank before reranking, from 1."""
+    retrieval_score: float
+    """Score before reranking."""
+    score: float
+    """Score of the reranker, on its own scale."""
+    relevance: float | None = None
+    """The same score from 0 to 1, if that is the reranker's scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A position in a ranking. Its rank is its position; its text stays in the store."""
+
+    id: str
+    """Chunk id; it breaks ties between equal scores."""
+    row: int
+    """Chunk row in the store."""
+    record: int
+    """Record row in the store."""
+    score: float
+    evidence: tuple[Evidence, ...] = ()
+    reranked: Reranked | None = None
+    """Record of the reranking, if a reranker scored the hit."""
+    path: str | None = None
+    """Path from another hit, if expansion added this one: `scanpy —requires→ scrublet (0.42)`."""
+    topped_up: str | None = None
+    """Reason for which it would have been cut, had there been enough other hits: `it fails max_distance 0.4`."""
+
+
+class Matches(Protocol):
+    """Matches of the retrievers for one query, counted on demand."""
+
+    def matched(self) -> int:
+        """Return the number of records (chunks, if these are ranked) that any retriever matched."""
+
+    def rows(self) -> Rows:
+        """Return the different rows of these, in order."""
+
+    def considered(self) -> int:
+        """Return the number of different ones on the retrievers' lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """An ordered answer to one query."""
+
+    query: Query
+    hits: tuple[Hit, ...] = ()
+    trace: Mapping[str, Json] = field(default_factory=dict, compare=False)
+    """Notes of the stages for explanations."""
+    matches: Matches | None = field(default=None, compare=False, repr=False)
+    """Matches of the retrievers, set by the retrieval stages."""
+
+    @classmethod
+    def of(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
+        """Return hits in order of score, then chunk id, so that a run repeats to the byte. Nothing else sorts hits."""
+        return cls(query, tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))), trace or {})
+
+    @classmethod
+    def again(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
+        """Return rescored hits of a ranking in their new order; equal ones keep their relative order."""
+        return cls(query, tuple(sorted(hits, key=lambda hit: -hit.score)), trace or {})
+
+    def first(self, count: int) -> Ranking:
+        """Return the first `count` hits."""
+        return Ranking(self.query, self.hits[:count], self.trace, self.matches)
+
+
+class Stage(Protocol):
+    """Conversion of rankings: one result for each, in order. A value; `str(stage)` is the expression that made it."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def rescores(self) -> bool:
+        """True if scores have another meaning after this stage than before."""
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]: ...

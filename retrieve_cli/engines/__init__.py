@@ -1,0 +1,1 @@
+"""Engines: databases and search servers in which indexes live instead of in local files; one file each."""

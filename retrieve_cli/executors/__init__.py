@@ -1,0 +1,1 @@
+"""Executors: where texts are embedded: processes of this machine, other machines, Ray."""
