@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import fields
 from typing import Literal
 
 from retrieve_cli.config.bounds import bounded
@@ -78,7 +78,7 @@ class EnginesSettings:
     store: Literal["local", "engine"] = "local"
     tokens: Literal["local", "payload"] = "local"
     keep: int = bounded(2, 1, 100)
-    pgvector: PgvectorSettings = field(default_factory=PgvectorSettings)
-    qdrant: QdrantSettings = field(default_factory=QdrantSettings)
-    milvus: MilvusSettings = field(default_factory=MilvusSettings)
-    opensearch: OpensearchSettings = field(default_factory=OpensearchSettings)
+
+
+ROLES = tuple(key.name for key in fields(EnginesSettings))[:3]
+"""Keys that name the place of an index, each that of one form of query: vectors, texts, learned term weights."""

@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from retrieve_cli.config.engine_settings import ROLES
 from retrieve_cli.config.environment import variables
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.config.settings import Settings
@@ -22,6 +23,8 @@ from retrieve_cli.untrusted import files
 
 DEFAULT_FILE = Path("config.yaml")
 _WEIGHT = "_weight"
+_ENGINE_KEYS = dict(zip(("vector_index", "lexical_index"), ROLES, strict=False))
+_ENGINE_SECTIONS = ("pgvector", "qdrant", "milvus", "opensearch")
 _MOST_VALUES = 10_000
 """Values that a configuration may have, its aliases unfolded."""
 
@@ -168,7 +171,7 @@ def _overlay(
 ) -> Settings:
     """Return the settings with the sections and keys of `value` in place of their own."""
     sections = {section.name: getattr(settings, section.name) for section in fields(settings)}
-    for name, keys in value.items():
+    for name, keys in _current_sections(value).items():
         if name not in sections:
             raise unknown(f"section `{name}` in {where}", str(name), sections)
         if keys is None:
@@ -189,6 +192,21 @@ def _overlay(
         if given is not None:
             given.update((f"{name}.{key}", where) for key in named)
     return replace(settings, **sections)
+
+
+def _current_sections(value: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the sections, those of servers also if they are written within `engines`, and `vector_index` and
+    `lexical_index`, a published spelling, as keys of `engines`."""
+    sections = {name: keys for name, keys in value.items() if name not in _ENGINE_KEYS}
+    engines = {key: value[name] for name, key in _ENGINE_KEYS.items() if name in value}
+    if isinstance(own := value.get("engines", {}), dict):
+        for name, keys in own.items():
+            if name in _ENGINE_SECTIONS and isinstance(keys, dict):
+                sections[name] = {**keys, **(sections.get(name) or {})}
+            else:
+                engines[_ENGINE_KEYS.get(name) or name] = keys
+        return {**sections, "engines": engines} if engines or "engines" in value else sections
+    return sections
 
 
 def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:

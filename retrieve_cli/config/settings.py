@@ -11,6 +11,13 @@ from dataclasses import field, fields
 from typing import Literal
 
 from retrieve_cli.config.bounds import LARGEST
+from retrieve_cli.config.engine_settings import (
+    EnginesSettings,
+    MilvusSettings,
+    OpensearchSettings,
+    PgvectorSettings,
+    QdrantSettings,
+)
 from retrieve_cli.config.index_settings import (
     MARKERS,
     STRATEGIES,
@@ -70,6 +77,7 @@ __all__ = [
     "DiversitySettings",
     "DocsSettings",
     "EncoderSettings",
+    "EnginesSettings",
     "ExpansionSettings",
     "FacetsSettings",
     "FieldSetting",
@@ -80,7 +88,11 @@ __all__ = [
     "JwtSettings",
     "LlmSettings",
     "LogSettings",
+    "MilvusSettings",
     "ModelsSettings",
+    "OpensearchSettings",
+    "PgvectorSettings",
+    "QdrantSettings",
     "QuerySettings",
     "RelaxationSettings",
     "RerankSettings",
@@ -118,6 +130,11 @@ class Settings:
     build: BuildSettings = field(default_factory=BuildSettings, metadata=_NEITHER)
     sync: SyncSettings = field(default_factory=SyncSettings, metadata=_NEITHER)
     store: StoreSettings = field(default_factory=StoreSettings, metadata=_NEITHER)
+    engines: EnginesSettings = field(default_factory=EnginesSettings, metadata=_NEITHER)
+    pgvector: PgvectorSettings = field(default_factory=PgvectorSettings, metadata=_NEITHER)
+    qdrant: QdrantSettings = field(default_factory=QdrantSettings, metadata=_NEITHER)
+    milvus: MilvusSettings = field(default_factory=MilvusSettings, metadata=_NEITHER)
+    opensearch: OpensearchSettings = field(default_factory=OpensearchSettings, metadata=_NEITHER)
     chunking: ChunkingSettings = field(default_factory=ChunkingSettings, metadata=_INDEX)
     facets: FacetsSettings = field(default_factory=FacetsSettings, metadata=_INDEX)
     models: ModelsSettings = field(default_factory=ModelsSettings, metadata=_ANSWERS)

@@ -50,6 +50,7 @@ from retrieve_cli.contracts.searching import (
     Query as Query,
     Question as Question,
     Ranking as Ranking,
+    RemoteIndex as RemoteIndex,
     Request as Request,
     Reranked as Reranked,
     Stage as Stage,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -10,6 +10,7 @@ from retrieve_cli.contracts.values import Json, Kind, Q_contra, Unit
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
+    from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
 
 
@@ -74,6 +75,9 @@ class Query:
     chunks: Mask | None = field(default=None, compare=False)
     """Chunks by which a record may be found, (chunks,) bool; None: all. Each of `records` has one, and `records` is set
     as well. Other chunks of these records are not found, but may be context of one that is."""
+    conditions: Callable[[], Sequence[AnyOf] | None] | None = field(default=None, compare=False, repr=False)
+    """Function that says `records` as conditions on stored values, for an engine; its result, or it, is None if that is
+    not possible. To be dropped whenever `records` is replaced."""
     visible: Mask | None = field(default=None, compare=False)
     """Records that the request may see, (records,) bool, `records` among them; None: all.
 
@@ -158,6 +162,27 @@ class Index(Protocol[Q_contra]):
 
     def score(self, query: Q_contra, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the query's exact score for each of `rows` (or groups), whether or not a search would find them."""
+
+
+@runtime_checkable
+class RemoteIndex(Protocol[Q_contra]):
+    """An index in an engine."""
+
+    @property
+    def completed(self) -> int:
+        """Number of lists that the engine returned too short, and that were completed exactly."""
+
+    def search(
+        self,
+        queries: Sequence[Q_contra],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+        conditions: Sequence[Sequence[AnyOf] | None] | None = None,
+    ) -> list[Candidates]:
+        """Return what `Index.search` does; `conditions` say the same as `allowed`, in words that an engine knows."""
 
 
 @runtime_checkable

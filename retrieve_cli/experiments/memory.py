@@ -42,25 +42,14 @@ class RetrievalMemory:
             self._layout = replace(layout, chunk_id=lru_cache(maxsize=None)(layout.chunk_id))
         return self._layout
 
-    def accounts(
-        self,
-        retrieval: Retrieval,
-        texts: Sequence[str],
-        within: Sequence[Mask | None] | None,
-        visible: Sequence[Mask | None] | None,
-        chunks: Sequence[Mask | None] | None,
-    ) -> list[_Remembered]:
-        """Return the account of each text; the retriever runs once per text."""
-        given = (within, visible, chunks)
-        masks = zip(*([None] * len(texts) if each is None else each for each in given), strict=True)
-        keys = [(text, b"/".join(map(_digest, own))) for text, own in zip(texts, masks, strict=True)]
-        new = {key: at for at, key in enumerate(keys) if key not in self._known}
+    def accounts(self, retrieval: Retrieval, queries: Sequence[Query]) -> list[_Remembered]:
+        """Return the account of each query; the retriever runs once per text and filter."""
+        keys = [
+            (query.text, b"/".join(map(_digest, (query.records, query.visible, query.chunks)))) for query in queries
+        ]
+        new = {key: query for key, query in zip(keys, queries, strict=True) if key not in self._known}
         if new:
-            places = list(new.values())
-            asked = retrieval.at_depth(max(self.deepest, retrieval.depth)).ask(
-                [texts[at] for at in places],
-                *(None if each is None else [each[at] for at in places] for each in given),
-            )
+            asked = retrieval.at_depth(max(self.deepest, retrieval.depth)).ask(list(new.values()))
             self._known.update(zip(new, map(_Remembered, asked), strict=True))
         return [self._known[key] for key in keys]
 
@@ -151,14 +140,8 @@ class RememberedRetrieval:
     def tally(self) -> Tally:
         return self._inner.tally
 
-    def ask(
-        self,
-        texts: Sequence[str],
-        within: Sequence[Mask | None] | None = None,
-        visible: Sequence[Mask | None] | None = None,
-        chunks: Sequence[Mask | None] | None = None,
-    ) -> list[_Cut]:
-        return [known.cut(self.depth) for known in self._memory.accounts(self._inner, texts, within, visible, chunks)]
+    def ask(self, queries: Sequence[Query]) -> list[_Cut]:
+        return [known.cut(self.depth) for known in self._memory.accounts(self._inner, queries)]
 
     def at_depth(self, depth: int) -> RememberedRetrieval:
         return RememberedRetrieval(self._inner.at_depth(depth), self._memory)

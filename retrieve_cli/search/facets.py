@@ -104,5 +104,5 @@ def _retrieving(pipeline: Pipeline) -> Pipeline:
 
 def _allowing(query: Query, records: Mask | None, chunks: Mask | None) -> Query:
     """The query, with other records that may be found."""
-    also = tuple(replace(other, records=records, chunks=chunks) for other in query.also)
-    return replace(query, records=records, chunks=chunks, also=also)
+    also = tuple(replace(other, records=records, chunks=chunks, conditions=None) for other in query.also)
+    return replace(query, records=records, chunks=chunks, conditions=None, also=also)

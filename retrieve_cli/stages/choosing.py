@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Unit
+from retrieve_cli.contracts import Candidates, Query, Unit
 from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.masks import first_chunks, members
@@ -55,47 +55,39 @@ class ChoosingRetrieval:
     waits: ClassVar[bool] = True
     tally: ClassVar[Tally] = "listed"
 
-    def ask(
-        self,
-        texts: Sequence[str],
-        within: Sequence[Mask | None] | None = None,
-        visible: Sequence[Mask | None] | None = None,
-        chunks: Sequence[Mask | None] | None = None,
-    ) -> list[ChoiceAccount]:
+    def ask(self, queries: Sequence[Query]) -> list[ChoiceAccount]:
         """Return the account of each query. `before` and `after` count records."""
-        everything: Sequence[Mask | None] = [None] * len(texts)
-        asked = zip(texts, within or everything, visible or everything, chunks or everything, strict=True)
         try:
             if self.timed is None:
-                return self._accounts([*asked])
+                return self._accounts(queries)
             with self.timed():
-                return self._accounts([*asked])
+                return self._accounts(queries)
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
 
     def at_depth(self, depth: int) -> ChoosingRetrieval:
         return replace(self, depth=depth)
 
-    def _accounts(self, asked: Sequence[tuple[str, Mask | None, Mask | None, Mask | None]]) -> list[ChoiceAccount]:
+    def _accounts(self, queries: Sequence[Query]) -> list[ChoiceAccount]:
         chooser, total = self.chooser(), len(self.layout.starts) - 1
         found = []
-        for text, within, visible, chunks in asked:
-            exists = np.ones(total, np.bool_) if visible is None else visible
-            allowed = exists if within is None else exists & within
-            chosen = [*chooser.choose(text, self._read(text, allowed, chunks), most=self.depth)]
+        for query in queries:
+            exists = np.ones(total, np.bool_) if query.visible is None else query.visible
+            allowed = exists if query.records is None else exists & query.records
+            chosen = [*chooser.choose(query.text, self._read(query, allowed), most=self.depth)]
             counts = (int(np.count_nonzero(exists)), int(np.count_nonzero(allowed)))
-            found.append(ChoiceAccount(self, chosen, *counts, chunks=chunks))
+            found.append(ChoiceAccount(self, chosen, *counts, chunks=query.chunks))
         return found
 
-    def _read(self, text: str, allowed: Mask, chunks: Mask | None) -> list[int]:
+    def _read(self, query: Query, allowed: Mask) -> list[int]:
         """The records that are read for a query, in the order of the catalog."""
         rows = np.flatnonzero(allowed)
         if len(rows) <= self.most_read:
             return [int(row) for row in rows]
         near = np.empty(0, np.int64)
         if self.shortlist is not None:
-            filters = [[allowed]] if chunks is None else [[allowed], None, [chunks]]
-            near = self.shortlist.ask([text], *filters)[0].candidates.rows
+            narrowed = replace(query, records=allowed, visible=None, conditions=None)
+            near = self.shortlist.ask([narrowed])[0].candidates.rows
         first = "those that share its words first" if self.shortlist is not None else "the first ones"
         self.say(
             f"{self.name} reads {self.most_read:,} of {len(rows):,} records, {first}: "

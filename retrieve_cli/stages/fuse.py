@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Evidence, Kind, Ranking
+from retrieve_cli.contracts import Evidence, Kind, Query, Ranking
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import Fusion, highest, weighted_sum
-from retrieve_cli.stages.masks import filters_of
 from retrieve_cli.stages.matches import Found
 from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.retrieve import Account, Retrieval, hits, traced
@@ -36,20 +35,19 @@ class Fuse:
     rescores: ClassVar[bool] = False
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
-        texts = [ranking.query.text for ranking in rankings]
-        asked = self._ask(texts, *filters_of(rankings))
+        asked = self._ask([ranking.query for ranking in rankings])
         return [self._fuse(*each) for each in zip(rankings, zip(*asked, strict=True), strict=True)]
 
-    def _ask(self, *asked: Any) -> list[Sequence[Account]]:
+    def _ask(self, queries: Sequence[Query]) -> list[Sequence[Account]]:
         """Return the accounts of each retriever. Those that wait for a server wait while the others compute."""
         waiting = [each for each in self.retrievals if each.waits]
         if not waiting or len(self.retrievals) == 1:
-            return [each.ask(*asked) for each in self.retrievals]
+            return [each.ask(queries) for each in self.retrievals]
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(len(waiting)) as threads:
-            begun = {each.name: threads.submit(each.ask, *asked) for each in waiting}
-            found = {each.name: each.ask(*asked) for each in self.retrievals if not each.waits}
+            begun = {each.name: threads.submit(each.ask, queries) for each in waiting}
+            found = {each.name: each.ask(queries) for each in self.retrievals if not each.waits}
             return [found[each.name] if each.name in found else begun[each.name].result() for each in self.retrievals]
 
     def _fuse(self, ranking: Ranking, accounts: Sequence[Account]) -> Ranking:

@@ -80,7 +80,7 @@ class Gate:
         narrow = [at for at, seen in enumerate(groups) if len(seen) > self.top_groups]
         masks = self._masks([(looked[at], groups[at]) for at in narrow])
         asked = [
-            replace(rankings[at], query=replace(rankings[at].query, records=mask))
+            replace(rankings[at], query=replace(rankings[at].query, records=mask, conditions=None))
             for at, mask in zip(narrow, masks, strict=True)
         ]
         again = dict(zip(narrow, self.second(asked) if asked else [], strict=True))

@@ -1,15 +1,13 @@
-"""Filters as stages meet them; and the worth of a record, and the chunk that stands for it, if only some chunks may be
-found."""
+"""Score of a record, and the chunk that represents it, if only some chunks may be found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Index, Ranking
+from retrieve_cli.contracts import Candidates, Index
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -18,21 +16,6 @@ Q = TypeVar("Q")
 
 _DEEPER = 4
 """By how much more is asked for if the chunks that were listed are of too few records."""
-
-
-def filters_of(rankings: Sequence[Ranking]) -> tuple[Sequence[Mask | None] | None, ...]:
-    """Return what narrows each query, as retrievals take it: by query the records that may be found, those that exist,
-    and the chunks by which they may be found; None where none is narrowed, and no chunks if all may be found by any."""
-    queries = [ranking.query for ranking in rankings]
-    records, visible, chunks = (
-        None if all(mask is None for mask in found) else found
-        for found in (
-            [query.records for query in queries],
-            [query.visible for query in queries],
-            [query.chunks for query in queries],
-        )
-    )
-    return (records, visible) if chunks is None else (records, visible, chunks)
 
 
 def members(starts: Rows, records: Rows, chunks: Mask | None = None) -> tuple[Rows, Rows]:

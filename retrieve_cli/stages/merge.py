@@ -64,6 +64,7 @@ def texts_of(query: Query) -> list[Query]:
             also=(),
             variant_of=query if query.also else None,
             records=query.records,
+            conditions=query.conditions,
             chunks=query.chunks,
             visible=query.visible,
         )

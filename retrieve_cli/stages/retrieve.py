@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Evidence, Hit, Index, Json, Kind, Matching, Ranking, Unit
+from retrieve_cli.contracts import (
+    Candidates,
+    Evidence,
+    Hit,
+    Index,
+    Json,
+    Kind,
+    Matching,
+    Query,
+    Ranking,
+    RemoteIndex,
+    Unit,
+)
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import highest
 from retrieve_cli.stages.index_account import IndexAccount
-from retrieve_cli.stages.masks import best_records, filters_of, members
+from retrieve_cli.stages.masks import best_records, members
 from retrieve_cli.stages.matches import Found
 
 if TYPE_CHECKING:
@@ -94,15 +106,8 @@ class Retrieval(Protocol):
     def tally(self) -> Tally:
         """Way in which the records or chunks that it matches are counted."""
 
-    def ask(
-        self,
-        texts: Sequence[str],
-        within: Sequence[Mask | None] | None = None,
-        visible: Sequence[Mask | None] | None = None,
-        chunks: Sequence[Mask | None] | None = None,
-    ) -> Sequence[Account]:
-        """Return the account of each query; `within` says by query which records may be found, `visible` which exist,
-        `chunks` by which chunks a record may be found.
+    def ask(self, queries: Sequence[Query]) -> Sequence[Account]:
+        """Return the account of each query.
 
         Raises:
             NotAsked: its model or server is not available.
@@ -129,40 +134,37 @@ class IndexRetrieval(Generic[Q]):
     def row_unit(self) -> Unit:
         return self.index.unit
 
-    def ask(
-        self,
-        texts: Sequence[str],
-        within: Sequence[Mask | None] | None = None,
-        visible: Sequence[Mask | None] | None = None,
-        chunks: Sequence[Mask | None] | None = None,
-    ) -> list[IndexAccount[Q]]:
+    def ask(self, queries: Sequence[Query]) -> list[IndexAccount[Q]]:
         """Return the account of each query. `before` and `after` count what the index finds: records, if it only
         knows those."""
         try:
-            queries = self.prepare(texts)
+            forms = self.prepare([query.text for query in queries])
+            if all(query.chunks is None for query in queries):
+                return self._accounts(forms, queries)
+            return [
+                self._accounts([form], [query])[0]
+                if query.chunks is None
+                else self._account(form, query.records, query.visible, query.chunks)
+                for form, query in zip(forms, queries, strict=True)
+            ]
         except NotAsked:
             raise
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
-        if chunks is None:
-            return self._accounts(queries, within, visible)
-        none = [None] * len(queries)
-        return [
-            self._accounts([query], [mask], None if seen is None else [seen])[0]
-            if only is None
-            else self._account(query, mask, seen, only)
-            for query, mask, seen, only in zip(queries, within or none, visible or none, chunks, strict=True)
-        ]
 
-    def _accounts(
-        self, queries: Sequence[Q], within: Sequence[Mask | None] | None, visible: Sequence[Mask | None] | None
-    ) -> list[IndexAccount[Q]]:
-        allowed = None if within is None else self._allowed(within)
-        counted = {} if visible is None else {"visible": self._allowed(visible)}
-        found = self.index.search(queries, depth=self.depth, starts=self.groups, allowed=allowed, **counted)
+    def _accounts(self, forms: Sequence[Q], queries: Sequence[Query]) -> list[IndexAccount[Q]]:
+        """The accounts of queries that any chunk may be found for."""
+        options: dict[str, Any] = {}
+        if any(query.records is not None for query in queries):
+            options["allowed"] = self._allowed([query.records for query in queries])
+            if isinstance(self.index, RemoteIndex):
+                options["conditions"] = [query.conditions and query.conditions() for query in queries]
+        if any(query.visible is not None for query in queries):
+            options["visible"] = self._allowed([query.visible for query in queries])
+        found = self.index.search(forms, depth=self.depth, starts=self.groups, **options)
         listed = [self._as_chunks(candidates) for candidates in found] if self.spreads else found
-        masks = [None] * len(queries) if allowed is None else allowed
-        return [IndexAccount(self, *each) for each in zip(queries, listed, masks, strict=True)]
+        masks = options.get("allowed", [None] * len(forms))
+        return [IndexAccount(self, *each) for each in zip(forms, listed, masks, strict=True)]
 
     def _account(self, query: Q, records: Mask | None, visible: Mask | None, chunks: Mask) -> IndexAccount[Q]:
         """The account of a query that only some chunks may be found for."""
@@ -237,8 +239,7 @@ class Retrieve:
         return (self.retrieval,)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
-        texts = [ranking.query.text for ranking in rankings]
-        found = self.retrieval.ask(texts, *filters_of(rankings))
+        found = self.retrieval.ask([ranking.query for ranking in rankings])
         return [self._rank(*each) for each in zip(rankings, found, strict=True)]
 
     def _rank(self, ranking: Ranking, account: Account) -> Ranking:

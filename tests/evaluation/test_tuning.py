@@ -166,9 +166,9 @@ def test_each_text_is_searched_once_for_each_formula_whatever_else_is_tried(
     asked: list[tuple[str, str]] = []
     ask = IndexRetrieval.ask
 
-    def counted(self: IndexRetrieval[Any], texts: Any, *masks: Any) -> Any:
-        asked.extend((self.name, text) for text in texts)
-        return ask(self, texts, *masks)
+    def counted(self: IndexRetrieval[Any], queries: Any) -> Any:
+        asked.extend((self.name, query.text) for query in queries)
+        return ask(self, queries)
 
     monkeypatch.setattr(IndexRetrieval, "ask", counted)
     table = Table(searcher, Settings(), world[1], MEASURE, k=10)

@@ -172,6 +172,12 @@ QUERY_KEYS = {
 """Keys that change the answer from one and the same index, each with another value than its default."""
 
 ELSEWHERE = {
+    **{
+        f"{section.name}.{key.name}": "tests/engines"
+        for section in dataclasses.fields(Settings)
+        if section.name in ("engines", "pgvector", "qdrant", "milvus", "opensearch")
+        for key in dataclasses.fields(getattr(Settings(), section.name))
+    },
     "query.server": "tests/warm",
     "query.api_key_env": "tests/warm",
     "query.keep_warm": "tests/warm",

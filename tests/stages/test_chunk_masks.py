@@ -59,7 +59,7 @@ def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
     table = table_for(data, len(sizes) if index_unit == "record" else len(chunks))
     options = {"layout": layout, "unit": unit, "index_unit": index_unit}
     retriever = make_retriever("retriever", table, depth=depth, **options)
-    (account,) = retriever.ask(["0"], [records], None, [chunks])
+    (account,) = retriever.ask([Query("0", records=records, chunks=chunks)])
 
     def worth(row: int) -> float:
         return float(table[0, layout.record_of(np.array([row]))[0] if index_unit == "record" else row])
@@ -80,7 +80,7 @@ def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
     assert list(zip(found.rows.tolist(), found.scores.tolist(), strict=True)) == expected
     assert account.score(found.rows).tolist() == found.scores.tolist()
 
-    free = make_retriever("retriever", table, depth=depth, **options).ask(["0"])[0].candidates
+    free = make_retriever("retriever", table, depth=depth, **options).ask([Query("0")])[0].candidates
     assert (found.mean, found.deviation) == (free.mean, free.deviation)
     if unit == "record":
         shown = account.best_chunks(found.rows)
@@ -118,7 +118,7 @@ def test_records_are_counted_by_the_words_of_their_allowed_chunks(make_layout: M
     retriever = IndexRetrieval("words", index, lambda texts: ["lung"] * len(texts), layout, "record", depth)
     chunks = np.array([False, True, True, True, True, True, True])
     records = np.ones(4, np.bool_)
-    (account,) = retriever.ask(["lung"], [records], None, [chunks])
+    (account,) = retriever.ask([Query("lung", records=records, chunks=chunks)])
     found = account.candidates
     assert found.rows.tolist() == [1, 2, 3][:depth]  # not record 0, whose words are in the chunk that is left out
     assert (found.before, found.after) == (4, 3)

@@ -95,9 +95,9 @@ def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
         make_retriever("retriever", table, **options),
     )
 
-    found = retriever.ask(["0"], [mask])[0].candidates
+    found = retriever.ask([Query("0", records=mask)])[0].candidates
 
-    free = whole.ask(["0"])[0].candidates
+    free = whole.ask([Query("0")])[0].candidates
     kept = within(mask, layout, unit, free.rows)
     counted_as: Unit = "record" if "record" in (unit, index_unit) else "chunk"
     counted = np.arange(rows_of(layout, counted_as))

@@ -130,7 +130,7 @@ def test_every_raw_score_in_the_evidence_is_the_retrievers_own_and_every_rank_it
     make_retriever: MakeRetriever, table: Any, formula: tuple[str, str], depth: int
 ) -> None:
     retrievers = [make_retriever(f"retriever{at}", part, depth=depth) for at, part in enumerate(table)]
-    lists = [retriever.ask(["0"])[0].candidates.rows.tolist() for retriever in retrievers]
+    lists = [retriever.ask([Query("0")])[0].candidates.rows.tolist() for retriever in retrievers]
 
     (ranking,) = fuse(retrievers, formula)(ANY)
 

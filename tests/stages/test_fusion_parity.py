@@ -58,7 +58,7 @@ def tables(generator: np.random.Generator, retrievers: int) -> np.ndarray:
 
 def run_of(retriever: IndexRetrieval[Any]) -> dict[str, dict[str, float]]:
     """What the retriever lists, as ranx takes it."""
-    accounts = retriever.ask([str(number) for number in range(QUERIES)])
+    accounts = retriever.ask([Query(str(number)) for number in range(QUERIES)])
     return {
         f"q{number}": {
             retriever.layout.chunk_id(int(row)): float(score)

@@ -88,7 +88,7 @@ def test_the_chunks_that_stand_for_records_are_found_by_asking_the_index_once(
 
     table = np.array([[1, 3, 2, 9, 0, 7, 7]], np.float32)
     retriever = make_retriever("dense", table, layout=make_layout([3, 1, 3]), unit="record")
-    (account,) = replace(retriever, index=Counted(np.ascontiguousarray(table.T))).ask(["0"])
+    (account,) = replace(retriever, index=Counted(np.ascontiguousarray(table.T))).ask([Query("0")])
     asked.clear()
 
     assert account.best_chunks(np.array([2, 0, 1])).tolist() == [5, 1, 3]
@@ -108,7 +108,7 @@ def test_a_record_index_gives_each_chunk_the_score_of_its_record(
 
     order = np.lexsort((np.arange(len(spread)), -spread))[:depth]
     assert [(hit.row, hit.score) for hit in ranking.hits] == [(row, spread[row]) for row in order]
-    (account,) = retriever.ask(["0"])
+    (account,) = retriever.ask([Query("0")])
     assert account.score(np.arange(len(spread))).tolist() == spread.tolist()
 
 
