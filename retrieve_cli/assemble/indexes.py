@@ -65,10 +65,27 @@ class Indexes(Mapping[str, Index[Any]]):
 
 
 def open_indexes(generation: Generation, settings: Settings) -> Indexes:
-    """Return the indexes of a generation, their files mapped into memory, each opened at its first use.
+    """Return the indexes of a generation, their files mapped into memory, each opened at its first use; those that live
+    in engines are asked there.
 
     Raises:
         IndexCorrupt: a table has not the rows of the manifest, a file is missing, or a retriever is not installed.
+    """
+    local = local_indexes(generation, settings)
+    if not settings.engines.in_use:
+        return local
+    from retrieve_cli.assemble.engines import RemoteIndexes
+
+    remote = RemoteIndexes(generation, settings)
+    makers = {name: remote.index if name in remote.places else local.__getitem__ for name in local}
+    return Indexes({name: partial(make, name) for name, make in makers.items()})
+
+
+def local_indexes(generation: Generation, settings: Settings) -> Indexes:
+    """Return the indexes in the files of a generation, wherever queries look for them.
+
+    Raises:
+        IndexCorrupt: as `open_indexes` does.
     """
     rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
     generation.expect(RECORDS, rows["record"])

@@ -6,7 +6,7 @@ configuration controls only what the recipe does not fix: retrieval depth and fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,11 @@ def retrieving(
     from retrieve_cli.stages.retrieve import IndexRetrieval, Retrieve
 
     layout = layout_of(generation)
+    remote: Collection[str] = ()
+    if settings.engines.in_use:
+        from retrieve_cli.assemble.engines import places
+
+        remote = places(settings, names)
 
     def retrieval(name: str) -> Retrieval:
         if name not in indexes:
@@ -74,7 +79,7 @@ def retrieving(
             layout=layout,
             unit=unit,
             depth=retriever.depth(settings) or max(settings.search.depth, keep),
-            waits=waits and retriever.form is VECTOR,
+            waits=(waits and retriever.form is VECTOR) or name in remote,
         )
 
     if len(names) == 1:

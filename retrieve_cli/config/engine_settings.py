@@ -79,6 +79,11 @@ class EnginesSettings:
     tokens: Literal["local", "payload"] = "local"
     keep: int = bounded(2, 1, 100)
 
+    @property
+    def in_use(self) -> tuple[str, ...]:
+        """Names of the engines that hold an index, in the order of the keys above."""
+        return tuple(dict.fromkeys(place for place in (self.dense, self.lexical, self.sparse) if place != "local"))
+
 
 ROLES = tuple(key.name for key in fields(EnginesSettings))[:3]
 """Keys that name the place of an index, each that of one form of query: vectors, texts, learned term weights."""

@@ -201,6 +201,17 @@ class Columns:
         column = self.find(field)
         return [] if column is None else column.values_of(record)
 
+    def of_records(self, records: range) -> list[dict[str, list[str]]]:
+        """Return the values of some adjacent records by the stored names of fields, in the order of each record."""
+        found: list[dict[str, list[str]]] = [{} for _ in records]
+        for name in self.fields:
+            column = self._column(self._numbers[name])
+            start, end = np.searchsorted(column.records, [records.start, records.stop]).tolist()
+            rows = (column.records[start:end] - records.start).tolist()
+            for row, value in zip(rows, column.values[start:end].tolist(), strict=True):
+                found[row].setdefault(name, []).append(column.text(value))
+        return found
+
     def counts(self, field: str) -> dict[str, int]:
         """Return the number of records with each value, most frequent first. Raises: UsageError: unknown field."""
         column = self.find(field)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Rows
     from retrieve_cli.retrievers.rank_bm25 import RankBm25Writer
+    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
 
 
@@ -71,6 +72,7 @@ class Bm25(Retriever[str]):
     name = "bm25"
     file = "bm25.pkl"
     form = TEXT
+    role = "lexical"
     packages = (Package(("PyStemmer",), "stemming", "english"), Package(("rank-bm25",), "backend", "rank_bm25"))
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {
         "k1": (0.6, 0.9, 1.2, 1.5, 2.0),
@@ -116,6 +118,22 @@ class Bm25(Retriever[str]):
             f"{self.file} is from an unknown backend {quoted(backend)}", hint="build again: retrieve build"
         )
 
+    def exported(self, index: Index[str]) -> Exported:
+        return self._with_impacts(index).exported(self.name)
+
+    def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[str]:
+        """Return an index of texts; its vocabulary is that of the local file."""
+        from retrieve_cli.retrievers.remote_texts import RemoteTexts
+
+        return RemoteTexts(index, self._with_impacts(self.open(generation, settings)))
+
+    def _with_impacts(self, index: Index[str]) -> Bm25Index:
+        """Return an index whose rows an engine can hold. Raises: UsageError: it has another backend."""
+        if not isinstance(index, Bm25Index):
+            hint = f"build with {self.name}.backend: impacts"
+            raise UsageError("an engine cannot hold this BM25 index, which has another backend", hint=hint)
+        return index
+
     def built_with(self, card: Card) -> Mapping[str, Json]:
         keys = (*self._FORMULA, "backend", "unit")
         own = {key: card[key] for key in keys if key in card}
@@ -125,7 +143,8 @@ class Bm25(Retriever[str]):
         return all(before.get(key) == after.get(key) for key in ("unit", "analyzer", "facets"))
 
     def analyzer(self, index: Index[str]) -> Analyzer | None:
-        return index.analyzer if isinstance(index, TermIndex) else None
+        analyzer: Analyzer | None = getattr(index, "analyzer", None)
+        return analyzer
 
     def varies(self, key: str) -> bool:
         return key in self._FORMULA

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from retrieve_cli.contracts import Card, Chunk, Json, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
@@ -15,8 +18,12 @@ from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters, open_ind
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Index, Rows, Vectors
+    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
+
+_BLOCK = 4096
+"""Rows that are read for an engine at a time."""
 
 
 class _Writer:
@@ -55,6 +62,8 @@ class Dense(Retriever["Vectors"]):
     weight = 0.65
     cost = (0.15, 0.01)
     similarity = True
+    role = "dense"
+    replaced = ("dense.faiss", quantized.FILE)
     packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
     by_text = True
 
@@ -78,6 +87,14 @@ class Dense(Retriever["Vectors"]):
             raise IndexCorrupt(message, hint="build again: retrieve build")
         return index
 
+    def exported(self, index: Index[Vectors]) -> Exported:
+        from retrieve_cli.contracts.engines import Part
+        from retrieve_cli.storage.exported import Exported
+
+        if not isinstance(index, FlatIndex | HnswIndex):
+            return super().exported(index)
+        return Exported(Part(self.name, "chunk", len(index), index.dim), vectors=partial(_blocks, index))
+
     def built_with(self, card: Card) -> Mapping[str, Json]:
         return {"index" if key == "kind" else key: value for key, value in card.items()}
 
@@ -99,6 +116,12 @@ class Dense(Retriever["Vectors"]):
 
 
 RETRIEVER = Dense()
+
+
+def _blocks(index: FlatIndex | HnswIndex) -> Iterator[Vectors]:
+    """Yield all vectors of an index, some at a time."""
+    for start in range(0, len(index), _BLOCK):
+        yield index.vectors(np.arange(start, min(start + _BLOCK, len(index))))
 
 
 def stored_vectors(generation: Generation, rows: Rows) -> Vectors:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, Unit
+from retrieve_cli.contracts import Json, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.retrievers.analyzer import Analyzer
@@ -24,11 +24,13 @@ from retrieve_cli.retrievers.term_postings import Postings, stored_columns
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unchecked
 from retrieve_cli.storage.pickles import Later
+from retrieve_cli.storage.postings import PostingTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.mapped import Check
 
     Floats = NDArray[np.float64]
@@ -184,12 +186,29 @@ class Bm25Index(TermIndex):
     def __len__(self) -> int:
         return self._length
 
+    def weights_of(self, query: str) -> TermWeights:
+        """Return the terms of a query that occur in the index, by their numbers, in the order of the query; a term
+        weighs as often as the query has it."""
+        counts = Counter(self.analyzer.terms(query))
+        found = {place: count for term, count in counts.items() if (place := self._place(term)) is not None}
+        return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
+
+    def exported(self, name: str) -> Exported:
+        """Return the rows for an engine; `name` is that of the retriever."""
+        from retrieve_cli.contracts.engines import Part
+        from retrieve_cli.storage.exported import Exported
+
+        self._check(self._rows, self._impacts)
+        table = PostingTable(self._starts, self._rows, self._impacts, self._length)
+        return Exported(Part(name, self.unit, self._length), postings=table)
+
     def _scores(self, query: str) -> Vectors:
         scores = np.zeros(self._length, np.float32)
         try:
             for term, count in Counter(self.analyzer.terms(query)).items():
-                column = self._column(term)
-                if column is not None:
+                place = self._place(term)
+                if place is not None:
+                    column = slice(int(self._starts[place]), int(self._starts[place + 1]))
                     rows, parts = self._rows[column], self._impacts[column]
                     self._check(rows, parts)
                     # A row occurs once in a column, so this addition never adds twice to one row.
@@ -198,13 +217,13 @@ class Bm25Index(TermIndex):
             raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
         return scores
 
-    def _column(self, term: str) -> slice | None:
-        """Return the place of a term's postings, by binary search in the sorted, concatenated vocabulary."""
+    def _place(self, term: str) -> int | None:
+        """Return the number of a term, by binary search in the sorted, concatenated vocabulary."""
         wanted, low, high = term.encode(), 0, len(self._term_ends) - 1
         while low < high:
             middle = (low + high) // 2
             term_here = self._terms[self._term_ends[middle] : self._term_ends[middle + 1]]
             if term_here == wanted:
-                return slice(int(self._starts[middle]), int(self._starts[middle + 1]))
+                return middle
             low, high = (middle + 1, high) if term_here < wanted else (low, middle)
         return None

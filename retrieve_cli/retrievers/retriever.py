@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from retrieve_cli.contracts import (
     Analyzer,
@@ -29,6 +29,7 @@ from retrieve_cli.errors import UsageError
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Vectors
+    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
 
 Q = TypeVar("Q")
@@ -130,6 +131,10 @@ class Retriever(ABC, Generic[Q]):
     packages: ClassVar[tuple[Package, ...]] = ()
     by_text: ClassVar[bool] = False
     """True if its rows depend on the texts of chunks alone, so that records need not be read again for it."""
+    role: ClassVar[str] = ""
+    """Key of `engines` in the configuration that names the place of its index; empty if that is always a file."""
+    replaced: ClassVar[tuple[str, ...]] = ()
+    """Files that are not needed where its index lives in an engine."""
     relaxes: ClassVar[bool] = True
     """True if it may return more for a query with fewer words."""
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {}
@@ -187,6 +192,20 @@ class Retriever(ABC, Generic[Q]):
         """
         keys = ", ".join(f"{self.name}.{key}" for key in changes)
         raise UsageError(f"{keys} requires another build", hint="build another index with it and name its folder")
+
+    def exported(self, index: Index[Q]) -> Exported:
+        """Return the rows of its index for an engine.
+
+        Raises:
+            UsageError: the index has no rows that an engine could hold.
+        """
+        raise UsageError(
+            f"an engine cannot hold the index of {self.name}", hint="engines hold only built-in retrievers"
+        )
+
+    def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[Q]:
+        """Return an index that takes its form of query, over one in an engine that takes vectors or term weights."""
+        return index
 
     def plain(self, generation: Generation) -> Index[Q] | None:
         """Return its index with equal weights for all fields; None if they are equal, or if that requires a build."""

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Rows, Terms, Vectors
+    from retrieve_cli.contracts import Index, Rows, Terms, Vectors
+    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.mapped import Check
 
@@ -120,6 +121,15 @@ class SparseIndex(ScoringIndex[TermWeights]):
     def __len__(self) -> int:
         return self._length
 
+    def exported(self, name: str) -> Exported:
+        """Return the rows for an engine; `name` is that of the retriever."""
+        from retrieve_cli.contracts.engines import Part
+        from retrieve_cli.storage.exported import Exported
+
+        self._check(self._rows, self._impacts)
+        table = PostingTable(self._starts, self._rows, self._impacts, self._length)
+        return Exported(Part(name, self.unit, self._length), postings=table)
+
     def shared(self, query: TermWeights, row: int) -> TermWeights:
         """Return the terms that the query shares with a row, and the score that each adds to the row."""
         terms, parts = [], []
@@ -188,6 +198,8 @@ class Splade(Retriever[TermWeights]):
     form = TERMS
     cost = (1.0, 0.1)
     by_text = True
+    role = "sparse"
+    replaced = ("splade.pkl",)
 
     def card(self, building: Building) -> Card | None:
         return None if building.sparse is None else {"family": self.name, **building.sparse.card}
@@ -198,6 +210,11 @@ class Splade(Retriever[TermWeights]):
     def open(self, generation: Generation, settings: Settings) -> SparseIndex:
         file = generation.file(self.file)
         return SparseIndex(pickles.load(file, later=LATER), file.check_parts)
+
+    def exported(self, index: Index[TermWeights]) -> Exported:
+        if not isinstance(index, SparseIndex):
+            return super().exported(index)
+        return index.exported(self.name)
 
     def built_with(self, card: Card) -> Mapping[str, Json]:
         return {"min_weight": card["min_weight"]}

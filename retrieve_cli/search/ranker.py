@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from retrieve_cli.stages.rerank import Reader
     from retrieve_cli.stages.retrieve import Retrieval
 
+_OPENED_UNDER = ("dense", "engines", "pgvector", "qdrant", "milvus", "opensearch")
+"""Sections of the settings on which open indexes depend."""
 _READERS = 16
 """Rerankers that are kept: requests may choose how many results a chat model picks, each number another reranker."""
 
@@ -62,7 +64,7 @@ class Ranker:
         sibling = copy(self)
         sibling.settings = settings
         sibling.models = self.models.under(settings)
-        if settings.dense != self.settings.dense:
+        if any(getattr(settings, name) != getattr(self.settings, name) for name in _OPENED_UNDER):
             sibling.indexes = open_indexes(self.generation, settings)
         if indexes:
             sibling.indexes = sibling.indexes.replaced(indexes)

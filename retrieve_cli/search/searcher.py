@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from retrieve_cli.search.facets import Facet
 
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
-_OPENED_UNDER = sorted({*sections("index"), "models"})
+_OPENED_UNDER = sorted({*sections("index"), "models", "engines", "pgvector", "qdrant", "milvus", "opensearch"})
 """Sections of the settings on which open files and loaded models depend."""
 
 

@@ -1,0 +1,164 @@
+"""Engines: the configured ones, which retrievers' indexes live in them, and these indexes, open for queries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib import import_module
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.assemble import registry
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
+from retrieve_cli.storage import engine_record, pickles
+from retrieve_cli.storage.generation import TOKENS
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Index
+    from retrieve_cli.contracts.engines import Engine, EngineGeneration, Part
+    from retrieve_cli.engines.index import Statistics
+    from retrieve_cli.storage.engine_record import Entry
+    from retrieve_cli.storage.generation import Generation
+
+LOCAL = "local"
+_ENGINES = {
+    "pgvector": ("retrieve_cli.engines.pgvector", "PgvectorEngine"),
+    "qdrant": ("retrieve_cli.engines.qdrant", "QdrantEngine"),
+    "milvus": ("retrieve_cli.engines.milvus", "MilvusEngine"),
+    "opensearch": ("retrieve_cli.engines.opensearch", "OpensearchEngine"),
+}
+_SECRETS = {"password_env": "password", "api_key_env": "api_key", "token_env": "token", "user_env": "user"}
+_PUSH = "send the index: retrieve engines push"
+
+
+@lru_cache(maxsize=16)
+def _made(name: str, section: Any, secrets: tuple[tuple[str, str], ...]) -> Engine:
+    """Make an engine once for each configuration: its connections are shared."""
+    module, kind = _ENGINES[name]
+    made: Engine = getattr(import_module(module), kind)(section, **dict(secrets))
+    return made
+
+
+def engine(name: str, settings: Settings) -> Engine:
+    """Return an engine by its name in the configuration.
+
+    Raises:
+        Unavailable: a variable that holds one of its secrets is not set.
+        UsageError: there is no engine of that name.
+    """
+    if name not in _ENGINES:
+        raise UsageError(f"there is no engine {quoted(name)}", hint=f"engines: {', '.join(_ENGINES)}")
+    section = getattr(settings, name)
+    secrets = []
+    for key, parameter in _SECRETS.items():
+        if (variable := getattr(section, key, None)) is not None:
+            if not (value := os.environ.get(variable)):
+                raise Unavailable(f"{name}.{key}: {variable} is not set", hint=f"export {variable}=...")
+            secrets.append((parameter, value))
+    return _made(name, section, tuple(secrets))
+
+
+def places(settings: Settings, names: Iterable[str]) -> dict[str, str]:
+    """Return by retriever the name of the engine in which its index lives; those in local files are omitted."""
+    roles = {name: registry.retriever(name).role for name in names}
+    chosen = {name: getattr(settings.engines, role) for name, role in roles.items() if role}
+    return {name: place for name, place in chosen.items() if place != LOCAL}
+
+
+def keeper(settings: Settings) -> str | None:
+    """Return the engine that keeps files of a generation; None if they are only local.
+
+    Raises:
+        UsageError: files should live in an engine, and no index does.
+    """
+    chosen = settings.engines
+    if chosen.store == LOCAL and chosen.tokens == LOCAL:
+        return None
+    if not (names := chosen.in_use):
+        key = "engines.store" if chosen.store != LOCAL else "engines.tokens"
+        raise UsageError(f"{key} needs an engine, and every index is local", hint="name one, such as engines.lexical")
+    return names[0]
+
+
+def kept_files(generation: Generation, settings: Settings) -> list[str]:
+    """Return the files of a generation that the keeper keeps: all but the artifacts whose rows are in an engine as they
+    are, and token vectors only if they are configured to travel."""
+    chosen = settings.engines
+    held = {
+        file
+        for name in places(settings, generation.manifest.recipe.retrievers)
+        for file in registry.retriever(name).replaced
+    }
+    texts = set(generation.manifest.files) - {TOKENS} - held if chosen.store != LOCAL else set()
+    tokens = {TOKENS} & set(generation.manifest.files) if chosen.tokens != LOCAL else set()
+    return sorted(texts | tokens)
+
+
+class RemoteIndexes:
+    """Indexes of a generation that live in engines. Threads may share one; an engine is asked at the first use."""
+
+    def __init__(self, generation: Generation, settings: Settings) -> None:
+        self._generation = generation
+        self._settings = settings
+        self.places: Mapping[str, str] = places(settings, generation.manifest.recipe.retrievers)
+        """Names of engines by retriever."""
+        self._opened: dict[str, tuple[Engine, Entry, EngineGeneration]] = {}
+        self._lock = RLock()
+
+    def index(self, retriever_name: str) -> Index[Any]:
+        """Return the index of a retriever.
+
+        Raises:
+            IndexCorrupt: the engine does not hold this generation, or other contents under its id.
+            Unavailable: the engine cannot be reached.
+        """
+        from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
+
+        retriever = registry.retriever(retriever_name)
+        name = self.places[retriever_name]
+        engine, entry, opened = self._open(name)
+        if (part := entry.part(retriever.name)) is None:
+            raise IndexCorrupt(f"{name} does not hold the {retriever.name} index of {self._generation.id}", hint=_PUSH)
+        options = {"part": part, "capabilities": engine.capabilities, "statistics": self._statistics(part)}
+        if part.dim is not None:
+            index: Any = VectorEngineIndex(opened.vectors(part.name), **options)
+        else:
+            index = TermEngineIndex(opened.terms(part.name), **options)
+        return retriever.remote(index, self._generation, self._settings)
+
+    def _open(self, name: str) -> tuple[Engine, Entry, EngineGeneration]:
+        """Open the generation in an engine, after comparing what is there with what was sent."""
+        with self._lock:
+            if name not in self._opened:
+                generation = self._generation
+                if (entry := engine_record.read(generation.folder).get(name)) is None:
+                    raise IndexCorrupt(f"generation {generation.id} was not sent to {name}", hint=_PUSH)
+                chosen = engine(name, self._settings)
+                opened = chosen.open(generation.id)
+                if (opened.census.sample, dict(opened.census.rows)) != (entry.census.sample, entry.census.rows):
+                    message = f"{name} holds other rows under {generation.id} than were sent to it"
+                    raise IndexCorrupt(message, hint=_PUSH)
+                self._opened[name] = chosen, entry, opened
+            return self._opened[name]
+
+    def _statistics(self, part: Part) -> Statistics[Any]:
+        """Return the statistics of the scores of a part, which were stored when it was sent."""
+        return statistics(self._generation, part)
+
+
+def statistics(generation: Generation, part: Part) -> Any:
+    """Return the statistics of the scores of a part.
+
+    Raises:
+        IndexCorrupt: they are missing or damaged.
+    """
+    from retrieve_cli.storage.term_statistics import TermStatistics
+    from retrieve_cli.storage.vector_statistics import VectorStatistics
+
+    stored = pickles.load(generation.folder / engine_record.STATISTICS)
+    if not isinstance(stored, dict) or part.name not in stored:
+        raise IndexCorrupt(f"{engine_record.STATISTICS} lacks those of {part.name}", hint=_PUSH)
+    kind = TermStatistics if part.dim is None else VectorStatistics
+    return kind.of_arrays(stored[part.name])

@@ -1,0 +1,62 @@
+"""Keyword search in an engine: texts become weighted terms here, by the vocabulary of the local index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.contracts import Analyzer, Candidates, TermWeights, Unit
+from retrieve_cli.retrievers.impacts import Bm25Index
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.contracts.engines import AnyOf
+
+
+class RemoteTexts:
+    """A `contracts.RemoteIndex` whose queries are texts, over one whose queries are term weights."""
+
+    def __init__(self, index: Any, words: Bm25Index) -> None:
+        """`index` is a `RemoteIndex[TermWeights]` that is also `Matching`; `words` has the vocabulary of its terms."""
+        self._index = index
+        self._words = words
+        self.unit: Unit = index.unit
+        self.analyzer: Analyzer = words.analyzer
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def completed(self) -> int:
+        """Number of lists that the engine returned too short, and that were completed exactly."""
+        return int(self._index.completed)
+
+    def search(
+        self,
+        queries: Sequence[str],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+        conditions: Sequence[Sequence[AnyOf] | None] | None = None,
+    ) -> list[Candidates]:
+        """Return the best rows with a term of the query; rows without one are never listed."""
+        weights = self._weights(queries)
+        found: list[Candidates] = self._index.search(
+            weights, depth=depth, starts=starts, allowed=allowed, visible=visible, conditions=conditions
+        )
+        return found
+
+    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
+        scores: Vectors = self._index.score(self._words.weights_of(query), rows, starts=starts)
+        return scores
+
+    def matching(self, query: str, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
+        """Return the rows (or groups of rows) with a term of the query, in ascending order."""
+        rows: Rows = self._index.matching(self._words.weights_of(query), starts=starts, allowed=allowed)
+        return rows
+
+    def _weights(self, queries: Sequence[str]) -> list[TermWeights]:
+        return [self._words.weights_of(query) for query in queries]
