@@ -53,6 +53,8 @@ class Parts:
     """Function from the columns of records to the parsers of their formats."""
     write_graph: Callable[[Columns, Path], tuple[int, Sequence[str]] | None]
     """Function that writes the graph of the records' columns; see `graph.write`."""
+    remote: Settings | None = None
+    """The settings, if indexes live in engines."""
     facets: Facets | None = None
     """Maker of the facets of chunks, if they are configured."""
     skipped: Sequence[str] = ()
@@ -114,6 +116,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             tokens=token_table.CARD if keeps_tokens else None,
             facets=None if facets is None else facets.maker.card,
         ),
+        remote=settings if settings.engines.in_use else None,
         facets=facets,
         skipped=skipped,
         keeps_tokens=keeps_tokens,

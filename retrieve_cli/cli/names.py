@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Diagnose problems and print the fix.",
     "config": "Show or change the configuration.",
     "models": "List, pull, verify or export models.",
+    "engines": "Manage indexes in engines: push, verify, status, drop, snapshot, attach.",
     "snapshot": "Save an index as one file: create, list, verify, restore.",
     "replay": "Repeat a saved run and compare.",
     "serve": "Serve the configured models over HTTP.",

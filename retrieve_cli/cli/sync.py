@@ -168,8 +168,13 @@ def _roll_back(shared: Shared, settings: Settings, generation: str | None, line:
 
     if not shared.store.path.exists():
         shared.store.open()  # says that there is no index, and makes no folder
+    push = None
+    if settings.engines.in_use:
+        from retrieve_cli.ingest.pushing import Push
+
+        push = Push(settings, shared.talk.say)
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
-        report = roll_back(shared.store, generation)
+        report = roll_back(shared.store, generation, push)
     line.report(report, verb="rolled back to")
     shared.talk.say("the next sync follows the sources again")
 

@@ -31,6 +31,7 @@ from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
+    from retrieve_cli.ingest.pushing import Push
     from retrieve_cli.ingest.reuse import Reuse
 
 
@@ -47,6 +48,15 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limi
         current = current_manifest(store)
         report = apply(sources, parts, store, limits=limits, progress=progress, before=contents_before(store))
         return replace(report, replaced=replaced_by(sources, report.generation, current, store))
+
+
+def push_for(parts: Parts, progress: Progress) -> Push | None:
+    """Return what sends a generation to the configured engines; None if there are none."""
+    if parts.remote is None:
+        return None
+    from retrieve_cli.ingest.pushing import Push
+
+    return Push(parts.remote, progress.say)
 
 
 def contents_before(store: Store) -> Contents:
@@ -77,6 +87,9 @@ def apply(
     The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
+    push = push_for(parts, progress)
+    if push:
+        push.check()
     with (
         store.scratch() as scratch,
         closing(Intake(scratch, parts, cache or store.cache, progress, before=before, reuse=reuse)) as intake,
@@ -99,12 +112,16 @@ def apply(
             )
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
+            if push:
+                push.before_publication(scratch, manifest, store, older=reuse.generation if reuse else None)
             published = store.publish(scratch, manifest, built)
             same = published == current
             status = "partial" if rejected else "unchanged" if same else "published"
             current = published
             store.write_quarantine(rejected)  # not before: what is listed there counts as reported
             tidy(store, limits.keep, progress)
+            if push:
+                push.tidy(store)
         else:
             store.write_quarantine(rejected)
     return Report(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,10 @@ from retrieve_cli.contracts.engines import Batch
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.ingest.labels import Labels
 from retrieve_cli.progress.tasks import task
-from retrieve_cli.storage import engine_record, pickles
+from retrieve_cli.storage import durable, engine_record, pickles
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.exported import Exported
+from retrieve_cli.storage.generation import open_unpublished
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.mapped import BLOCK
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
     from retrieve_cli.contracts.engines import Engine, Staging
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.store import Store
 
 _ROWS = 1000
@@ -55,7 +58,45 @@ class Push:
         self._say = say
         self._generation: Generation | None = None
         self._entries: dict[str, Entry] = {}
-        self._fresh: set[str] = set()
+
+    def check(self) -> None:
+        """Ask every engine for its current generation, so that one that cannot be reached is known before any work.
+
+        Raises:
+            Unavailable: an engine cannot be reached, or a secret is missing.
+            UsageError: the configuration contradicts itself.
+        """
+        engines.keeper(self._settings)
+        for name in self._settings.engines.in_use:
+            engines.engine(name, self._settings).live()
+
+    def before_publication(
+        self, scratch: Path, manifest: Manifest, store: Store, *, older: Generation | None = None
+    ) -> None:
+        """Send a sealed generation that is not published yet, and let the engines' aliases name it.
+
+        Raises:
+            Unavailable, IndexCorrupt, UsageError: as `stage` does.
+        """
+        folder = store.generations / manifest.id
+        known = engine_record.read(folder) if folder.is_dir() else {}
+        if known:
+            engine_record.write(scratch, known)
+        self.stage(open_unpublished(scratch, manifest), older)
+        self.record(scratch)
+        if folder.is_dir():  # the same generation was built before: its folder stays
+            self.record(folder)
+        self.publish()
+
+    def again(self, generation: Generation) -> None:
+        """Send a published generation as far as the engines do not hold it, and let their aliases name it.
+
+        Raises:
+            Unavailable, IndexCorrupt, UsageError: as `stage` does.
+        """
+        self.stage(generation)
+        self.record(generation.folder)
+        self.publish()
 
     def stage(self, generation: Generation, older: Generation | None = None) -> None:
         """Send a generation to every engine that shall hold a part of it and does not; rows that an engine can copy
@@ -77,15 +118,14 @@ class Push:
                 self._entries[name] = entry
                 continue
             self._entries[name] = self._send(share, generation, older)
-            self._fresh.add(name)
 
     def record(self, folder: Path) -> None:
         """Note in the folder of the generation what the engines hold; readers compare it. Raises: OSError."""
         if self._generation is None or not self._entries:
             return
         if folder != self._generation.folder:
-            statistics = (self._generation.folder / engine_record.STATISTICS).read_bytes()
-            (folder / engine_record.STATISTICS).write_bytes(statistics)
+            statistics = folder / engine_record.STATISTICS
+            _settle(statistics, partial(copyfile, self._generation.folder / engine_record.STATISTICS))
         engine_record.write(folder, {**engine_record.read(folder), **self._entries})
 
     def publish(self) -> None:
@@ -142,7 +182,7 @@ class Push:
             if isinstance(stored, dict) and all(exported.part.name in stored for exported in parts):
                 return
         found = {exported.part.name: _statistics(exported, generation) for exported in parts}
-        pickles.dump(found, path)
+        _settle(path, partial(pickles.dump, found))
 
     def _send(self, share: _Share, generation: Generation, older: Generation | None) -> Entry:
         """Send the share of an engine; return what it holds then."""
@@ -203,6 +243,14 @@ class Push:
         return older.id, found
 
 
+def _settle(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file in one step that survives a crash. Raises: OSError."""
+    unfinished = durable.unfinished(path)
+    write(unfinished)
+    durable.sync(unfinished)
+    unfinished.replace(path)
+
+
 def batches(exported: Exported, labels: Labels) -> Iterator[Batch]:
     """Yield the rows of an index in order, with their labels."""
     start = 0
@@ -258,8 +306,6 @@ def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]
     starts = generation.starts if exported.part.unit == "chunk" else None
     part = exported.part
     if exported.postings is not None:
-        made: Mapping[str, Any] = posting_statistics(exported.postings, starts=starts).to_arrays()
-        return made
+        return dict(posting_statistics(exported.postings, starts=starts).to_arrays())
     vectors = exported.vectors() if exported.vectors else iter(())
-    made = vector_statistics(vectors, dim=part.dim or 0, length=part.rows, starts=starts).to_arrays()
-    return made
+    return dict(vector_statistics(vectors, dim=part.dim or 0, length=part.rows, starts=starts).to_arrays())

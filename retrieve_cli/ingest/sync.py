@@ -13,13 +13,14 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of, notes_on, with_inbox
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
-from retrieve_cli.ingest.build import apply, contents_before
+from retrieve_cli.ingest.build import apply, contents_before, push_for
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, changes_between
@@ -36,6 +37,9 @@ from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.store import Store
+
+if TYPE_CHECKING:
+    from retrieve_cli.ingest.pushing import Push
 
 
 def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Sequence[SourceSetting]:
@@ -134,6 +138,9 @@ class Sync:
                 tidy(self._store, self._limits.keep, self._progress)
             else:
                 tidy_unchanged(self._store, self._progress)
+            if push := push_for(self._parts, self._progress):
+                push.again(self._current)
+                push.tidy(self._store)
             report = self._unchanged(self._current, plan)
         else:
             for sentence in plan.sentences():
@@ -284,14 +291,19 @@ class Sync:
         )
 
 
-def roll_back(store: Store, generation: str | None) -> Report:
-    """Make an older generation current again, by default the one before. The lock must be held.
+def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:
+    """Make an older generation current again, by default the one before; `push` sends it to the engines first. The lock
+    must be held.
 
     Raises:
         UsageError: there is none.
         IndexCorrupt: it is damaged.
+        Unavailable: an engine cannot be reached; nothing changes.
     """
     begun, before, was = time.monotonic(), contents_before(store), store.live()
+    if push:
+        with open_generation(store, generation or store.before(was)) as older:
+            push.again(older)
     current = store.roll_back(generation)
     with open_generation(store) as opened:
         changes, chunk_changes = changes_between(before, Contents.of(opened))

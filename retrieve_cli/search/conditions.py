@@ -55,9 +55,8 @@ def satisfying(generation: Generation, condition: Condition, visible: Mask | Non
     if field.startswith(_FACETS) and (passing := _by_facet(generation, condition, visible)) is not None:
         return passing
     columns = columns_seen(generation, visible)
-    values = _in_all_spellings(condition) if known_as(field) in _CANONICAL else condition.values
     try:
-        found = columns.select(field, condition.operator, values, globs=condition.globs)
+        found = columns.select(field, condition.operator, in_all_spellings(condition), globs=condition.globs)
     except UsageError as error:
         raise _perhaps_section(error, generation, condition, visible) from None
     return Passing(field, written, ~found if condition.negated else found)
@@ -83,9 +82,15 @@ def _by_facet(generation: Generation, condition: Condition, visible: Mask | None
     return Passing(condition.field, str(condition), with_chunks(generation, chunks), chunks)
 
 
-def _in_all_spellings(condition: Condition) -> tuple[str, ...]:
-    """The values of a condition, and each as a catalog's records have it: `magnetic resonance imaging` as MRI."""
-    if condition.operator not in ("=", "!="):
+def chunk_fields(field: str) -> bool:
+    """Return True if a condition on a field may be one on chunks."""
+    return field.casefold() == _SECTION or field.startswith(_FACETS)
+
+
+def in_all_spellings(condition: Condition) -> tuple[str, ...]:
+    """Return the values of a condition, and each as the records of catalogs have it: `magnetic resonance imaging` as
+    MRI."""
+    if known_as(condition.field) not in _CANONICAL or condition.operator not in ("=", "!="):
         return condition.values
     from retrieve_cli.terms.licences import spdx_of
     from retrieve_cli.terms.modalities import modality_of

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
@@ -17,6 +18,7 @@ from retrieve_cli.terms.tenants import TENANT
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import SearchSettings, Settings
     from retrieve_cli.contracts import Mask
+    from retrieve_cli.contracts.engines import AnyOf
 
 _NAMED = 3
 """Number of unknown names that a notice lists."""
@@ -84,6 +86,7 @@ class RequestReader:
                 also=tuple(asked[1:]),
                 records=records,
                 chunks=chunks,
+                conditions=self._conditions_said(request, tagged, access, included),
                 visible=visible,
             ),
             clean=tagged.text,
@@ -198,6 +201,27 @@ class RequestReader:
         masks = [] if visible is None else [visible]
         masks += [] if included is None else [_only(included, len(self._generation.records))]
         return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
+
+    def _conditions_said(
+        self, request: Request, tagged: Tagged, access: Access, included: Sequence[int]
+    ) -> Callable[[], Sequence[AnyOf] | None] | None:
+        """Function that says what may be found as conditions on stored values; None without engines."""
+        if self._settings is None or not self._settings.engines.in_use:
+            return None
+        from retrieve_cli.queries.filters import parse
+        from retrieve_cli.search.engine_conditions import conditions_on
+
+        return partial(
+            conditions_on,
+            self._generation,
+            [parse(text) for text in (*request.filters, *tagged.filters)],
+            tenant=request.tenant,
+            ids=[request.doc_ids, *([self._ids(included)] if tagged.included else [])],
+            excluded=self._ids(access.excluded),
+        )
+
+    def _ids(self, rows: Sequence[int]) -> list[str]:
+        return [self._generation.record_id(row) for row in rows]
 
     def _conditions(self, request: Request, tagged: Tagged, access: Access, visible: Mask | None) -> Sequence[Passing]:
         filters = (*request.filters, *tagged.filters)

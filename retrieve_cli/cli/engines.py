@@ -1,0 +1,171 @@
+"""`retrieve engines`: indexes that live in PostgreSQL, Qdrant, Milvus or OpenSearch."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.progress import progress_for
+from retrieve_cli.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+
+app = typer.Typer(help="Manage indexes in engines.", rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def engines(context: typer.Context) -> None:
+    """Manage indexes in engines: PostgreSQL (pgvector), Qdrant, Milvus, OpenSearch.
+
+    The configuration says which retriever's index lives where (engines.dense: qdrant); build and sync send it.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+Name = Annotated[str | None, typer.Argument(metavar="[ENGINE]", help="An engine; by default all configured ones.")]
+
+
+@app.command()
+@shared("text", "json")
+def push(*, shared: Shared) -> None:
+    """Send the current generation to the configured engines, as far as they do not hold it."""
+    from retrieve_cli.ingest.pushing import Push
+    from retrieve_cli.output.formats import dump
+    from retrieve_cli.storage import engine_record
+    from retrieve_cli.storage.generation import open_generation
+
+    settings = _configured(shared)
+    with (
+        progress_for(shared.talk, sys.stderr),
+        shared.store.writer(wait=settings.sync.wait, say=shared.talk.say),
+        open_generation(shared.store) as generation,
+    ):
+        sending = Push(settings, shared.talk.say)
+        sending.check()
+        sending.again(generation)
+        sending.tidy(shared.store)
+        held = engine_record.read(generation.folder)
+    value = {"schema_version": 1, "generation": generation.id, "engines": {name: _account(held[name]) for name in held}}
+    lines = [f"{name} holds {generation.id}: {_rows(held[name].census.rows)}" for name in settings.engines.in_use]
+    print(dump(value) if shared.format == "json" else printable("\n".join(lines)))
+
+
+@app.command()
+@shared("text", "json")
+def status(*, shared: Shared) -> None:
+    """Show what the configured engines hold, and which generation their aliases name."""
+    from retrieve_cli.inspect.engines import status_of
+    from retrieve_cli.output.formats import dump
+
+    settings = _configured(shared)
+    found = status_of(shared.store, settings)
+    if shared.format == "json":
+        print(dump({"schema_version": 1, "engines": found}))
+        return
+    for name, one in found.items():
+        print(printable(f"{name}: {_facts(one)}"))
+        for staged in one["generations"]:
+            print(printable(f"  {staged['generation']}  {_state(staged)}"))
+
+
+@app.command()
+@shared("text", "json")
+def drop(
+    generation: Annotated[str, typer.Argument(metavar="GENERATION", help="Its id, or the beginning of it.")],
+    engine: Name = None,
+    *,
+    shared: Shared,
+) -> None:
+    """Remove a generation from the engines; the local index stays. The current one cannot be removed."""
+    from retrieve_cli.assemble.engines import engine as made
+    from retrieve_cli.output.formats import dump
+
+    settings = _configured(shared)
+    dropped = []
+    with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
+        for name in _named(engine, settings):
+            chosen = made(name, settings)
+            ids = [staged.generation for staged in chosen.generations() if staged.generation.startswith(generation)]
+            if len(ids) > 1:
+                raise UsageError(f"{name} holds several generations {generation}…: {', '.join(ids)}", hint="write more")
+            if ids and ids[0] == shared.store.live():
+                hint = "make another one current first: retrieve sync --rollback"
+                raise UsageError(f"{ids[0]} is the current generation", hint=hint)
+            for one in ids:
+                chosen.drop(one)
+                dropped.append({"engine": name, "generation": one})
+    if not dropped:
+        raise UsageError(f"no engine holds a generation {generation}", hint="list them: retrieve engines status")
+    lines = [f"{one['engine']}: removed generation {one['generation']}" for one in dropped]
+    print(dump({"schema_version": 1, "dropped": dropped}) if shared.format == "json" else printable("\n".join(lines)))
+
+
+@app.command()
+@shared("text", "json")
+def snapshot(
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="A place that the engine knows, such as a repository.")],
+    engine: Name = None,
+    *,
+    shared: Shared,
+) -> None:
+    """Let the engines write snapshots of the current generation, each by its own means."""
+    from retrieve_cli.assemble.engines import engine as made
+    from retrieve_cli.output.formats import dump
+    from retrieve_cli.storage.generation import open_generation
+
+    settings = _configured(shared)
+    with open_generation(shared.store) as generation:
+        found = {name: made(name, settings).snapshot(generation.id, place) for name in _named(engine, settings)}
+    lines = [f"{name}: {described}" for name, described in found.items()]
+    value = {"schema_version": 1, "generation": generation.id, "snapshots": found}
+    print(dump(value) if shared.format == "json" else printable("\n".join(lines)))
+
+
+def _configured(shared: Shared) -> Settings:
+    """The settings. Raises: UsageError: every index is in local files."""
+    settings = shared.settings()
+    if not settings.engines.in_use:
+        raise UsageError("no engine is configured: every index is in local files", hint=_EXAMPLE)
+    return settings
+
+
+_EXAMPLE = "name one, for example: RETRIEVE_ENGINES__LEXICAL=pgvector, or in config.yaml (docs/engines.md)"
+
+
+def _named(engine: str | None, settings: Settings) -> list[str]:
+    """The configured engines, or the one that is named. Raises: UsageError: it is not configured."""
+    if engine is None:
+        return list(settings.engines.in_use)
+    if engine not in settings.engines.in_use:
+        raise UsageError(f"no index lives in {engine}", hint=f"configured: {', '.join(settings.engines.in_use)}")
+    return [engine]
+
+
+def _account(entry: Any) -> dict[str, Any]:
+    census = entry.census
+    return {
+        "rows": dict(census.rows),
+        "files": list(entry.files),
+        "sample": census.sample,
+        "seconds": census.seconds,
+        "bytes": census.bytes,
+        "card": dict(entry.card),
+    }
+
+
+def _rows(rows: Any) -> str:
+    return ", ".join(f"{count:,} rows of {name}" for name, count in rows.items()) or "files only"
+
+
+def _facts(one: Any) -> str:
+    return ", ".join(f"{key} {value}" for key, value in one["facts"].items()) or "no facts"
+
+
+def _state(staged: Any) -> str:
+    words = [name for name in ("current", "live", "complete", "verified") if staged[name]]
+    return ", ".join(words) or "incomplete: the next push removes it"

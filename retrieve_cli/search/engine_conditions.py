@@ -1,0 +1,63 @@
+"""Filters in the words of engines: conditions on stored values, compared to the letter.
+
+A condition of the filter language is true for some of the values that a field has in the index, in whichever spelling,
+glob or comparison it was written. An engine is told these values, so that no dialect has to know the language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts.engines import AnyOf
+from retrieve_cli.records.columns import columns_of
+from retrieve_cli.search.conditions import chunk_fields, in_all_spellings
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.terms.tenants import TENANT
+
+if TYPE_CHECKING:
+    from retrieve_cli.queries.filters import Condition
+    from retrieve_cli.records.columns import Columns
+
+_MOST_VALUES = 1000
+"""Values of one condition; with more it is said by rows."""
+_ID = "id"
+
+
+def conditions_on(
+    generation: Generation,
+    conditions: Sequence[Condition],
+    *,
+    tenant: str | None,
+    ids: Sequence[Sequence[str]],
+    excluded: Sequence[str],
+) -> list[AnyOf] | None:
+    """Return conditions that just the records satisfy which pass the filters, belong to the tenant, have one of each of
+    the lists of `ids` that are not empty, and are not excluded; None if that cannot be said."""
+    columns = columns_of(generation)
+    said = [] if tenant is None else [AnyOf(TENANT, [tenant])]
+    said += [AnyOf(_ID, list(names)) for names in ids if names]
+    said += [AnyOf(_ID, list(excluded), negated=True)] if excluded else []
+    for condition in conditions:
+        if (one := None if chunk_fields(condition.field) else _any_of(columns, condition)) is None:
+            return None
+        said.append(one)
+    return said if all(len(one.values) <= _MOST_VALUES for one in said) else None
+
+
+def _any_of(columns: Columns, condition: Condition) -> AnyOf | None:
+    """Return a condition on stored values; None if there are too many of them."""
+    column = columns.find(condition.field)
+    if column is None:  # no record has the field: nothing is equal to it
+        return AnyOf(condition.field, [], negated=condition.negated is not (condition.operator == "!="))
+    if condition.operator in ("=", "!="):
+        wanted = column.equal(in_all_spellings(condition), condition.globs)
+    else:
+        wanted = column.compared(condition.operator, condition.values)
+    places = np.flatnonzero(wanted)
+    if len(places) > _MOST_VALUES:
+        return None
+    negated = condition.negated is not (condition.operator == "!=")
+    return AnyOf(column.name, [column.text(int(place)) for place in places], negated=negated)
