@@ -23,6 +23,8 @@ class PgvectorSettings:
     hnsw_m: int = bounded(16, 2, 100)
     hnsw_ef_construction: int = bounded(128, 4, 1000)
     hnsw_ef_search: int = bounded(400, 1, 1000)
+    build_memory_mb: int = bounded(1024, 64)
+    build_workers: int = bounded(2, 0, 64)
     timeout_s: float = bounded(30.0, 0.1)
 
 

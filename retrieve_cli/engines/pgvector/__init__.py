@@ -1,0 +1,1 @@
+"""Engine `pgvector`: indexes in PostgreSQL with the extension pgvector."""

@@ -1,0 +1,141 @@
+"""Indexes of a generation's tables, built when all rows are there: one pass instead of an update for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.contracts.engines import Part
+from retrieve_cli.engines.pgvector.connections import Connections, configure, package, statement
+from retrieve_cli.engines.pgvector.tables import POSTINGS, Tables, identifier, labels_table, number, rows_table
+
+if TYPE_CHECKING:
+    from psycopg.sql import Composed, Identifier
+
+    from retrieve_cli.engines.pgvector.connections import Connection
+
+_LONGEST = {"vector": 2000, "halfvec": 4000}
+"""The most numbers of a vector that an HNSW index takes, by the type of its numbers."""
+_LEAST_MB = 64
+_MOST_SORTING_MB = 256
+
+
+class IndexParameters(NamedTuple):
+    """Parameters of indexes over vectors."""
+
+    kind: str
+    """`hnsw`, or `none`: every search scans all rows, and is exact."""
+    numbers: str
+    """Type of the numbers in the index: `vector` for float32, `halfvec` for float16. Tables keep float32."""
+    m: int
+    ef_construction: int
+    memory_mb: int
+    """Memory for building an index."""
+    workers: int
+    """Processes beside the first one that build an index."""
+    extension: str
+    """Schema of the extension."""
+
+    def type(self, dim: int) -> str | None:
+        """Return the type of the numbers in the index over vectors of this length; None if there is no index."""
+        if self.kind == "none" or dim > _LONGEST["halfvec"]:
+            return None
+        return "halfvec" if dim > _LONGEST["vector"] else self.numbers
+
+    def expression(self, dim: int) -> Composed:
+        """Return what the index is over: the column, or the column with shorter numbers."""
+        if self.type(dim) != "halfvec":
+            return statement("embedding")
+        return statement("embedding::{half}({dim})", half=identifier(self.extension, "halfvec"), dim=number(dim))
+
+
+def build(connections: Connections, tables: Tables, parts: Sequence[Part], index: IndexParameters) -> None:
+    """Build all indexes that are not there, and all postings."""
+    for part in parts:
+        table, name = tables.rows(part), rows_table(part)
+        facts = statement(
+            "CREATE INDEX IF NOT EXISTS {name} ON {table} USING gin (facts)",
+            name=identifier(f"{name}_facts"),
+            table=table,
+        )
+        _build(connections, [facts], memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
+        if part.dim is None:
+            _build_postings(connections, tables, part)
+        elif index.type(part.dim):
+            memory = min(index.memory_mb, max(_LEAST_MB, _graph_mb(part.rows, part.dim, index)))
+            _build(connections, [_hnsw(table, name, part.dim, index)], memory_mb=memory, workers=index.workers)
+        connections.write(partial(_analyze, table=table), limited=False)
+    for name in sorted({labels_table(part) for part in parts}):
+        table = tables.table(name)
+        # A hash, for a B-tree has a longest text.
+        documents = statement(
+            "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hash (document_id)",
+            name=identifier(f"{name}_document_id"),
+            table=table,
+        )
+        _build(connections, [documents], memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
+        connections.write(partial(_analyze, table=table), limited=False)
+
+
+def _hnsw(table: Identifier, name: str, dim: int, index: IndexParameters) -> Composed:
+    return statement(
+        "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw (({expression}) {operators})"
+        " WITH (m = {m}, ef_construction = {ef})",
+        name=identifier(f"{name}_hnsw"),
+        table=table,
+        expression=index.expression(dim),
+        operators=identifier(index.extension, f"{index.type(dim)}_ip_ops"),
+        m=number(index.m),
+        ef=number(max(index.ef_construction, 2 * index.m)),
+    )
+
+
+def _graph_mb(rows: int, dim: int, index: IndexParameters) -> int:
+    """Return the memory that a graph takes while it is built, which fits if nothing is to be written twice."""
+    width = 2 if index.type(dim) == "halfvec" else 4
+    return round(rows * (width * dim + 40 * index.m + 250) * 1.2 / 2**20)
+
+
+def _build(connections: Connections, texts: Sequence[Composed], *, memory_mb: int, workers: int) -> None:
+    def work(connection: Connection) -> None:
+        configure(connection, {"maintenance_work_mem": f"{memory_mb}MB"})
+        configure(connection, {"max_parallel_maintenance_workers": str(workers)})
+        for text in texts:
+            try:
+                with connection.transaction():
+                    connection.execute(text)
+            except (package().errors.DiskFull, package().errors.OutOfMemory):
+                # Processes share memory in /dev/shm, of which a container has 64 MB; one process has memory of its own.
+                configure(connection, {"max_parallel_maintenance_workers": "0"})
+                connection.execute(text)
+
+    connections.write(work, limited=False)
+
+
+def _build_postings(connections: Connections, tables: Tables, part: Part) -> None:
+    """Sort all weights by term, then row. Readers see the older postings until the transaction ends."""
+
+    def work(connection: Connection) -> None:
+        configure(connection, {"work_mem": f"{_MOST_SORTING_MB}MB"})
+        postings = tables.postings(part)
+        connection.execute(statement("DELETE FROM {postings}", postings=postings))
+        connection.execute(
+            statement(
+                'INSERT INTO {postings} SELECT term, block, array_agg("row" ORDER BY "row"), array_agg(weight ORDER BY'
+                ' "row") FROM (SELECT t.term, r."row", t.weight, (row_number() OVER (PARTITION BY t.term ORDER BY'
+                ' r."row") - 1) / {size} AS block FROM {rows} AS r, unnest(r.terms, r.weights) AS t (term, weight))'
+                " AS sorted GROUP BY term, block ORDER BY term, block",
+                postings=postings,
+                rows=tables.rows(part),
+                size=number(POSTINGS),
+            )
+        )
+        _analyze(connection, postings)
+
+    connections.write(work, limited=False)
+
+
+def _analyze(connection: Connection, table: Identifier) -> None:
+    """Let the server count values: it chooses between an index over vectors and one over fields by their frequency."""
+    connection.execute(statement("ANALYZE {table}", table=table))

@@ -1,0 +1,220 @@
+"""The engine pgvector: generations in PostgreSQL, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from retrieve_cli.config.engine_settings import PgvectorSettings
+from retrieve_cli.contracts.engines import Capabilities, Census, Part, Staged
+from retrieve_cli.contracts.values import Card
+from retrieve_cli.engines.pgvector import diagnosis, publishing, tables
+from retrieve_cli.engines.pgvector.building import IndexParameters
+from retrieve_cli.engines.pgvector.connections import Connections, statement
+from retrieve_cli.engines.pgvector.searching import PgvectorGeneration
+from retrieve_cli.engines.pgvector.staging import PgvectorStaging
+from retrieve_cli.engines.pgvector.tables import Tables, identifier
+from retrieve_cli.errors import IndexCorrupt, UsageError
+
+if TYPE_CHECKING:
+    from retrieve_cli.engines.pgvector.connections import Connection, Rows
+
+_MOST_ROWS = 50_000
+
+
+class PgvectorEngine:
+    """PostgreSQL with the extension pgvector; keeps the promise `Engine`.
+
+    Tenants: every table and view has a column `tenant_id`, and the program's own searches are restricted to a tenant by
+    conditions that are part of each query, as with local files. They are not restricted by row-level security: the
+    program connects as the owner of the tables, to whom policies do not apply. Other programs should read the views
+    with a role of their own, and a policy for them belongs on a view that selects by `tenant_id`, since each generation
+    has new tables.
+    """
+
+    name = "pgvector"
+
+    def __init__(self, settings: PgvectorSettings, *, password: str | None = None) -> None:
+        self._settings = settings
+        self._prefix = tables.checked_prefix(settings.schema)
+        self._connections = Connections(settings.url, password=password, timeout_s=settings.timeout_s)
+        self._extension: str | None = None
+
+    @property
+    def card(self) -> Card:
+        """Parameters of the index over vectors, and of the search in it."""
+        searching = {"ef_search": self._settings.hnsw_ef_search} if self._settings.index == "hnsw" else {}
+        return {**self._built_with, **searching}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(most_rows=_MOST_ROWS, copies=True)
+
+    def stage(self, generation: str, parts: Sequence[Part]) -> PgvectorStaging:
+        """Begin to store a generation, or go on with one, in one transaction.
+
+        Raises:
+            UsageError: a name cannot be one of a table.
+            Unavailable: the server is not there, or denies a right, or lacks the extension.
+        """
+        chosen = self._tables(generation)
+        wanted = tuple(tables.checked_part(part) for part in parts)
+        card, listed = _canonical(self._built_with), _canonical(wanted)
+        self._create_extension()
+        index = self._index()
+
+        def work(connection: Connection) -> None:
+            tables.lock(connection, self._prefix)
+            tables.create_registry(connection, self._prefix)
+            registry = identifier(self._prefix, "generations")
+            known = connection.execute(
+                statement("SELECT card, parts FROM {table} WHERE id = %s", table=registry), [generation]
+            ).fetchone()
+            if known == (card, listed):
+                return
+            self._drop(connection, chosen)
+            tables.create_generation(connection, chosen, wanted, extension=index.extension)
+            connection.execute(
+                statement("INSERT INTO {table} (id, card, parts) VALUES (%s, %s, %s)", table=registry),
+                [generation, card, listed],
+            )
+
+        self._connections.write(work)
+        return PgvectorStaging(self._connections, chosen, wanted, index=index)
+
+    def publish(self, generation: str) -> None:
+        """Let the views show a generation, in one transaction. Raises: IndexCorrupt: there is no complete one."""
+        chosen = self._tables(generation)
+        parts, _ = self._complete(generation)
+
+        def work(connection: Connection) -> None:
+            tables.lock(connection, self._prefix)
+            publishing.publish(connection, chosen, parts)
+
+        self._connections.write(work)
+
+    def live(self) -> str | None:
+        """Return the generation that the views show; None if there is none."""
+        found = self._registered("SELECT id FROM {current}")
+        return str(found[0][0]) if found else None
+
+    def generations(self) -> Sequence[Staged]:
+        """Return all generations, complete or not, in order of id."""
+        found = self._registered(
+            "SELECT g.id, g.census IS NOT NULL, c.id IS NOT NULL FROM {generations} AS g"
+            " LEFT JOIN {current} AS c ON c.id = g.id ORDER BY g.id"
+        )
+        return [Staged(*row) for row in found]
+
+    def drop(self, generation: str) -> None:
+        """Remove a generation: its schema, with it the views that show it, and its place in the list."""
+        chosen = self._tables(generation)
+        if not any(staged.generation == generation for staged in self.generations()):
+            return
+
+        def work(connection: Connection) -> None:
+            tables.lock(connection, self._prefix)
+            self._drop(connection, chosen)
+
+        self._connections.write(work)
+
+    def open(self, generation: str) -> PgvectorGeneration:
+        """Open a generation for queries. Raises: IndexCorrupt: there is no complete one of that id."""
+        parts, census = self._complete(generation)
+        return PgvectorGeneration(
+            self._connections,
+            self._tables(generation),
+            parts,
+            census=census,
+            index=self._index(),
+            ef_search=self._settings.hnsw_ef_search,
+        )
+
+    def snapshot(self, generation: str, place: str) -> NoReturn:  # noqa: ARG002  the server writes no dump
+        """Raise UsageError: PostgreSQL is dumped by a program that runs beside it."""
+        schema = f"{self._prefix}_{tables.checked_generation(generation)}"
+        hint = f"run: pg_dump --format=custom --schema={self._prefix} --schema={schema} --file={schema}.dump DATABASE"
+        raise UsageError("PostgreSQL does not write snapshots by itself", hint=hint)
+
+    def describe(self) -> Mapping[str, str]:
+        """Return versions, address and schema."""
+        known = diagnosis.facts(self._connections)
+        return {**diagnosis.description(self._connections, known), "schema": self._prefix}
+
+    def problems(self) -> Sequence[tuple[str, str]]:
+        """Return what keeps the server from being used, or used well, each with the SQL that fixes it."""
+        known = diagnosis.facts(self._connections)
+        censuses = self._registered("SELECT g.census FROM {generations} AS g JOIN {current} AS c ON c.id = g.id")
+        size = sum(_census(text).bytes or 0 for (text,) in censuses)
+        return list(diagnosis.problems(known, bytes_live=size))
+
+    def close(self) -> None:
+        """Close connections."""
+        self._connections.close()
+
+    @property
+    def _built_with(self) -> dict[str, str | int]:
+        """Parameters by which a generation is stored: if another one is wanted, it must be stored again."""
+        settings = self._settings
+        if settings.index == "none":
+            return {"engine": self.name, "index": settings.index}
+        construction = {"m": settings.hnsw_m, "ef_construction": settings.hnsw_ef_construction}
+        return {"engine": self.name, "index": settings.index, "type": settings.type, **construction}
+
+    def _tables(self, generation: str) -> Tables:
+        return Tables(self._prefix, tables.checked_generation(generation))
+
+    def _index(self) -> IndexParameters:
+        if self._extension is None:
+            self._extension = tables.extension_schema(self._connections)
+        settings = self._settings
+        return IndexParameters(
+            kind=settings.index,
+            numbers=settings.type,
+            m=settings.hnsw_m,
+            ef_construction=settings.hnsw_ef_construction,
+            memory_mb=settings.build_memory_mb,
+            workers=settings.build_workers,
+            extension=self._extension,
+        )
+
+    def _create_extension(self) -> None:
+        """Create the extension if the server has it and the user may do so."""
+        known = diagnosis.facts(self._connections)
+        if known["installed"] is None and known["available"] is not None:
+            self._connections.write(lambda connection: connection.execute("CREATE EXTENSION IF NOT EXISTS vector"))
+
+    def _registered(self, text: str) -> Rows:
+        """Return the answer to a query of the list of generations; nothing if there is no such list yet."""
+        there = self._connections.query(
+            statement("SELECT to_regclass(%(name)s) IS NOT NULL"), {"name": f"{self._prefix}.current"}
+        )
+        if not there[0][0]:
+            return []
+        names = {name: identifier(self._prefix, name) for name in ("generations", "current")}
+        return self._connections.query(statement(text, **names), {})
+
+    def _complete(self, generation: str) -> tuple[tuple[Part, ...], Census]:
+        """Return the parts and the census of a complete generation. Raises: IndexCorrupt: there is none."""
+        tables.checked_generation(generation)
+        for known, parts, census in self._registered("SELECT id, parts, census FROM {generations}"):
+            if known == generation and census is not None:
+                return tuple(Part(*part) for part in json.loads(parts)), _census(census)
+        hint = "run `retrieve engines push`, which stores the current generation"
+        raise IndexCorrupt(f"PostgreSQL has no complete generation {generation}", hint=hint)
+
+    def _drop(self, connection: Connection, chosen: Tables) -> None:
+        connection.execute(statement("DROP SCHEMA IF EXISTS {schema} CASCADE", schema=chosen.schema))
+        connection.execute(
+            statement("DELETE FROM {table} WHERE id = %s", table=identifier(self._prefix, "generations")),
+            [chosen.generation],
+        )
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _census(text: str) -> Census:
+    return Census(**json.loads(text))

@@ -1,0 +1,73 @@
+"""Views over the current generation, by which people and other programs find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from retrieve_cli.contracts.engines import Part
+from retrieve_cli.engines.pgvector.connections import package, statement
+from retrieve_cli.engines.pgvector.tables import Tables, identifier, labels_table, rows_table
+
+if TYPE_CHECKING:
+    from psycopg.sql import Composed
+
+    from retrieve_cli.engines.pgvector.connections import Connection
+
+
+def publish(connection: Connection, tables: Tables, parts: Sequence[Part]) -> None:
+    """Let the views show a generation, and name it as the current one.
+
+    Renaming schemas would be as atomic. But then those who read the older generation would find other rows, or none,
+    under the same name; with views each generation keeps its own, and rights that were granted on a view stay.
+    """
+    views = _views(tables, parts)
+    for name in _present(connection, tables.prefix):
+        if name not in views:
+            connection.execute(statement("DROP VIEW {view}", view=identifier(tables.prefix, name)))
+    for name, query in views.items():
+        view = identifier(tables.prefix, name)
+        try:
+            with connection.transaction():
+                connection.execute(statement("CREATE OR REPLACE VIEW {view} AS {query}", view=view, query=query))
+        except package().errors.InvalidTableDefinition:
+            # Vectors of another length: a view keeps the types of its columns.
+            connection.execute(statement("DROP VIEW {view}", view=view))
+            connection.execute(statement("CREATE VIEW {view} AS {query}", view=view, query=query))
+    connection.execute(
+        statement(
+            "INSERT INTO {current} (id) VALUES (%s)"
+            " ON CONFLICT (one) DO UPDATE SET id = excluded.id, published = now()",
+            current=identifier(tables.prefix, "current"),
+        ),
+        [tables.generation],
+    )
+
+
+def _views(tables: Tables, parts: Sequence[Part]) -> dict[str, Composed]:
+    """Return the query of each view by its name."""
+    views: dict[str, Composed] = {}
+    for name in sorted({labels_table(part) for part in parts}):
+        views[name] = statement("SELECT * FROM {table}", table=tables.table(name))
+    for part in parts:
+        query = statement(
+            'SELECT r."row", l.id, l.document_id, l.tenant_id, {content} FROM {rows} AS r'
+            " JOIN {labels} AS l USING (key)",
+            content=statement("r.terms, r.weights") if part.dim is None else statement("r.embedding"),
+            rows=tables.rows(part),
+            labels=tables.labels(part),
+        )
+        views[rows_table(part)] = query
+        if part.dim is None:
+            views[f"postings_{part.name}"] = statement("SELECT * FROM {table}", table=tables.postings(part))
+        else:
+            views.setdefault("embeddings", query)
+    return views
+
+
+def _present(connection: Connection, schema: str) -> list[str]:
+    text = statement(
+        "SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relkind = 'v'"
+    )
+    return [name for (name,) in connection.execute(text, [schema]).fetchall()]

@@ -1,0 +1,295 @@
+"""A complete generation in PostgreSQL, open for queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts.engines import AnyOf, Census, Part, Within
+from retrieve_cli.contracts.models import TermWeights
+from retrieve_cli.engines.pgvector import wire
+from retrieve_cli.engines.pgvector.building import IndexParameters
+from retrieve_cli.engines.pgvector.connections import Connections, statement
+from retrieve_cli.engines.pgvector.reading import located, read_vectors, read_weights
+from retrieve_cli.engines.pgvector.tables import Tables, identifier
+from retrieve_cli.errors import IndexCorrupt
+
+if TYPE_CHECKING:
+    from psycopg.sql import Composed
+
+    from retrieve_cli.contracts.values import Rows, Terms, Vectors
+
+_MOST_EF = 1000
+_SCANNED = 40_000
+"""Rows that a filtered search visits before it ends with fewer than were asked for, which the caller completes."""
+_FEW_ROWS = 5000
+"""Rows up to which listed rows are scored by their own terms; for more, postings are faster."""
+_SORTING = {"work_mem": "64MB"}
+
+
+class PgvectorGeneration:
+    """A complete generation; keeps the promise `EngineGeneration`."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        tables: Tables,
+        parts: Sequence[Part],
+        *,
+        census: Census,
+        index: IndexParameters,
+        ef_search: int,
+    ) -> None:
+        self._connections = connections
+        self._tables = tables
+        self._parts = {part.name: part for part in parts}
+        self._census = census
+        self._index = index
+        self._ef_search = ef_search
+
+    @property
+    def census(self) -> Census:
+        """Census of its staging."""
+        return self._census
+
+    def vectors(self, part: str) -> VectorTable:
+        """Return a part with vectors. Raises: IndexCorrupt: the generation has no such part."""
+        known = self._part(part, vectors=True)
+        return VectorTable(self._connections, self._tables, known, index=self._index, ef_search=self._ef_search)
+
+    def terms(self, part: str) -> TermTable:
+        """Return a part with term weights. Raises: IndexCorrupt: the generation has no such part."""
+        return TermTable(self._connections, self._tables, self._part(part, vectors=False))
+
+    def block(self, file: str, number: int) -> bytes:
+        """Return a block of a file. Raises: IndexCorrupt: the engine does not have it."""
+        found = self._connections.query(
+            statement(
+                "SELECT data FROM {table} WHERE file = %(file)s AND number = %(number)s",
+                table=self._tables.table("files"),
+            ),
+            {"file": file, "number": number},
+        )
+        if not found:
+            hint = "run `retrieve engines push`, which stores the generation again"
+            raise IndexCorrupt(f"PostgreSQL lacks block {number} of {file}", hint=hint)
+        return bytes(found[0][0])
+
+    def close(self) -> None:
+        """Do nothing: connections belong to the engine."""
+
+    def _part(self, name: str, *, vectors: bool) -> Part:
+        part = self._parts.get(name)
+        if part is None or (part.dim is not None) is not vectors:
+            rows = "vectors" if vectors else "term weights"
+            hint = "run `retrieve engines push`, which stores the generation again"
+            raise IndexCorrupt(f"generation {self._tables.generation} in PostgreSQL has no {rows} of {name}", hint=hint)
+        return part
+
+
+class VectorTable:
+    """A part with vectors; keeps the promise `VectorCollection`."""
+
+    def __init__(
+        self, connections: Connections, tables: Tables, part: Part, *, index: IndexParameters, ef_search: int
+    ) -> None:
+        self._connections = connections
+        self._table = tables.rows(part)
+        self._dim = part.dim or 0
+        self._index = index
+        self._ef_search = ef_search
+        self._vector = identifier(index.extension, "vector")
+        self._product = statement("OPERATOR({schema}.<#>)", schema=identifier(index.extension))
+
+    def nearest(
+        self, query: Vectors, limit: int, *, within: Within | None = None, exact: bool = False
+    ) -> tuple[Rows, Vectors]:
+        """Return rows with the highest inner products, and these. Exact if rows are listed."""
+        within = within or Within()
+        condition, values = _condition(within)
+        ranked = exact or within.rows is not None or not self._index.type(self._dim)
+        template = statement(
+            'SELECT "row", -(embedding {product} {query}) AS score FROM {table} WHERE {condition}'
+            " ORDER BY {order} LIMIT %(limit)s",
+            product=self._product,
+            query=self._bound("vector"),
+            table=self._table,
+            condition=condition,
+            # The index has no order by score, only by its negative: an exact search cannot use it.
+            order=statement('score DESC, "row"') if ranked else self._distance(),
+        )
+        settings = {
+            **_SORTING,
+            "hnsw.ef_search": str(min(max(self._ef_search, limit), _MOST_EF)),
+            "hnsw.iterative_scan": "relaxed_order",
+            "hnsw.max_scan_tuples": str(max(_SCANNED, 20 * limit)),
+        }
+        vector = wire.vectors(query[np.newaxis])[0]
+        return self._scored(template, {**values, "query": vector, "limit": limit}, settings)
+
+    def scores(self, query: Vectors, rows: Rows) -> Vectors:
+        """Return the inner product with each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
+        wanted, places = np.unique(rows, return_inverse=True)
+        template = statement(
+            'SELECT "row", -(embedding {product} {query}) AS score FROM {table} WHERE "row" = ANY(%(rows)b::integer[])',
+            product=self._product,
+            query=self._bound("vector"),
+            table=self._table,
+        )
+        vector = wire.vectors(query[np.newaxis])[0]
+        found, scores = self._scored(template, {"rows": wire.integers(wanted), "query": vector}, _SORTING)
+        return scores[located(found, wanted)][places]
+
+    def vectors(self, rows: Rows) -> Vectors:
+        """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
+        return read_vectors(self._connections, self._table, rows, dim=self._dim)
+
+    def _bound(self, kind: str) -> Composed:
+        """Return the place of the query in a statement, as a vector or shortened for the index."""
+        vector = statement("%(query)b::{vector}", vector=self._vector)
+        if kind == "vector":
+            return vector
+        half = identifier(self._index.extension, "halfvec")
+        return statement("({vector})::{half}", vector=vector, half=half)
+
+    def _distance(self) -> Composed:
+        """Return the expression by which the index is in order."""
+        kind = self._index.type(self._dim) or "vector"
+        return statement(
+            "({expression}) {product} {query}",
+            expression=self._index.expression(self._dim),
+            product=self._product,
+            query=self._bound(kind),
+        )
+
+    def _scored(
+        self, template: Composed, values: Mapping[str, Any], settings: Mapping[str, str]
+    ) -> tuple[Rows, Vectors]:
+        return _scored(self._connections, template, values, settings)
+
+
+class TermTable:
+    """A part with term weights; keeps the promise `TermCollection`."""
+
+    def __init__(self, connections: Connections, tables: Tables, part: Part) -> None:
+        self._connections = connections
+        self._table = tables.rows(part)
+        self._postings = tables.postings(part)
+
+    def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
+        """Return rows that share a term with the query, with the highest scores, and these. Exact but for rounding."""
+        within = within or Within()
+        condition, values = _condition(within)
+        if within.rows is not None and len(within.rows) <= _FEW_ROWS:
+            weights = statement(
+                'SELECT "row", t.weight * q.weight AS weight FROM {table}, unnest(terms, weights) AS t (term, weight)'
+                " JOIN asked AS q ON q.term = t.term WHERE {condition}",
+                table=self._table,
+                condition=condition,
+            )
+        else:
+            weights = statement(
+                'SELECT u."row", u.weight * q.weight AS weight FROM asked AS q JOIN {postings} AS p ON p.term = q.term,'
+                ' unnest(p.rows, p.weights) AS u ("row", weight) WHERE {allowed}',
+                postings=self._postings,
+                allowed=self._allowed(within, condition),
+            )
+        template = statement(
+            "WITH asked AS MATERIALIZED (SELECT * FROM unnest(%(terms)b::integer[], %(weights)b::real[])"
+            ' AS a (term, weight)) SELECT "row", sum(weight) AS score FROM ({weights}) AS shared'
+            ' GROUP BY "row" ORDER BY score DESC, "row" LIMIT %(limit)s',
+            weights=weights,
+        )
+        asked = {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights), "limit": limit}
+        return _scored(self._connections, template, {**values, **asked}, _SORTING)
+
+    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:  # noqa: ARG002  a row's own terms are few
+        """Return all stored weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
+        return read_weights(self._connections, self._table, rows)
+
+    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
+        """Return all rows that have one of the terms, ascending."""
+        found = self._connections.query(
+            statement(
+                "SELECT array_send(rows) FROM {postings} WHERE term = ANY(%(terms)b::integer[])",
+                postings=self._postings,
+            ),
+            {"terms": wire.integers(terms)},
+        )
+        rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(wire.to_integers(block) for [block] in found)]))
+        if within is not None and within.rows is not None:
+            rows = np.intersect1d(rows, within.rows)
+        if within is not None and within.conditions:
+            rows = np.intersect1d(rows, self._satisfying(within.conditions))
+        return rows.astype(np.int64)
+
+    def _allowed(self, within: Within, condition: Composed) -> Composed:
+        """Return the condition on a row of the postings."""
+        if within.rows is not None and not within.conditions:
+            return statement('u."row" = ANY(%(rows)b::integer[])')
+        if not within.conditions:
+            return statement("true")
+        return statement(
+            'u."row" IN (SELECT "row" FROM {table} WHERE {condition})', table=self._table, condition=condition
+        )
+
+    def _satisfying(self, conditions: Sequence[AnyOf]) -> Rows:
+        condition, values = _condition(Within(None, conditions))
+        [[rows]] = self._connections.query(
+            statement(
+                'SELECT array_send(array_agg("row")) FROM {table} WHERE {condition}',
+                table=self._table,
+                condition=condition,
+            ),
+            values,
+        )
+        return wire.to_integers(rows).astype(np.int64)
+
+
+def _condition(within: Within) -> tuple[Composed, dict[str, wire.Wire]]:
+    """Return a condition on rows of a part, and its values.
+
+    A row has a digest of each pair of a field and a value, and conditions compare digests. So names and values may be
+    any text, and nothing of them is in the statement.
+    """
+    texts, values = [statement("true")], {}
+    if within.rows is not None:
+        texts.append(statement('"row" = ANY(%(rows)b::integer[])'))
+        values["rows"] = wire.integers(within.rows)
+    for place, condition in enumerate(within.conditions):
+        name = f"facts_{place}"
+        values[name] = wire.uuids([wire.digest(condition.field, value) for value in condition.values])
+        overlap = statement("facts && {facts}::uuid[]", facts=_placeholder(name))
+        texts.append(statement("NOT ({overlap})", overlap=overlap) if condition.negated else overlap)
+    return _joined(texts), values
+
+
+def _placeholder(name: str) -> Any:
+    from psycopg.sql import Placeholder
+
+    return Placeholder(name, format="b")
+
+
+def _joined(texts: Sequence[Composed]) -> Composed:
+    from psycopg.sql import SQL
+
+    return SQL(" AND ").join(texts)
+
+
+def _scored(
+    connections: Connections, template: Composed, values: Mapping[str, Any], settings: Mapping[str, str]
+) -> tuple[Rows, Vectors]:
+    """Return the rows and scores of a query, best first. They come as two arrays, for speed."""
+    [[rows, scores]] = connections.query(
+        statement(
+            'SELECT array_send(array_agg("row")), array_send(array_agg(score::real)) FROM ({template}) AS scored',
+            template=template,
+        ),
+        values,
+        settings=settings,
+    )
+    found, products = wire.to_integers(rows).astype(np.int64), wire.to_reals(scores)
+    order = np.lexsort((found, -products))
+    return found[order], products[order]
