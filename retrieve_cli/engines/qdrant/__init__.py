@@ -1,0 +1,1 @@
+"""Qdrant by its REST interface: collections, points and aliases."""

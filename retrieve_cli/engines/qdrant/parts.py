@@ -1,0 +1,171 @@
+"""Parts of a generation in Qdrant: searches, scores, and stored vectors and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts.engines import Within
+from retrieve_cli.contracts.models import TermWeights
+from retrieve_cli.contracts.values import Json
+from retrieve_cli.engines.qdrant.points import VECTOR, WEIGHTS, NoRow, where, with_terms
+from retrieve_cli.engines.qdrant.server import Server
+from retrieve_cli.errors import IndexCorrupt
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.values import Rows, Terms, Vectors
+
+OVERSAMPLING = 2.0
+"""Candidates by quantised vectors that are rescored, for each row of the result."""
+_EXACT = {"exact": True, "quantization": {"ignore": True}}
+_SCORED = 10_000
+"""Rows that are scored by one request."""
+_READ = 2_000
+"""Rows whose vectors are read by one request: 10 MB at 384 dimensions."""
+_SCROLLED = 100_000
+"""Row numbers in one answer."""
+
+
+class VectorPart:
+    """Rows with vectors, in a collection of their own."""
+
+    def __init__(self, server: Server, collection: str, *, dim: int, ef: int) -> None:
+        self._server, self._collection = server, collection
+        self._dim, self._ef = dim, ef
+
+    def nearest(
+        self, query: Vectors, limit: int, *, within: Within | None = None, exact: bool = False
+    ) -> tuple[Rows, Vectors]:
+        """Return rows with the highest inner products and these products as Qdrant computes them, best first."""
+        rescored = {"rescore": True, "oversampling": OVERSAMPLING}
+        params = _EXACT if exact else {"hnsw_ef": max(self._ef, limit), "quantization": rescored}
+        body = {"query": np.ascontiguousarray(query, np.float32), "using": VECTOR, "params": params}
+        return _found(self._server, self._collection, body, limit, within)
+
+    def scores(self, query: Vectors, rows: Rows) -> Vectors:
+        """Return the inner product with each of some rows, (m,) float32, from the vectors before quantisation."""
+        products = np.empty(len(rows), np.float32)
+        body = {"query": np.ascontiguousarray(query, np.float32), "using": VECTOR, "params": _EXACT}
+        for start in range(0, len(rows), _SCORED):
+            some = rows[start : start + _SCORED]
+            found, scores = _found(self._server, self._collection, body, len(some), Within(rows=some))
+            products[start : start + _SCORED] = scores[_places(found, some, self._collection)]
+        return products
+
+    def vectors(self, rows: Rows) -> Vectors:
+        """Return stored vectors, (m, dim) float32.
+
+        Raises:
+            IndexCorrupt: a row is missing.
+        """
+        stored = np.empty((len(rows), self._dim), np.float32)
+        for place, vector in enumerate(_stored(self._server, self._collection, rows, VECTOR)):
+            if vector is None:
+                raise _lost(self._collection, int(rows[place]))
+            stored[place] = vector
+        return stored
+
+
+class TermPart:
+    """Rows with term weights, in a collection of their own."""
+
+    def __init__(self, server: Server, collection: str) -> None:
+        self._server, self._collection = server, collection
+
+    def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
+        """Return rows that share a term with the query, with the highest scores, and these, best first.
+
+        Rows whose score is exactly 0 are missing: Qdrant does not count them as similar.
+        """
+        if not len(query.terms):
+            return _nothing()
+        weights = np.ascontiguousarray(query.weights, np.float32)
+        body = {"query": {"indices": np.ascontiguousarray(query.terms), "values": weights}, "using": WEIGHTS}
+        return _found(self._server, self._collection, body, limit, within)
+
+    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:  # noqa: ARG002
+        """Return the stored weights of some rows, to the bit, terms ascending.
+
+        Weights of all terms of a row are returned: Qdrant reads and sends a sparse vector as a whole.
+
+        Raises:
+            IndexCorrupt: a row is missing.
+        """
+        return [_term_weights(vector) for vector in _stored(self._server, self._collection, rows, WEIGHTS)]
+
+    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
+        """Return all rows that have one of the terms, ascending."""
+        pages: list[Rows] = []
+        if not len(terms):
+            return _nothing()[0]
+        try:
+            conditions = where(within, with_terms(np.unique(terms).tolist()))
+        except NoRow:
+            return _nothing()[0]
+        body = {"limit": _SCROLLED, "with_payload": False, "with_vector": False, **conditions}
+        while True:
+            page = self._server.call("POST", f"/collections/{self._collection}/points/scroll", body=body)
+            pages.append(np.array([point["id"] for point in page["points"]], np.int64))
+            if page.get("next_page_offset") is None:
+                return np.sort(np.concatenate(pages))
+            body = {**body, "offset": page["next_page_offset"]}
+
+
+def _found(
+    server: Server, collection: str, body: Mapping[str, Json], limit: int, within: Within | None
+) -> tuple[Rows, Vectors]:
+    """Return the rows of a search and their scores, best first, ties by row."""
+    try:
+        conditions = where(within)
+    except NoRow:
+        return _nothing()
+    if limit < 1:
+        return _nothing()
+    whole = {**body, **conditions, "limit": limit, "with_payload": False, "with_vector": False}
+    points = server.call("POST", f"/collections/{collection}/points/query", body=whole)["points"]
+    rows = np.array([point["id"] for point in points], np.int64)
+    scores = np.array([point["score"] for point in points], np.float32)
+    order = np.lexsort((rows, -scores))
+    return rows[order], scores[order]
+
+
+def _stored(server: Server, collection: str, rows: Rows, name: str) -> Iterator[Json | None]:
+    """Yield the vector of each row by that name; None if a row has none."""
+    for start in range(0, len(rows), _READ):
+        some = rows[start : start + _READ].tolist()
+        body = {"ids": list(dict.fromkeys(some)), "with_payload": False, "with_vector": [name]}
+        points = server.call("POST", f"/collections/{collection}/points", body=body)
+        vectors = {point["id"]: point.get("vector") or {} for point in points}
+        for row in some:
+            if row not in vectors:
+                raise _lost(collection, row)
+            yield vectors[row].get(name)
+
+
+def _places(found: Rows, rows: Rows, collection: str) -> Rows:
+    """Return the place of each row among those that were found."""
+    order = np.argsort(found, kind="stable")
+    places = np.searchsorted(found[order], rows)
+    inside = places < len(found)
+    missing = ~inside
+    missing[inside] = found[order][places[inside]] != rows[inside]
+    if missing.any():
+        raise _lost(collection, int(rows[missing][0]))
+    return order[places]
+
+
+def _term_weights(vector: Json | None) -> TermWeights:
+    terms = np.array(vector["indices"] if vector else [], np.int32)
+    weights = np.array(vector["values"] if vector else [], np.float32)
+    order = np.argsort(terms, kind="stable")
+    return TermWeights(terms=terms[order], weights=weights[order])
+
+
+def _nothing() -> tuple[Rows, Vectors]:
+    return np.empty(0, np.int64), np.empty(0, np.float32)
+
+
+def _lost(collection: str, row: int) -> IndexCorrupt:
+    return IndexCorrupt(f"row {row} is missing in the collection {collection}", hint="run `retrieve engines push`")

@@ -1,0 +1,197 @@
+"""The requests that the substitute for a Qdrant server accepts: endpoint, parameters, and form of the body.
+
+The forms are a part of Qdrant's OpenAPI file, by hand: `differences` compares them with that file. A key that is not in
+a form is an error, where Qdrant itself would ignore it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object with these keys; one whose name begins with `?` may be absent."""
+
+    keys: Mapping[str, Any]
+
+    def named(self) -> dict[str, Any]:
+        return {name.removeprefix("?"): form for name, form in self.keys.items()}
+
+    def required(self) -> set[str]:
+        return {name for name in self.keys if not name.startswith("?")}
+
+
+@dataclass(frozen=True)
+class List:
+    """A list of values of one form."""
+
+    of: Any
+
+
+@dataclass(frozen=True)
+class Either:
+    """A value of one of several forms."""
+
+    forms: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """An object with any keys and values of one form."""
+
+    of: Any
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Name of the body's schema in the published file, its form, and the parameters of the query."""
+
+    schema: str | None = None
+    form: Any = None
+    parameters: set[str] = field(default_factory=set)
+
+
+INTEGER, NUMBER, TEXT, BOOLEAN, ANYTHING = "integer", "number", "string", "boolean", "object"
+ID = Either((INTEGER, TEXT))
+SPARSE = Object({"indices": List(INTEGER), "values": List(NUMBER)})
+CONDITION = Either(
+    (
+        Object({"key": TEXT, "match": Object({"any": Either((List(TEXT), List(INTEGER)))})}),
+        Object({"has_id": List(ID)}),
+    )
+)
+FILTER = Object({"?must": List(CONDITION), "?must_not": List(CONDITION)})
+OPTIMIZERS = Object({"?indexing_threshold": INTEGER})
+PARAMS = Object(
+    {
+        "?hnsw_ef": INTEGER,
+        "?exact": BOOLEAN,
+        "?quantization": Object({"?ignore": BOOLEAN, "?rescore": BOOLEAN, "?oversampling": NUMBER}),
+    }
+)
+CREATE = Object(
+    {
+        "?vectors": Named(Object({"size": INTEGER, "distance": TEXT})),
+        "?sparse_vectors": Named(Object({"?index": Object({"?datatype": TEXT})})),
+        "?hnsw_config": Object({"?m": INTEGER, "?ef_construct": INTEGER}),
+        "?optimizers_config": OPTIMIZERS,
+        "?quantization_config": Object(
+            {"scalar": Object({"type": TEXT, "?quantile": NUMBER, "?always_ram": BOOLEAN})},
+        ),
+    }
+)
+POINT = Object({"id": ID, "vector": Named(Either((List(NUMBER), SPARSE))), "?payload": ANYTHING})
+ALIAS = Either(
+    (
+        Object({"create_alias": Object({"collection_name": TEXT, "alias_name": TEXT})}),
+        Object({"delete_alias": Object({"alias_name": TEXT})}),
+    )
+)
+SHOWN = {"?with_payload": Either((BOOLEAN, List(TEXT))), "?with_vector": Either((BOOLEAN, List(TEXT)))}
+QUERY = Object(
+    {"?query": Either((List(NUMBER), SPARSE)), "?using": TEXT, "?filter": FILTER, "?params": PARAMS, "?limit": INTEGER}
+    | SHOWN
+)
+SCROLL = Object({"?offset": ID, "?limit": INTEGER, "?filter": FILTER} | SHOWN)
+COLLECTION = "/collections/{collection_name}"
+ENDPOINTS = {
+    ("GET", "/"): Endpoint(),
+    ("GET", "/aliases"): Endpoint(),
+    ("GET", "/collections"): Endpoint(),
+    ("POST", "/collections/aliases"): Endpoint("ChangeAliasesOperation", Object({"actions": List(ALIAS)})),
+    ("GET", COLLECTION): Endpoint(),
+    ("DELETE", COLLECTION): Endpoint(),
+    ("PUT", COLLECTION): Endpoint("CreateCollection", CREATE),
+    ("PATCH", COLLECTION): Endpoint("UpdateCollection", Object({"?optimizers_config": OPTIMIZERS})),
+    ("PUT", COLLECTION + "/index"): Endpoint(
+        "CreateFieldIndex", Object({"field_name": TEXT, "?field_schema": TEXT}), {"wait"}
+    ),
+    ("PUT", COLLECTION + "/points"): Endpoint("PointInsertOperations", Object({"points": List(POINT)}), {"wait"}),
+    ("POST", COLLECTION + "/points"): Endpoint("PointRequest", Object({"ids": List(ID)} | SHOWN)),
+    ("POST", COLLECTION + "/points/delete"): Endpoint("PointsSelector", Object({"filter": FILTER}), {"wait"}),
+    ("POST", COLLECTION + "/points/count"): Endpoint("CountRequest", Object({"?filter": FILTER, "?exact": BOOLEAN})),
+    ("POST", COLLECTION + "/points/query"): Endpoint("QueryRequest", QUERY),
+    ("POST", COLLECTION + "/points/scroll"): Endpoint("ScrollRequest", SCROLL),
+    ("POST", COLLECTION + "/snapshots"): Endpoint(parameters={"wait"}),
+}
+
+_TYPES: Mapping[str, Any] = {INTEGER: int, NUMBER: (int, float), TEXT: str, BOOLEAN: bool, ANYTHING: dict}
+
+
+def faults(form: Any, value: Any, where: str = "body") -> Iterator[str]:
+    """Yield what is wrong with a value."""
+    if isinstance(form, str):
+        if not isinstance(value, _TYPES[form]) or (isinstance(value, bool) and form != BOOLEAN):
+            yield f"{where} is not of type {form}"
+    elif isinstance(form, Either):
+        if all(any(faults(each, value, where)) for each in form.forms):
+            yield f"{where} has none of the forms it may have"
+    elif not isinstance(value, list if isinstance(form, List) else dict):
+        yield f"{where} is not {'a list' if isinstance(form, List) else 'an object'}"
+    else:
+        yield from _inner_faults(form, value, where)
+
+
+def _inner_faults(form: List | Named | Object, value: Any, where: str) -> Iterator[str]:
+    if isinstance(form, Object):
+        named = form.named()
+        yield from (f"{where}.{name} is missing" for name in sorted(form.required() - value.keys()))
+        yield from (f"{where}.{name} is not known" for name in sorted(value.keys() - named.keys()))
+        inner = [(named[name], value[name], f"{where}.{name}") for name in value.keys() & named.keys()]
+    elif isinstance(form, Named):
+        inner = [(form.of, each, f"{where}.{name}") for name, each in value.items()]
+    elif form.of == NUMBER and set(map(type, value)) <= {int, float}:
+        inner = []  # vectors are long
+    else:
+        inner = [(form.of, each, f"{where}[]") for each in value]
+    for each in inner:
+        yield from faults(*each)
+
+
+def differences(published: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where a form accepts what Qdrant's OpenAPI file does not."""
+    for (method, path), endpoint in ENDPOINTS.items():
+        operation = published["paths"].get(path, {}).get(method.lower())
+        if operation is None:
+            yield f"{method} {path} is not an endpoint"
+            continue
+        known = {each["name"] for each in operation.get("parameters", []) if each["in"] == "query"}
+        yield from (f"{method} {path} has no parameter {name}" for name in sorted(endpoint.parameters - known))
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        reference = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+        if (endpoint.schema or "") != reference:
+            yield f"{method} {path} takes {reference or 'no body'}, not {endpoint.schema}"
+        elif endpoint.schema:
+            schemas = published["components"]["schemas"]
+            yield from _beyond(endpoint.form, schemas[reference], schemas, f"{method} {path}")
+
+
+def _beyond(form: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any], where: str) -> list[str]:
+    """Return where values of a form are not values of a published schema; of several, by the one that is nearest."""
+    if "$ref" in schema:
+        return _beyond(form, schemas[schema["$ref"].rpartition("/")[2]], schemas, where)
+    if isinstance(form, Either):
+        return [fault for each in form.forms for fault in _beyond(each, schema, schemas, where)]
+    branches = schema.get("anyOf") or schema.get("oneOf")
+    if branches:
+        return min((_beyond(form, branch, schemas, where) for branch in branches), key=len)
+    if "allOf" in schema:
+        return min((_beyond(form, branch, schemas, where) for branch in schema["allOf"]), key=len)
+    kind = schema.get("type")
+    if isinstance(form, str):
+        fits = kind == form or (form == NUMBER and kind == INTEGER)
+        return [] if fits else [f"{where} is of type {kind}, not {form}"]
+    if isinstance(form, List):
+        return _beyond(form.of, schema["items"], schemas, where + "[]") if kind == "array" else [f"{where} is no list"]
+    if kind != "object":
+        return [f"{where} is not an object"] * 2
+    if isinstance(form, Named):
+        inner = schema.get("additionalProperties")
+        return _beyond(form.of, inner, schemas, where + ".*") if inner else [f"{where} has no free keys"]
+    properties = schema.get("properties", {})
+    faults = [f"{where} must have {name}" for name in schema.get("required", []) if name not in form.required()]
+    for name, each in form.named().items():
+        inner = properties.get(name)
+        faults += _beyond(each, inner, schemas, f"{where}.{name}") if inner else [f"{where} has no key {name}"]
+    return faults

@@ -1,0 +1,363 @@
+"""The engine for Qdrant, over Qdrant's core behind a substitute for its REST interface."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engines import qdrant_server
+from engines.qdrant_api import ENDPOINTS, differences, faults
+from engines.qdrant_server import Server, started
+
+from retrieve_cli.config.engine_settings import QdrantSettings
+from retrieve_cli.contracts import TermWeights
+from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Staged, Within
+from retrieve_cli.engines.qdrant.engine import QdrantEngine
+from retrieve_cli.engines.qdrant.limits import excess
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+
+qdrant = qdrant_server.qdrant
+OLD, NEW = "0123456789ab", "ba9876543210"
+PARTS = [Part("meaning", "record", 3, 2), Part("words", "chunk", 3)]
+VECTORS = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32)
+FIELDS = [{"a.b[0]": ["x=y"]}, {'a"': ["\x1f", "\udc80"], "a.b[0]": ["z"]}, {}]
+LABELS = [
+    Label(f"c{row}", f"d{row}", f"title {row}", f"text {row} \udc80", "s", "t", fields)
+    for row, fields in enumerate(FIELDS)
+]
+
+
+def weights(*pairs: tuple[int, float]) -> TermWeights:
+    terms, values = ([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    return TermWeights(terms=np.array(terms, np.int32), weights=np.array(values, np.float32))
+
+
+WEIGHTS = [weights((1, 0.1), (5, -0.1)), weights(), weights((5, 0.0), (9, 2.5))]
+
+
+@pytest.fixture
+def engine(qdrant: Server) -> Iterator[QdrantEngine]:
+    """An engine over the server, without generations before and after."""
+    engine = QdrantEngine(QdrantSettings(url=qdrant.url))
+    yield engine
+    for staged in engine.generations():
+        engine.drop(staged.generation)
+    engine.close()
+
+
+def push(engine: QdrantEngine, generation: str = OLD) -> None:
+    """Store a generation of three rows."""
+    staging = engine.stage(generation, PARTS)
+    staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
+    staging.put("words", Batch(np.arange(3), LABELS, weights=WEIGHTS))
+    staging.put_block("records/ü.jsonl", 7, b"\x00\xff")
+    assert staging.finish().rows == {"meaning": 3, "words": 3}
+
+
+def test_a_row_is_found_by_terms_whose_weights_cancel_or_are_0(engine: QdrantEngine) -> None:
+    push(engine)
+    assert engine.open(OLD).terms("words").matching(np.array([1, 5], np.int32)).tolist() == [0, 2]
+
+
+def test_weights_of_0_and_below_come_back(engine: QdrantEngine) -> None:
+    push(engine)
+    stored = engine.open(OLD).terms("words").weights(np.array([2, 1, 0]), np.array([5], np.int32))
+    assert [(row.terms.tolist(), row.weights.tolist()) for row in stored] == [
+        (row.terms.tolist(), row.weights.tolist()) for row in reversed(WEIGHTS)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        (AnyOf("a.b[0]", ["x=y"]), [0]),
+        (AnyOf("a.b[0]", ["y"]), []),
+        (AnyOf("a.b[0]", ["x=y", "z"], negated=True), [2]),
+        (AnyOf('a"', ["\x1f"]), [1]),
+        (AnyOf('a"', ["\udc80"]), [1]),
+        (AnyOf("a", []), []),
+        (AnyOf("a", [], negated=True), [0, 1, 2]),
+    ],
+)
+def test_names_and_values_of_fields_may_be_any_text(engine: QdrantEngine, condition: AnyOf, rows: list[int]) -> None:
+    push(engine)
+    part = engine.open(OLD).vectors("meaning")
+    found, _ = part.nearest(VECTORS[1], 10, within=Within(conditions=[condition]))
+    assert sorted(found.tolist()) == rows
+
+
+def test_no_row_is_found_among_none(engine: QdrantEngine) -> None:
+    push(engine)
+    nothing = Within(rows=np.empty(0, np.int64))
+    assert not len(engine.open(OLD).vectors("meaning").nearest(VECTORS[0], 5, within=nothing)[0])
+    assert not len(engine.open(OLD).terms("words").matching(np.array([5], np.int32), within=nothing))
+
+
+def test_scores_are_in_the_order_of_the_rows_repeats_included(engine: QdrantEngine) -> None:
+    push(engine)
+    scores = engine.open(OLD).vectors("meaning").scores(VECTORS[0], np.array([2, 0, 2, 1]))
+    assert scores.tolist() == pytest.approx([0, 1, 0, 0.6])
+
+
+def test_a_row_that_is_not_there_is_an_error(engine: QdrantEngine) -> None:
+    push(engine)
+    generation = engine.open(OLD)
+    rows = np.array([0, 3])
+    with pytest.raises(IndexCorrupt, match="row 3 is missing"):
+        generation.vectors("meaning").vectors(rows)
+    with pytest.raises(IndexCorrupt, match="row 3 is missing"):
+        generation.vectors("meaning").scores(VECTORS[0], rows)
+    with pytest.raises(IndexCorrupt, match="row 3 is missing"):
+        generation.terms("words").weights(rows, np.array([1], np.int32))
+
+
+def test_a_part_is_asked_for_what_it_has(engine: QdrantEngine) -> None:
+    push(engine)
+    generation = engine.open(OLD)
+    with pytest.raises(IndexCorrupt, match="no vectors of words"):
+        generation.vectors("words")
+    with pytest.raises(IndexCorrupt, match="no term weights of meaning"):
+        generation.terms("meaning")
+    with pytest.raises(IndexCorrupt, match="no rows of other"):
+        generation.terms("other")
+
+
+def test_a_block_comes_back_and_one_that_is_not_there_is_named(engine: QdrantEngine) -> None:
+    push(engine)
+    generation = engine.open(OLD)
+    assert generation.block("records/ü.jsonl", 7) == b"\x00\xff"
+    with pytest.raises(IndexCorrupt, match=r"block 8 of the file records/ü\.jsonl"):
+        generation.block("records/ü.jsonl", 8)
+
+
+def test_a_staging_without_all_rows_is_not_complete(engine: QdrantEngine) -> None:
+    staging = engine.stage(OLD, PARTS)
+    staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
+    with pytest.raises(IndexCorrupt, match="0 rows of words, not 3"):
+        staging.finish()
+    assert engine.generations() == [Staged(OLD, complete=False, live=False)]
+    with pytest.raises(IndexCorrupt, match="no complete generation"):
+        engine.open(OLD)
+    with pytest.raises(IndexCorrupt, match="no complete generation"):
+        engine.publish(OLD)
+
+
+def test_a_row_that_another_program_changed_is_found_by_the_end(engine: QdrantEngine) -> None:
+    staging, other = (engine.stage(OLD, PARTS[:1]) for _ in range(2))
+    staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
+    other.put("meaning", Batch(np.array([1]), LABELS[1:2], vectors=-VECTORS[1:2]))
+    with pytest.raises(IndexCorrupt, match="row 1 of meaning in Qdrant is not what was sent"):
+        staging.finish()
+
+
+def test_rows_of_an_interrupted_staging_stay(engine: QdrantEngine) -> None:
+    engine.stage(OLD, PARTS[:1]).put("meaning", Batch(np.arange(2), LABELS[:2], vectors=VECTORS[:2]))
+    staging = engine.stage(OLD, PARTS[:1])
+    staging.put("meaning", Batch(np.array([2]), LABELS[2:], vectors=VECTORS[2:]))
+    assert staging.finish().rows == {"meaning": 3}
+
+
+def test_rows_of_another_card_or_other_parts_are_dropped(engine: QdrantEngine, qdrant: Server) -> None:
+    push(engine)
+    other = QdrantEngine(QdrantSettings(url=qdrant.url, hnsw_m=8))
+    other.stage(OLD, PARTS)
+    assert engine.generations() == [Staged(OLD, complete=False, live=False)]
+    push(engine)
+    engine.stage(OLD, PARTS[:1])
+    assert engine.generations() == [Staged(OLD, complete=False, live=False)]
+
+
+def test_a_parameter_of_queries_changes_without_sending_rows_again(engine: QdrantEngine, qdrant: Server) -> None:
+    push(engine)
+    other = QdrantEngine(QdrantSettings(url=qdrant.url, hnsw_ef_search=50))
+    assert other.card != engine.card
+    other.stage(OLD, PARTS)
+    assert engine.generations() == [Staged(OLD, complete=True, live=False)]
+
+
+def test_the_alias_names_vectors_of_the_published_generation(engine: QdrantEngine, qdrant: Server) -> None:
+    push(engine)
+    engine.publish(OLD)
+    push(engine, NEW)
+    assert engine.live() == OLD
+    engine.publish(NEW)
+    assert engine.generations() == [Staged(OLD, complete=True, live=False), Staged(NEW, complete=True, live=True)]
+    engine.drop(NEW)
+    assert engine.live() is None
+    engine.drop(NEW)
+    engine.publish(OLD)
+    assert engine.live() == OLD
+
+
+def test_collections_of_others_are_neither_listed_nor_dropped(engine: QdrantEngine, qdrant: Server) -> None:
+    other = QdrantEngine(QdrantSettings(url=qdrant.url, collection="chunks_vectors_2"))
+    push(other)
+    assert engine.generations() == []
+    engine.drop(OLD)
+    assert [each.complete for each in other.generations()] == [True]
+    other.drop(OLD)
+
+
+def test_a_snapshot_is_written_of_each_collection(engine: QdrantEngine, qdrant: Server) -> None:
+    push(engine)
+    described = engine.snapshot(OLD, "snapshots").splitlines()
+    written = list((qdrant.folder / "snapshots").rglob("*.snapshot"))
+    assert len(described) == len(written) == 3
+    with pytest.raises(UsageError, match="the place that its own configuration names, not to 's3://bucket'"):
+        engine.snapshot(OLD, "s3://bucket")
+
+
+def test_a_name_that_no_collection_may_have_is_rejected() -> None:
+    with pytest.raises(UsageError, match="not the name of a collection"):
+        QdrantEngine(QdrantSettings(collection="a/../b"))
+
+
+@pytest.mark.parametrize("url", ["localhost:6333", "ftp://host", "http://", "http://host:port", "http://[::1"])
+def test_an_address_that_is_none_is_rejected(url: str) -> None:
+    with pytest.raises(UsageError, match=r"engines\.qdrant\.url"):
+        QdrantEngine(QdrantSettings(url=url))
+
+
+def test_the_password_in_an_address_is_not_shown() -> None:
+    engine = QdrantEngine(QdrantSettings(url="http://user:secret@127.0.0.1:9", timeout_s=2.0))
+    with pytest.raises(Unavailable, match=r"cannot reach Qdrant at http://127\.0\.0\.1:9: ") as caught:
+        engine.live()
+    assert "secret" not in str(caught.value) + caught.value.hint
+
+
+def test_a_server_that_is_silent_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        engine = QdrantEngine(QdrantSettings(url=f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2))
+        with pytest.raises(Unavailable, match=r"does not answer within 0\.2 s"):
+            engine.live()
+
+
+def reply(server: socket.socket, *answers: bytes) -> threading.Thread:
+    """Answer one connection after the other, each with these bytes, then close it."""
+
+    def run() -> None:
+        for answer in answers:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def http(content: bytes, status: str = "200 OK", *headers: str) -> bytes:
+    head = "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(content)}", "Connection: close", *headers])
+    return head.encode() + b"\r\n\r\n" + content
+
+
+NO_ALIASES = http(b'{"result": {"aliases": []}, "status": "ok", "time": 0}')
+
+
+def answered(*answers: bytes, ask: Callable[[QdrantEngine], object] = QdrantEngine.live) -> object:
+    """Return what an engine makes of some answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = reply(server, *answers)
+        engine = QdrantEngine(QdrantSettings(url=f"http://127.0.0.1:{server.getsockname()[1]}"), api_key="k3y")
+        try:
+            return ask(engine)
+        finally:
+            engine.close()
+            thread.join(10)
+
+
+def test_a_request_whose_connection_is_dropped_is_sent_once_more() -> None:
+    assert answered(b"", NO_ALIASES) is None
+    with pytest.raises(Unavailable, match="cannot reach Qdrant"):
+        answered(b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "message"),
+    [
+        ("401 Unauthorized", b"Invalid API key or JWT", "rejects the credential: Invalid API key"),
+        ("403 Forbidden", b'{"status": {"error": "Forbidden: k3y"}}', r"rejects the credential: Forbidden: \*\*\*"),
+        ("400 Bad Request", b'{"status": {"error": "Limit exceeded 5 > 1"}}', "answers 400 .* Limit exceeded 5 > 1"),
+        ("413 Payload Too Large", b"", "answers 413 .* no reason given"),
+        ("502 Bad Gateway", b"<html>", "answers 502 .*<html>"),
+        ("200 OK", b"<html>", "something else than JSON"),
+    ],
+)
+def test_a_failed_request_is_an_error_in_the_servers_words(status: str, content: bytes, message: str) -> None:
+    with pytest.raises(Unavailable, match=message) as caught:
+        answered(http(content, status))
+    assert caught.value.hint
+    assert "k3y" not in caught.value.message
+
+
+def test_a_limited_rate_is_named() -> None:
+    content = b'{"status": {"error": "Rate limit"}}'
+    with pytest.raises(Unavailable, match="limits the rate of requests: Rate limit"):
+        answered(http(content, "429 Too Many Requests", "Retry-After: 1"))
+
+
+def problems(version: bytes, collections: bytes = b"[]", *more: bytes) -> object:
+    root = http(b'{"title": "qdrant", "version": "' + version + b'"}')
+    listed = http(b'{"result": {"collections": ' + collections + b"}}")
+    return answered(root, listed, *more, ask=QdrantEngine.problems)
+
+
+def test_problems_are_an_old_version_and_a_name_that_is_taken() -> None:
+    assert problems(b"1.10.1") == []
+    assert problems(b"1.9.7") == [("Qdrant 1.9.7 has no endpoint points/query", "install Qdrant 1.10 or later")]
+    ((text, _),) = list(problems(b"1.19.0", b'[{"name": "chunks_vectors"}]'))  # type: ignore[call-overload]
+    assert text == "there is a collection chunks_vectors, so that no alias can have this name"
+
+
+def test_limits_of_strict_mode_that_searches_exceed_are_problems() -> None:
+    strict = {"enabled": True, "max_query_limit": 100, "search_allow_exact": False, "search_max_hnsw_ef": 5000}
+    info = http(json.dumps({"result": {"config": {"strict_mode_config": strict}}}).encode())
+    found = problems(b"1.19.0", b'[{"name": "chunks_vectors_0123456789ab"}]', info)
+    assert [text for text, _ in found] == [  # type: ignore[attr-defined]
+        "strict mode of Qdrant limits max_query_limit to 100",
+        "strict mode of Qdrant does not allow exact searches",
+    ]
+    assert list(excess(strict | {"enabled": False}, QdrantSettings(), most_rows=50_000)) == []
+
+
+def test_a_key_that_travels_unencrypted_to_another_host_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = QdrantEngine(QdrantSettings(url="http://example.org:6333"), api_key="k3y")
+    answers = {"/": {"version": "1.19.0"}, "/collections": {"collections": []}}
+    monkeypatch.setattr(engine._server, "call", lambda method, path: answers[path])
+    ((text, hint),) = engine.problems()
+    assert text == "the API key is sent to example.org without encryption"
+    assert hint == "use https:// in engines.qdrant.url"
+
+
+def test_a_key_is_sent(tmp_path: Path, qdrant: Server) -> None:
+    with started(tmp_path, "k3y") as server:
+        assert QdrantEngine(QdrantSettings(url=server.url), api_key="k3y").live() is None
+        with pytest.raises(Unavailable, match="rejects the credential"):
+            QdrantEngine(QdrantSettings(url=server.url)).live()
+        with pytest.raises(Unavailable, match="rejects the credential"):
+            QdrantEngine(QdrantSettings(url=server.url), api_key="other").live()
+
+
+def test_the_substitute_rejects_what_its_forms_do_not_have() -> None:
+    form = ENDPOINTS["POST", "/collections/{collection_name}/points/query"].form
+    assert list(faults(form, {"query": [0.5], "limit": 3, "filter": {"must": [{"has_id": [1]}]}})) == []
+    assert list(faults(form, {"query": [0.5], "top": 3})) == ["body.top is not known"]
+    assert list(faults(form, {"limit": True})) == ["body.limit is not of type integer"]
+    assert list(faults(form, {"filter": {"must": [{"key": "a"}]}})) == [
+        "body.filter.must[] has none of the forms it may have"
+    ]
+
+
+def test_forms_of_requests_are_those_of_the_published_file() -> None:
+    name = "RETRIEVE_QDRANT_OPENAPI"
+    if name not in os.environ:
+        pytest.skip(f"{name} does not name Qdrant's OpenAPI file (docs/redoc/master/openapi.json of its repository)")
+    published = json.loads(Path(os.environ[name]).read_text("utf-8"))
+    assert list(differences(published)) == []
+    del published["components"]["schemas"]["QueryRequest"]["properties"]["using"]
+    assert list(differences(published)) == ["POST /collections/{collection_name}/points/query has no key using"]
