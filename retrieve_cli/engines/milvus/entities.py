@@ -1,0 +1,124 @@
+"""Rows of parts as entities of Milvus: schemas, conversion and back."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts.models import TermWeights
+from retrieve_cli.engines.milvus.conditions import MOST_TAGS, TAG, tags
+from retrieve_cli.engines.milvus.server import client_package
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.engine_settings import MilvusSettings
+    from retrieve_cli.contracts.engines import Label, Part
+    from retrieve_cli.contracts.values import Vectors
+
+VECTOR, SPARSE = "vector", "sparse"
+"""Names of the field with vectors, and of the field with term weights."""
+LONGEST = 65_535
+"""The most bytes of a VARCHAR."""
+TINY = 1e-6
+"""Sparse vectors of Milvus hold numbers above 0 only: smaller weights are searched as this one."""
+SMALL = "0.000002"
+"""Bound of weights that may not be found by their own value, as a number of an expression."""
+ELSEWHERE = "*"
+"""Stands for weights that are too many for a VARCHAR, and are kept as a block."""
+_NO_TERM = 2**32 - 2
+"""The largest term id of Milvus: the only one of a row without terms, whose sparse vector must not be empty."""
+_LONGEST_WEIGHTS = 32_768
+"""The most characters of the weights of a row outside blocks. 1,000 rows are read in one answer of at most 64 MiB."""
+_LABELS = ("id", "doc_id", "title", "text", "section", "tenant")
+_NARROWEST = 2
+"""The smallest dimension of a vector."""
+
+
+def field_of(part: Part) -> str:
+    """Return the name of the indexed field of a part."""
+    return SPARSE if part.dim is None else VECTOR
+
+
+def schema_of(part: Part) -> Any:
+    """Return the schema of the collection of a part."""
+    client = client_package()
+    kinds = client.DataType
+    schema = client.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+    schema.add_field("row", kinds.INT64, is_primary=True)
+    if part.dim is None:
+        schema.add_field(SPARSE, kinds.SPARSE_FLOAT_VECTOR)
+        schema.add_field("weights", kinds.VARCHAR, max_length=LONGEST)
+        schema.add_field("least", kinds.FLOAT)
+    else:
+        schema.add_field(VECTOR, kinds.FLOAT_VECTOR, dim=max(part.dim, _NARROWEST))
+    for name in _LABELS:
+        # Milvus Lite and people alike confuse a field `id` with the primary key.
+        schema.add_field("chunk_id" if name == "id" else name, kinds.VARCHAR, max_length=LONGEST)
+    schema.add_field("tags", kinds.ARRAY, element_type=kinds.VARCHAR, max_capacity=MOST_TAGS, max_length=TAG)
+    return schema
+
+
+def index_of(part: Part, settings: MilvusSettings) -> Any:
+    """Return the parameters of the index of a part."""
+    parameters = client_package().MilvusClient.prepare_index_params()
+    if part.dim is None:
+        parameters.add_index(SPARSE, index_type="SPARSE_INVERTED_INDEX", metric_type="IP", params={})
+    elif settings.index == "flat":
+        parameters.add_index(VECTOR, index_type="FLAT", metric_type="IP", params={})
+    else:
+        params = {"M": settings.hnsw_m, "efConstruction": settings.hnsw_ef_construction}
+        parameters.add_index(VECTOR, index_type="HNSW", metric_type="IP", params=params)
+    return parameters
+
+
+def labelled(row: int, label: Label) -> dict[str, Any]:
+    """Return the fields of an entity that describe it. Texts longer than 65,535 bytes are cut: they are for people."""
+    texts = {name: cut(getattr(label, name) or "") for name in _LABELS}
+    return {"row": row, "chunk_id": texts.pop("id"), **texts, "tags": tags(label.fields)}
+
+
+def cut(text: str) -> str:
+    """Return the beginning of a text that fits into a VARCHAR, without halves of surrogate pairs."""
+    encoded = text.encode("utf-8", "replace")
+    return encoded[:LONGEST].decode("utf-8", "ignore")
+
+
+def padded(vectors: Vectors) -> Vectors:
+    """Return vectors with at least two numbers each, (n, max(dim, 2)) float32."""
+    missing = _NARROWEST - vectors.shape[-1]
+    return np.pad(vectors, ((0, 0), (0, missing))) if missing > 0 else vectors
+
+
+def sparse_of(weights: TermWeights) -> dict[int, float]:
+    """Return term weights as the sparse vector by which a row or a query is found."""
+    values = np.maximum(weights.weights.astype(np.float64), TINY)
+    return dict(zip(weights.terms.tolist(), values.tolist(), strict=True)) or {_NO_TERM: 1.0}
+
+
+def packed(weights: TermWeights) -> bytes:
+    """Return term weights as bytes: all terms as int32, then all weights as float32, little-endian.
+
+    The sparse vector of a row has no weights of 0 or below, and the client returns it as Python numbers, one by one.
+    """
+    return np.ascontiguousarray(weights.terms, "<i4").tobytes() + np.ascontiguousarray(weights.weights, "<f4").tobytes()
+
+
+def unpacked(data: bytes) -> TermWeights:
+    """Return what was packed. Raises: ValueError: these are not packed weights."""
+    if len(data) % 8:
+        raise ValueError("not term weights")
+    middle = len(data) // 2
+    terms, weights = np.frombuffer(data[:middle], "<i4"), np.frombuffer(data[middle:], "<f4")
+    return TermWeights(terms.astype(np.int32), weights.astype(np.float32))
+
+
+def written(data: bytes) -> str:
+    """Return packed weights as the text of a VARCHAR, or the sign that they are elsewhere."""
+    text = b64encode(data).decode("ascii")
+    return text if len(text) <= _LONGEST_WEIGHTS else ELSEWHERE
+
+
+def read(text: str) -> bytes:
+    """Return the bytes that were written. Raises: ValueError: the text is not base64."""
+    return b64decode(text, validate=True)
