@@ -1,0 +1,279 @@
+"""A small engine on SQLite that keeps all promises of `contracts/engines.py`, for tests without a server.
+
+The database file plays the server: without it the engine is unreachable. Every call opens it anew and is one
+transaction, so that a process may be killed between any two calls, and threads may share an engine.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from engines.sqlite_collections import SqliteTerms, SqliteVectors, read_weights
+
+from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
+from retrieve_cli.engines.census import Sample, sampled
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+
+_TABLES = """
+CREATE TABLE generations (id TEXT PRIMARY KEY, card TEXT, parts TEXT, begun REAL, census TEXT);
+CREATE TABLE alias (place INTEGER PRIMARY KEY, generation TEXT REFERENCES generations ON DELETE CASCADE);
+CREATE TABLE rows (generation TEXT REFERENCES generations ON DELETE CASCADE, part TEXT, row INTEGER,
+  id TEXT, doc_id TEXT, title TEXT, text TEXT, section TEXT, tenant TEXT, vector BLOB,
+  PRIMARY KEY (generation, part, row));
+CREATE TABLE fields (generation TEXT, part TEXT, row INTEGER, field TEXT, value TEXT,
+  FOREIGN KEY (generation, part, row) REFERENCES rows ON DELETE CASCADE);
+CREATE INDEX field_rows ON fields (generation, part, row);
+CREATE INDEX field_values ON fields (generation, part, field, value);
+CREATE TABLE weights (generation TEXT, part TEXT, term INTEGER, row INTEGER, weight REAL,
+  PRIMARY KEY (generation, part, term, row),
+  FOREIGN KEY (generation, part, row) REFERENCES rows ON DELETE CASCADE) WITHOUT ROWID;
+CREATE INDEX row_weights ON weights (generation, part, row);
+CREATE TABLE blocks (generation TEXT REFERENCES generations ON DELETE CASCADE, file TEXT, number INTEGER, data BLOB,
+  PRIMARY KEY (generation, file, number));
+"""
+
+Open = Callable[..., Any]
+"""Opens the database for one transaction, as a context."""
+
+
+def create_database(path: Path) -> None:
+    """Create the database: what starting a server is for others."""
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.executescript(_TABLES)
+    database.close()
+
+
+class SqliteEngine:
+    """Engine over a database file that `create_database` made."""
+
+    name = "sqlite"
+
+    def __init__(self, path: Path, *, lossy: float = 0.0, seed: int = 0, most_rows: int = 1000) -> None:
+        """`lossy` is the share of the rows that `nearest` without `exact` does not find, drawn by `seed`."""
+        self._path = path
+        self._lossy = lossy
+        self._seed = seed
+        self._most_rows = most_rows
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        return {"engine": self.name, "lossy": self._lossy, "seed": self._seed}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(most_rows=self._most_rows, copies=True)
+
+    def stage(self, generation: str, parts: Sequence[Part]) -> SqliteStaging:
+        made = json.dumps(dict(self.card), sort_keys=True), json.dumps([tuple(part) for part in parts])
+        with self.opened() as database:
+            stored = database.execute("SELECT card, parts FROM generations WHERE id = ?", (generation,)).fetchone()
+            if stored is not None and stored != made:
+                database.execute("DELETE FROM generations WHERE id = ?", (generation,))
+            begun = (generation, *made, time.time())
+            database.execute("INSERT OR IGNORE INTO generations VALUES (?, ?, ?, ?, NULL)", begun)
+        return SqliteStaging(self.opened, generation, parts)
+
+    def publish(self, generation: str) -> None:
+        with self.opened() as database:
+            complete(database, generation)
+            database.execute("INSERT OR REPLACE INTO alias VALUES (1, ?)", (generation,))
+
+    def live(self) -> str | None:
+        with self.opened("BEGIN") as database:
+            row = database.execute("SELECT generation FROM alias").fetchone()
+        return None if row is None else str(row[0])
+
+    def generations(self) -> list[Staged]:
+        sql = """SELECT id, census IS NOT NULL, EXISTS (SELECT 1 FROM alias WHERE generation = id)
+                 FROM generations ORDER BY id"""
+        with self.opened("BEGIN") as database:
+            return [Staged(name, bool(done), bool(live)) for name, done, live in database.execute(sql)]
+
+    def drop(self, generation: str) -> None:
+        with self.opened() as database:
+            database.execute("DELETE FROM generations WHERE id = ?", (generation,))
+
+    def open(self, generation: str) -> SqliteGeneration:
+        with self.opened("BEGIN") as database:
+            census = complete(database, generation)
+        return SqliteGeneration(self.opened, generation, census, lossy=(self._lossy, self._seed))
+
+    def snapshot(self, generation: str, place: str) -> str:
+        raise UsageError("the engine sqlite makes no snapshots", hint="copy its file")
+
+    def describe(self) -> Mapping[str, str]:
+        return {"version": sqlite3.sqlite_version, "file": self._path.name}
+
+    def problems(self) -> list[tuple[str, str]]:
+        try:
+            with self.opened() as database:
+                database.execute("SELECT 1 FROM generations")
+        except Unavailable as error:
+            return [(error.message, error.hint)]
+        return []
+
+    def close(self) -> None:
+        """Do nothing: there is no connection between two calls."""
+
+    @contextmanager
+    def opened(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
+        """Open the database for one transaction; one that only reads waits for no writer."""
+        try:
+            place = f"{self._path.absolute().as_uri()}?mode=rw"
+            database = sqlite3.connect(place, uri=True, timeout=30.0, isolation_level=None)
+            try:
+                for pragma in ("synchronous=OFF", "foreign_keys=ON"):
+                    database.execute(f"PRAGMA {pragma}")
+                database.execute(begin)
+                yield database
+                database.execute("COMMIT")
+            finally:
+                database.close()  # also rolls back
+        except sqlite3.Error as error:
+            raise Unavailable(f"the database {self._path.name} does not answer ({error})", hint="create it") from error
+
+
+def complete(database: sqlite3.Connection, generation: str) -> Census:
+    """Return the census of a complete generation. Raises: IndexCorrupt: there is none of that id."""
+    row = database.execute("SELECT census FROM generations WHERE id = ?", (generation,)).fetchone()
+    if row is None or row[0] is None:
+        raise IndexCorrupt(f"sqlite has no complete generation {generation}", hint="retrieve engines push")
+    return Census(*json.loads(row[0]))
+
+
+class SqliteStaging:
+    """A generation on its way into the database."""
+
+    def __init__(self, opened: Open, generation: str, parts: Sequence[Part]) -> None:
+        self._opened = opened
+        self._generation = generation
+        self._parts = {part.name: part for part in parts}
+        self._sent: dict[tuple[str, int], bytes] = {}
+        """Contents of the rows of the sample, as this process sent them."""
+
+    def put(self, part: str, batch: Batch) -> None:
+        rows = batch.rows.tolist()
+        wanted = set(sampled(self._parts[part].rows).tolist())
+        with self._opened() as database:
+            for place, row in enumerate(rows):
+                vector = None if batch.vectors is None else np.ascontiguousarray(batch.vectors[place], "<f4").tobytes()
+                weights = batch.weights[place] if batch.vectors is None else None
+                key = (self._generation, part, row)
+                self._put_row(database, key, batch.labels[place], vector)
+                if weights is not None:
+                    pairs = zip(weights.terms.tolist(), weights.weights.tolist(), strict=True)
+                    values = [(self._generation, part, term, row, weight) for term, weight in pairs]
+                    database.executemany("INSERT INTO weights VALUES (?, ?, ?, ?, ?)", values)
+                if row in wanted:
+                    self._sent[part, row] = vector if weights is None else _contents(weights)
+
+    def copy(self, part: str, older: str, rows: Any, older_rows: Any, labels: Sequence[Label]) -> None:
+        with self._opened() as database:
+            complete(database, older)
+            for row, origin, label in zip(rows.tolist(), older_rows.tolist(), labels, strict=True):
+                there = (older, part, origin)
+                sql = "SELECT vector FROM rows WHERE (generation, part, row) = (?, ?, ?)"
+                if (stored := database.execute(sql, there).fetchone()) is None:
+                    raise IndexCorrupt(f"sqlite has no row {origin} of {part} in {older}", hint="retrieve engines push")
+                key = (self._generation, part, row)
+                self._put_row(database, key, label, stored[0])
+                sql = """INSERT INTO weights SELECT ?, ?, term, ?, weight FROM weights
+                         WHERE (generation, part, row) = (?, ?, ?)"""
+                database.execute(sql, (*key, *there))
+                self._sent.pop((part, row), None)
+
+    @staticmethod
+    def _put_row(database: sqlite3.Connection, key: tuple[str, str, int], label: Label, vector: bytes | None) -> None:
+        database.execute("DELETE FROM rows WHERE (generation, part, row) = (?, ?, ?)", key)
+        described = (label.id, label.doc_id, label.title, label.text, label.section, label.tenant)
+        database.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *described, vector))
+        values = [(*key, field, value) for field, values in label.fields.items() for value in values]
+        database.executemany("INSERT INTO fields VALUES (?, ?, ?, ?, ?)", values)
+
+    def put_block(self, file: str, number: int, data: bytes) -> None:
+        with self._opened() as database:
+            database.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?)", (self._generation, file, number, data))
+
+    def finish(self) -> Census:
+        sample, counts = Sample(), {}
+        with self._opened() as database:
+            for part in self._parts.values():
+                sql = "SELECT count(*), min(row), max(row) FROM rows WHERE generation = ? AND part = ?"
+                count, low, high = database.execute(sql, (self._generation, part.name)).fetchone()
+                if count != part.rows or (count and (low, high) != (0, count - 1)):
+                    message = f"sqlite has {count} of the {part.rows} rows of {part.name}"
+                    raise IndexCorrupt(message, hint="retrieve engines push")
+                counts[part.name] = count
+                self._read_back(database, part, sample)
+            (begun,) = database.execute("SELECT begun FROM generations WHERE id = ?", (self._generation,)).fetchone()
+            (pages,) = database.execute("PRAGMA page_count").fetchone()
+            (size,) = database.execute("PRAGMA page_size").fetchone()
+            census = Census(counts, sample.digest(), time.time() - begun, pages * size)
+            stored = (json.dumps(census), self._generation)
+            database.execute("UPDATE generations SET census = ? WHERE id = ?", stored)
+        return census
+
+    def _read_back(self, database: sqlite3.Connection, part: Part, sample: Sample) -> None:
+        """Add the sampled rows of a part. Raises: IndexCorrupt: one is not what was sent."""
+        rows = sampled(part.rows)
+        if part.dim is not None:
+            vectors = SqliteVectors(database, self._generation, part.name).vectors(rows)
+            sample.add_vectors(part.name, vectors)
+            contents = [vector.tobytes() for vector in vectors]
+        else:
+            weights = read_weights(database, self._generation, part.name, rows)
+            sample.add_weights(part.name, weights)
+            contents = [_contents(row) for row in weights]
+        for row, content in zip(rows.tolist(), contents, strict=True):
+            if self._sent.get((part.name, row), content) != content:
+                message = f"row {row} of {part.name} is not what was sent"
+                raise IndexCorrupt(message, hint="retrieve engines push")
+
+    def close(self) -> None:
+        """Do nothing: there is no connection between two calls."""
+
+
+def _contents(weights: Any) -> bytes:
+    order = np.argsort(weights.terms, kind="stable")
+    return bytes(weights.terms[order].astype("<i4").tobytes() + weights.weights[order].astype("<f4").tobytes())
+
+
+class SqliteGeneration:
+    """A complete generation in the database. A search of one that was dropped meanwhile raises IndexCorrupt."""
+
+    def __init__(self, opened: Open, generation: str, census: Census, *, lossy: tuple[float, int]) -> None:
+        self._all = opened
+        self._generation = generation
+        self._lossy = lossy
+        self.census = census
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        with self._all("BEGIN") as database:
+            complete(database, self._generation)
+            yield database
+
+    def vectors(self, part: str) -> SqliteVectors:
+        return SqliteVectors(self._opened, self._generation, part, lossy=self._lossy)
+
+    def terms(self, part: str) -> SqliteTerms:
+        return SqliteTerms(self._opened, self._generation, part)
+
+    def block(self, file: str, number: int) -> bytes:
+        sql = "SELECT data FROM blocks WHERE (generation, file, number) = (?, ?, ?)"
+        with self._opened() as database:
+            row = database.execute(sql, (self._generation, file, number)).fetchone()
+        if row is None:
+            raise IndexCorrupt(f"sqlite has no block {number} of {file}", hint="retrieve engines push")
+        return bytes(row[0])
+
+    def close(self) -> None:
+        """Do nothing: there is no connection between two calls."""
