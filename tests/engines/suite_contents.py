@@ -1,0 +1,124 @@
+"""Promises on what an engine stores, and on what it finds of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from engines.contents import GENERATION, INJECTIONS, ODD, TERMS, VECTORS, Content, content
+from engines.suite_base import Base, plain_conditions, vector, words
+from hypothesis import strategies as st
+
+from retrieve_cli.contracts import TermWeights
+from retrieve_cli.contracts.engines import AnyOf, Engine, EngineGeneration, Within
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.numerics import products
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.values import Rows
+
+CLOSE = 1e-4
+
+
+class ContentSuite(Base):
+    """Tests of rows, conditions and lists."""
+
+    def test_vectors_come_back_in_the_requested_order(self, engine: Engine, made: Content) -> None:
+        self.needs("has_vectors")
+        collection = self.opened(engine, made).vectors(VECTORS)
+        rows = np.random.default_rng(0).permutation(60)
+        stored = collection.vectors(rows)
+        assert stored.dtype == np.float32
+        assert np.allclose(stored, made.vectors[rows], atol=0 if self.lossless else 1e-3)
+        assert np.allclose(collection.scores(vector(1), rows), products(stored, vector(1)), atol=CLOSE)
+        for absent in (60, 2**40):
+            with pytest.raises(IndexCorrupt):
+                collection.vectors(np.array([3, absent]))
+
+    def test_term_weights_come_back_to_the_bit(self, engine: Engine) -> None:
+        self.needs("has_terms")
+        made = content(60)
+        weights = list(made.weights)
+        weights[7] = TermWeights(np.array([0, 1, 2**31 - 1], np.int32), np.array([1e-30, -1.5, 3.3e20], np.float32))
+        weights[8] = TermWeights(np.empty(0, np.int32), np.empty(0, np.float32))
+        made = Content(made.vectors, weights, made.labels, made.starts)
+        collection = self.opened(engine, made).terms(TERMS)
+        rows = np.array([8, 59, 7, 0])
+        used = np.unique(np.concatenate([weights[row].terms for row in rows.tolist()]))
+        for row, stored in zip(rows.tolist(), collection.weights(rows, used), strict=True):
+            kept = np.isin(stored.terms, used)
+            assert stored.terms[kept].tolist() == weights[row].terms.tolist()
+            assert stored.weights[kept].astype(np.float32).tobytes() == weights[row].weights.tobytes()
+        with pytest.raises(IndexCorrupt):
+            collection.weights(np.array([3, 60]), used)
+
+    def test_texts_of_any_kind_are_stored_and_found_by_conditions(self, engine: Engine) -> None:
+        made = content(120, odd=(*ODD, *INJECTIONS))
+        opened = self.opened(engine, made)
+        for text in (*ODD, *INJECTIONS):
+            for condition in (
+                AnyOf("odd", [text]),
+                AnyOf(text or "empty", ["named"]),
+                AnyOf("odd", [text, "x"], negated=True),
+            ):
+                self.expect(opened, made, [condition], exactly=False)
+
+    def test_texts_with_nul_characters_are_stored(self, engine: Engine) -> None:
+        self.needs("nul")
+        made = content(40, odd=("a\0b", "a", "\0"))
+        opened = self.opened(engine, made)
+        for text in ("a\0b", "a", "\0"):
+            self.expect(opened, made, [AnyOf("odd", [text])], exactly=False)
+
+    def test_values_that_look_like_queries_are_only_values(self, engine: Engine, made: Content) -> None:
+        opened = self.opened(engine, made)
+        for text in INJECTIONS:
+            for condition in (AnyOf("odd", [text]), AnyOf(text, ["named"]), AnyOf(text, [text], negated=True)):
+                self.expect(opened, made, [condition], exactly=False)
+        assert [each.complete for each in engine.generations()] == [True]
+        assert set(engine.open(GENERATION).census.rows.values()) == {60}
+
+    def test_a_search_finds_only_the_rows_that_it_is_restricted_to(self, engine: Engine) -> None:
+        made = content(200)
+        opened = self.opened(engine, made)
+        most = min(len(made), engine.capabilities.most_rows)
+
+        @self.law(st.lists(plain_conditions, max_size=3), st.sets(st.integers(0, 199), max_size=most))
+        def holds(conditions: list[AnyOf], listed: set[int]) -> None:
+            self.expect(opened, made, conditions)
+            rows = np.array(sorted(listed), np.int64)
+            self.expect_among(opened, made, rows)
+
+        holds()
+
+    def expect_among(self, opened: EngineGeneration, made: Content, rows: Rows) -> None:
+        """Compare what is found among some rows with all rows looked at one by one."""
+        mask, within = np.isin(np.arange(len(made)), rows), Within(rows=rows)
+        if self.has_vectors:
+            collection = opened.vectors(VECTORS)
+            found, scores = collection.nearest(vector(1), len(made), within=within, exact=True)
+            assert sorted(found.tolist()) == rows.tolist()
+            assert np.allclose(scores, made.vectors[found] @ vector(1), atol=1e-5 if self.lossless else 1e-3)
+            assert bool((np.diff(scores) <= 0).all())
+            few, _ = collection.nearest(vector(1), 3, within=within)
+            assert len(few) <= 3
+            assert set(few.tolist()) <= set(rows.tolist())
+        if self.has_terms:
+            matching = made.sparse.matching(words(2), allowed=mask)
+            assert opened.terms(TERMS).matching(np.sort(words(2).terms), within=within).tolist() == matching.tolist()
+            found, scores = opened.terms(TERMS).nearest(words(2), len(made), within=within)
+            assert sorted(found.tolist()) == matching.tolist()
+            assert np.allclose(scores, made.sparse.score(words(2), found), rtol=1e-4 if self.terms_exact else 1e-2)
+            assert bool((np.diff(scores) <= 0).all())
+
+    def test_exact_lists_of_vectors_are_the_best_rows(self, engine: Engine) -> None:
+        self.needs("has_vectors")
+        made = content(200)
+        collection = self.opened(engine, made).vectors(VECTORS)
+        stored = collection.vectors(np.arange(200))
+        for seed in range(10):
+            rows, _ = collection.nearest(vector(seed), 10, exact=True)
+            exact = products(stored, vector(seed))
+            assert len(set(rows.tolist())) == 10
+            assert float(exact[rows].min()) >= float(np.sort(exact)[-10]) - CLOSE

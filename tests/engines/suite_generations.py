@@ -1,0 +1,190 @@
+"""Promises on generations: staging, census, alias, removal, blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, send
+from engines.suite_base import Base, NewEngine, same, vector, words
+
+from retrieve_cli.contracts.engines import Engine
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.retrievers.vector_index import FlatIndex
+
+
+class GenerationSuite(Base):
+    """Tests of generations."""
+
+    def test_a_server_that_answers_has_no_generations_and_no_problems(self, engine: Engine) -> None:
+        assert (list(engine.generations()), engine.live(), list(engine.problems())) == ([], None, [])
+        assert all(isinstance(fact, str) for fact in engine.describe().values())
+
+    def test_the_census_counts_the_rows_and_is_the_same_when_opened_again(
+        self, new_engine: NewEngine, engine: Engine, made: Content
+    ) -> None:
+        census = send(engine, made, self.parts(made))
+        again = new_engine()
+        assert census.rows == {part.name: len(made) for part in self.parts(made)}
+        assert again.open(GENERATION).census == census
+        again.close()
+
+    @pytest.mark.parametrize("rows", [0, 1])
+    def test_a_generation_may_have_no_row_or_one(self, engine: Engine, rows: int) -> None:
+        made = content(rows)
+        opened = self.opened(engine, made)
+        if self.has_vectors:
+            index = self.vector_index(engine, opened, made)
+            reference = FlatIndex(index.vectors(np.arange(rows)).reshape(rows, DIM))
+            (found,) = index.search([vector(1)], depth=5)
+            (wanted,) = reference.search([vector(1)], depth=5)
+            assert (found.rows.tolist(), found.scores.tobytes()) == (wanted.rows.tolist(), wanted.scores.tobytes())
+            assert len(opened.vectors(VECTORS).nearest(vector(1), 5)[0]) == rows
+        if self.has_terms:
+            (found,) = self.term_index(engine, opened, made).search([words(1)], depth=5)
+            assert same(found, made.sparse.search([words(1)], depth=5)[0])
+            assert len(opened.terms(TERMS).nearest(words(1), 5)[0]) <= rows
+
+    def test_rows_put_twice_and_out_of_order_count_once(self, engine: Engine, made: Content) -> None:
+        once = send(engine, made, self.parts(made), generation=OTHER)
+        staging = engine.stage(GENERATION, self.parts(made))
+        for part in self.parts(made):
+            wrong = content(len(made), seed=1)
+            staging.put(part.name, batch(wrong, part.name, np.arange(20)))
+            for start in (40, 20, 0, 20, 40, 0):
+                staging.put(part.name, batch(made, part.name, np.arange(start, start + 20)))
+        census = staging.finish()
+        staging.close()
+        assert (census.rows, census.sample) == (once.rows, once.sample)
+        opened = engine.open(GENERATION)
+        if self.has_terms:
+            every = made.sparse.matching(words(2))
+            assert opened.terms(TERMS).matching(np.sort(words(2).terms)).tolist() == every.tolist()
+
+    def test_a_staging_that_stopped_goes_on(self, new_engine: NewEngine, engine: Engine, made: Content) -> None:
+        first = engine.stage(GENERATION, self.parts(made))
+        for part in self.parts(made):
+            first.put(part.name, batch(made, part.name, np.arange(30)))
+        first.close()
+        again = new_engine()
+        second = again.stage(GENERATION, self.parts(made))
+        for part in self.parts(made):
+            second.put(part.name, batch(made, part.name, np.arange(30, 60)))
+        census = second.finish()
+        second.close()
+        again.close()
+        assert census.rows == {part.name: 60 for part in self.parts(made)}
+        assert census.sample == send(engine, made, self.parts(made), generation=OTHER).sample
+
+    def test_missing_rows_are_found_before_a_generation_is_complete(self, engine: Engine, made: Content) -> None:
+        staging = engine.stage(GENERATION, self.parts(made))
+        for part in self.parts(made):
+            staging.put(part.name, batch(made, part.name, np.delete(np.arange(60), 31)))
+        with pytest.raises(IndexCorrupt):
+            staging.finish()
+        staging.close()
+        assert [(each.generation, each.complete) for each in engine.generations()] == [(GENERATION, False)]
+
+    def test_an_incomplete_generation_is_neither_opened_nor_published(self, engine: Engine, made: Content) -> None:
+        engine.stage(GENERATION, self.parts(made)).close()
+        for forbidden in (engine.open, engine.publish):
+            for generation in (GENERATION, OTHER):
+                with pytest.raises(IndexCorrupt):
+                    forbidden(generation)
+        assert engine.live() is None
+
+    def test_a_half_staged_generation_is_dropped_without_a_trace(self, engine: Engine, made: Content) -> None:
+        staging = engine.stage(GENERATION, self.parts(made))
+        for part in self.parts(made):
+            staging.put(part.name, batch(content(60, seed=1), part.name, np.arange(60)))
+        staging.close()
+        engine.drop(GENERATION)
+        engine.drop(GENERATION)
+        assert list(engine.generations()) == []
+        clean = send(engine, made, self.parts(made))
+        assert clean.sample == send(engine, made, self.parts(made), generation=OTHER).sample
+
+    def test_a_generation_of_other_parts_is_dropped_before_it_is_staged_again(self, engine: Engine) -> None:
+        send(engine, content(50), self.parts(content(50)))
+        made = content(40, seed=2)
+        staging = engine.stage(GENERATION, self.parts(made))
+        assert [each.complete for each in engine.generations()] == [False]
+        staging.close()
+        census = send(engine, made, self.parts(made))
+        assert set(census.rows.values()) == {40}
+
+    def test_a_complete_generation_stays_when_it_is_staged_again(self, engine: Engine, made: Content) -> None:
+        census = send(engine, made, self.parts(made))
+        staging = engine.stage(GENERATION, self.parts(made))
+        again = staging.finish()
+        staging.close()
+        assert (again.rows, again.sample) == (census.rows, census.sample)
+
+    def test_the_alias_names_the_generation_published_last(self, engine: Engine, made: Content) -> None:
+        for generation in (OTHER, GENERATION):
+            send(engine, made, self.parts(made), generation=generation)
+        seen = [engine.live()]
+        for generation in (GENERATION, OTHER, OTHER):
+            engine.publish(generation)
+            seen.append(engine.live())
+        assert seen == [None, GENERATION, OTHER, OTHER]
+        assert [tuple(each) for each in engine.generations()] == [(GENERATION, True, False), (OTHER, True, True)]
+        engine.drop(GENERATION)
+        assert (engine.live(), len(engine.generations())) == (OTHER, 1)
+        engine.drop(OTHER)
+        assert (engine.live(), len(engine.generations())) == (None, 0)
+
+    def test_readers_of_two_generations_each_see_their_own(self, new_engine: NewEngine, engine: Engine) -> None:
+        older, newer = content(80, seed=3), content(70, seed=4)
+        readers = [(self.opened(engine, older, OTHER), older)]
+        engine.publish(OTHER)
+        second = new_engine()
+        readers.append((self.opened(second, newer), newer))
+        second.publish(GENERATION)
+        for opened, made in readers:
+            rows = np.arange(len(made))
+            if self.has_vectors:
+                assert np.allclose(opened.vectors(VECTORS).vectors(rows), made.vectors, atol=1e-3)
+                found, _ = opened.vectors(VECTORS).nearest(vector(1), 100, exact=True)
+                assert sorted(found.tolist()) == rows.tolist()
+            if self.has_terms:
+                stored = opened.terms(TERMS).matching(np.sort(words(2).terms))
+                assert stored.tolist() == made.sparse.matching(words(2)).tolist()
+        engine.drop(OTHER)
+        assert [each.generation for each in second.generations()] == [GENERATION]
+        second.close()
+
+    def test_blocks_come_back_as_they_were_stored_last(self, engine: Engine, made: Content) -> None:
+        if not engine.capabilities.blocks:
+            pytest.skip("the engine keeps no blocks")
+        every = bytes(range(256)) * 300
+        for generation, data in ((GENERATION, every), (OTHER, b"other")):
+            staging = engine.stage(generation, self.parts(made))
+            staging.put_block("chunks.bin", 0, b"old")
+            staging.put_block("chunks.bin", 0, data)
+            staging.put_block("chunks.bin", 7, b"")
+            staging.close()
+            send(engine, made, self.parts(made), generation=generation)
+        opened = engine.open(GENERATION)
+        assert (opened.block("chunks.bin", 0), opened.block("chunks.bin", 7)) == (every, b"")
+        for file, number in (("chunks.bin", 1), ("records.bin", 0)):
+            with pytest.raises(IndexCorrupt):
+                opened.block(file, number)
+
+    def test_rows_of_another_generation_are_copied_to_the_bit(self, engine: Engine, made: Content) -> None:
+        if not engine.capabilities.copies:
+            pytest.skip("the engine does not copy rows")
+        send(engine, made, self.parts(made), generation=OTHER)
+        moved, rows = np.arange(60)[::-1], np.arange(60)
+        staging = engine.stage(GENERATION, self.parts(made))
+        for part in self.parts(made):
+            staging.copy(part.name, OTHER, rows, moved, [made.labels[row] for row in moved.tolist()])
+        staging.finish()
+        staging.close()
+        new, old = engine.open(GENERATION), engine.open(OTHER)
+        if self.has_vectors:
+            copied, stored = (each.vectors(VECTORS).vectors(rows) for each in (new, old))
+            assert copied.tobytes() == stored[moved].tobytes()
+        if self.has_terms:
+            used = np.sort(words(2).terms)
+            matching = np.sort(59 - old.terms(TERMS).matching(used))
+            assert new.terms(TERMS).matching(used).tolist() == matching.tolist()

@@ -1,0 +1,34 @@
+"""The engine suite on the small engine of the tests: exact, and one that misses a tenth of the rows."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from engines.sqlite_engine import SqliteEngine, create_database
+from engines.suite import EngineSuite
+
+
+class TestSqlite(EngineSuite):
+    exact_nearest = True
+
+    @pytest.fixture
+    def new_engine(self, tmp_path: Path) -> Callable[[], SqliteEngine]:
+        create_database(tmp_path / "server.db")
+        return lambda: SqliteEngine(tmp_path / "server.db")
+
+    def unreachable(self) -> SqliteEngine:
+        return SqliteEngine(Path("nowhere.db"))
+
+    def kill_server(self) -> None:
+        for file in Path().glob("server.db*"):
+            file.unlink()
+
+
+class TestLossySqlite(TestSqlite):
+    exact_nearest = False
+    recall = 0.8
+
+    @pytest.fixture
+    def new_engine(self, tmp_path: Path) -> Callable[[], SqliteEngine]:
+        create_database(tmp_path / "server.db")
+        return lambda: SqliteEngine(tmp_path / "server.db", lossy=0.1, most_rows=100)
