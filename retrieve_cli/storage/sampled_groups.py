@@ -1,0 +1,60 @@
+"""Fixed sample of groups of rows, such as the chunks of records, for statistics of the best row of each group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows
+
+_MOST_OF_A_GROUP = 64
+"""Rows of a group that are sampled at most: many groups with some rows of each tell more about the deviation between
+groups than few groups with all of theirs."""
+
+
+class SampledGroups(NamedTuple):
+    """Some rows of some groups, at even distances."""
+
+    rows: Rows
+    """(m,) int64 row numbers, ascending."""
+    begins: Rows
+    """(groups + 1,) int64 place of each group's first row in `rows`, then their number."""
+
+
+def sampled_groups(starts: Rows, most: int) -> SampledGroups:
+    """Return a sample of at most `most` rows, in as many groups as possible.
+
+    `starts` has the first row of each group, then the number of rows. The same groups have the same sample everywhere.
+    """
+    sizes = np.diff(starts)
+    count = min(len(sizes), most)
+    groups, kept = _evenly(len(sizes), count, sizes)
+    while count > 1 and kept.sum() > most:
+        count = max(1, min(count - 1, int(count * most // kept.sum())))
+        groups, kept = _evenly(len(sizes), count, sizes)
+    begins = np.append(0, np.cumsum(kept))
+    places = np.arange(begins[-1]) - np.repeat(begins[:-1], kept)
+    offsets = places * np.repeat(sizes[groups], kept) // np.maximum(np.repeat(kept, kept), 1)
+    return SampledGroups(np.repeat(starts[groups], kept) + offsets, begins)
+
+
+def several(starts: Rows | None) -> Rows | None:
+    """Return the starts of groups if any group has several rows; otherwise groups are rows, and this returns None."""
+    return starts if starts is not None and len(starts) > 1 and int(starts[-1]) > len(starts) - 1 else None
+
+
+def variance(values: NDArray[np.float64]) -> float:
+    """Return the mean square of the distances from the mean; 0 if there are no values."""
+    if not len(values):
+        return 0.0
+    return float(np.square(values - values.sum() / len(values)).sum()) / len(values)
+
+
+def _evenly(groups: int, count: int, sizes: Rows) -> tuple[Rows, Rows]:
+    """Return the numbers of some groups at even distances, and the number of rows to sample of each."""
+    chosen = np.arange(count) * max(groups - 1, 0) // max(count - 1, 1)
+    return chosen, np.minimum(sizes[chosen], _MOST_OF_A_GROUP)
