@@ -1,19 +1,71 @@
-"""Mean and deviation of a query's scores with all rows of term weights, without reading these again."""
+"""Mean and deviation of a query's scores with all rows of term weights, without reading these again.
+
+Sums and sums of squares by term give the mean exactly, and the variance if terms were independent. They are not: words
+of a query tend to occur together, and the deviation would be up to a third too low. So the scores of a fixed sample of
+rows say by which factor the variance is higher than that of independent terms with the same sums; these are counted in
+the sample as well, so that most of its error is corrected: a ratio estimate (Cochran 1977, "Sampling Techniques").
+
+If rows are grouped, such as the chunks of records, the same is done with the best row of a group: a term's weight in a
+group is its highest one, and the best score of a group at most the sum over terms.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from retrieve_cli.contracts import Json, TermWeights
+from retrieve_cli.errors import IndexCorrupt, quoted
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.storage.sampled_groups import sampled_groups, several
+from retrieve_cli.storage.term_sample import Columns, TermSample, highest_by_term, term_sample
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows, Terms, Vectors
     from retrieve_cli.storage.postings import PostingTable
+
+    Floats = NDArray[np.float64]
+
+_MOST_TERMS = 1 << 18
+"""Terms whose sums are stored, those in most rows first; others count as one of their average."""
+_SAMPLE_ROWS = 8192
+"""Most rows of the sample."""
+_BLOCK = 1 << 20
+"""Postings added at a time."""
+_HINT = "build again: retrieve build"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Sums of weights and of their squares over all rows, or of the highest weights over all groups, by term."""
+
+    count: int
+    """Rows, or groups."""
+    first: Vectors
+    """(terms + 1,) float32; the last one is for a term that is not stored."""
+    second: Vectors
+
+    def spread(self, places: Rows, weights: Floats) -> tuple[float, float]:
+        """Return mean and variance of a query's scores for independent terms."""
+        means = self.first[places].astype(np.float64) / self.count
+        variances = np.maximum(self.second[places].astype(np.float64) / self.count - means * means, 0.0)
+        return float((weights * means).sum()), float((weights * weights * variances).sum())
 
 
 class TermStatistics:
     """Statistics of rows of term weights; immutable, for use by any thread."""
+
+    def __init__(self, *, terms: Terms, rows: Sums, groups: Sums | None, sample: TermSample) -> None:
+        """`terms` are those with sums, (t,) int32 ascending; `groups` is None if each row is a group."""
+        self._terms = terms
+        self._rows = rows
+        self._groups = groups
+        self._sample = sample
 
     def spread(self, query: TermWeights, *, grouped: bool) -> tuple[float, float]:
         """Return mean and standard deviation of the scores of all rows, those without a term of the query included; if
@@ -21,11 +73,26 @@ class TermStatistics:
 
         The same query gets the same bits on any processor. Terms that no row has change nothing.
         """
-        raise NotImplementedError
+        sums = self._groups if grouped and self._groups is not None else self._rows
+        if not len(query.terms) or sums.count == 0:
+            return 0.0, 0.0
+        places = np.searchsorted(self._terms, query.terms)
+        stored = self._terms[np.minimum(places, len(self._terms) - 1)] == query.terms
+        mean, square = sums.spread(np.where(stored, places, len(self._terms)), query.weights.astype(np.float64))
+        if len(query.terms) == 1:
+            return mean, math.sqrt(square)
+        grouped = sums is self._groups
+        of_mean, of_square = self._sample.factors(query, grouped=grouped)
+        return mean * of_mean if grouped else mean, math.sqrt(square * of_square)
 
     def to_arrays(self) -> dict[str, Json]:
         """Return numbers and arrays for `storage.pickles.dump`; the same rows give the same bytes."""
-        raise NotImplementedError
+        stored: dict[str, Json] = {"kind": "terms", "terms": self._terms}
+        for name, sums in (("rows", self._rows), ("groups", self._groups)):
+            if sums is not None:
+                stored |= {f"{name}_count": sums.count, f"{name}_first": sums.first, f"{name}_second": sums.second}
+        sample = self._sample
+        return stored | {f"sample_{name}": getattr(sample, name) for name in _SAMPLE}
 
     @classmethod
     def of_arrays(cls, stored: Mapping[str, Json]) -> TermStatistics:
@@ -34,7 +101,21 @@ class TermStatistics:
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
-        raise NotImplementedError
+        try:
+            terms = stored["terms"]
+            rows = Sums(*(stored[f"rows_{name}"] for name in _SUMS))
+            groups = Sums(*(stored[f"groups_{name}"] for name in _SUMS)) if "groups_count" in stored else None
+            sample = TermSample(*(stored[f"sample_{name}"] for name in _SAMPLE))
+            sound = stored["kind"] == "terms" and _fit(terms, [each for each in (rows, groups) if each], sample)
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise IndexCorrupt(f"the statistics of terms are incomplete ({quoted(error)})", hint=_HINT) from error
+        if not sound:
+            raise IndexCorrupt("the arrays of the statistics of terms do not fit each other", hint=_HINT)
+        return cls(terms=terms, rows=rows, groups=groups, sample=sample)
+
+
+_SUMS = ("count", "first", "second")
+_SAMPLE = ("begins", "terms", "starts", "rows", "weights")
 
 
 def term_statistics(rows: Iterable[TermWeights], *, length: int, starts: Rows | None = None) -> TermStatistics:
@@ -45,9 +126,106 @@ def term_statistics(rows: Iterable[TermWeights], *, length: int, starts: Rows | 
     Raises:
         ValueError: there are more or fewer rows.
     """
-    raise NotImplementedError
+    collected = _Collected(length, several(starts))
+    ends = np.arange(1, length + 1) if collected.groups is None else collected.groups[1:]
+    begun = seen = postings = 0
+    waiting: list[TermWeights] = []
+    for row in rows:
+        waiting.append(row)
+        seen, postings = seen + 1, postings + len(row.terms)
+        # A group is added as a whole.
+        if postings >= _BLOCK and seen <= length and ends[np.searchsorted(ends, seen)] == seen:
+            collected.add(_by_term(waiting, begun))
+            waiting, begun, postings = [], seen, 0
+    if seen != length:
+        raise ValueError(f"there are {seen} rows instead of {length}")
+    collected.add(_by_term(waiting, begun))
+    return collected.statistics()
 
 
 def posting_statistics(table: PostingTable, *, starts: Rows | None = None) -> TermStatistics:
     """Return the same as `term_statistics` for the rows of an inverted file, from one pass over its postings."""
-    raise NotImplementedError
+    collected = _Collected(table.length, several(starts))
+    for first, last in _ranges(table.starts):
+        span = slice(int(table.starts[first]), int(table.starts[last]))
+        terms = np.repeat(np.arange(first, last), np.diff(table.starts[first : last + 1]))
+        collected.add(Columns(terms, table.rows[span].astype(np.int64), table.values[span].astype(np.float32)))
+        table.release()
+    return collected.statistics()
+
+
+class _Collected:
+    """What was added so far. Sums are made one by one in order of row, in whatever blocks the postings come."""
+
+    def __init__(self, length: int, groups: Rows | None) -> None:
+        self.groups = groups
+        self._length = length
+        self._counts = np.zeros(0, np.int64)
+        self._sums = np.zeros((4, 0))
+        """Of weights, of their squares, of the highest weights of groups and of their squares, by term."""
+        self._chosen = sampled_groups(np.arange(length + 1) if groups is None else groups, _SAMPLE_ROWS)
+        self._sampled: list[Columns] = []
+
+    def add(self, columns: Columns) -> None:
+        """Add postings, sorted by term and then by row; of each group either all those of a term or none."""
+        terms, rows, weights = columns
+        most = int(terms[-1]) + 1 if len(terms) else 0
+        if most > len(self._counts):
+            more = max(most, 2 * len(self._counts)) - len(self._counts)
+            self._counts = np.pad(self._counts, (0, more))
+            self._sums = np.pad(self._sums, ((0, 0), (0, more)))
+        np.add.at(self._counts, terms, 1)
+        self._add(0, terms, weights.astype(np.float64))
+        if self.groups is not None:
+            self._add(2, *highest_by_term(columns, self.groups))
+        places = np.searchsorted(self._chosen.rows, rows)
+        kept = np.append(self._chosen.rows, -1)[places] == rows
+        self._sampled.append(Columns(terms[kept], places[kept], weights[kept]))
+
+    def _add(self, place: int, terms: Rows, weights: Floats) -> None:
+        np.add.at(self._sums[place], terms, weights)
+        np.add.at(self._sums[place + 1], terms, weights * weights)
+
+    def statistics(self) -> TermStatistics:
+        order = np.argsort(-self._counts, kind="stable")[: int(np.count_nonzero(self._counts))]
+        kept, rest = np.sort(order[:_MOST_TERMS]), order[_MOST_TERMS:]
+        average = self._sums[:, rest].sum(1, keepdims=True) / max(len(rest), 1)
+        first, second, *of_groups = np.append(self._sums[:, kept], average, axis=1).astype(np.float32)
+        groups = None if self.groups is None else Sums(len(self.groups) - 1, *of_groups)
+        rows = Sums(self._length, first, second)
+        sample = term_sample(self._chosen, _sorted(self._sampled))
+        return TermStatistics(terms=kept.astype(np.int32), rows=rows, groups=groups, sample=sample)
+
+
+def _sorted(parts: list[Columns]) -> Columns:
+    """Return all postings by term and then by row."""
+    terms = np.concatenate([np.empty(0, np.int64), *(part.terms for part in parts)])
+    rows = np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)])
+    weights = np.concatenate([np.empty(0, np.float32), *(part.weights for part in parts)])
+    order = np.lexsort((rows, terms))
+    return Columns(terms[order], rows[order], weights[order])
+
+
+def _by_term(rows: list[TermWeights], first: int) -> Columns:
+    """Return the postings of rows from number `first` on, by term and then by row."""
+    terms = np.concatenate([np.empty(0, np.int64), *(row.terms for row in rows)])
+    weights = np.concatenate([np.empty(0, np.float32), *(row.weights for row in rows)])
+    numbers = np.repeat(np.arange(first, first + len(rows)), [len(row.terms) for row in rows])
+    order = np.argsort(terms, kind="stable")
+    return Columns(terms[order], numbers[order], weights[order])
+
+
+def _ranges(starts: Rows) -> Iterator[tuple[int, int]]:
+    """Yield ranges of terms with up to `_BLOCK` postings each, or a single term with more."""
+    first = 0
+    while first < len(starts) - 1:
+        last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
+        last = min(max(last, first + 1), len(starts) - 1)
+        yield first, last
+        first = last
+
+
+def _fit(terms: Terms, sums: list[Sums], sample: TermSample) -> bool:
+    """Return True if the arrays fit each other."""
+    lengths = {len(each) for of in sums for each in (of.first, of.second)} == {len(terms) + 1}
+    return lengths and all(isinstance(each.count, int) and each.count >= 0 for each in sums) and sample.sound
