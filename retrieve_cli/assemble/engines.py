@@ -18,16 +18,15 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index
     from retrieve_cli.contracts.engines import Engine, EngineGeneration, Part
-    from retrieve_cli.engines.index import Statistics
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.generation import Generation
 
 LOCAL = "local"
 _ENGINES = {
-    "pgvector": ("retrieve_cli.engines.pgvector", "PgvectorEngine"),
-    "qdrant": ("retrieve_cli.engines.qdrant", "QdrantEngine"),
-    "milvus": ("retrieve_cli.engines.milvus", "MilvusEngine"),
-    "opensearch": ("retrieve_cli.engines.opensearch", "OpensearchEngine"),
+    "pgvector": ("retrieve_cli.engines.pgvector.engine", "PgvectorEngine"),
+    "qdrant": ("retrieve_cli.engines.qdrant.engine", "QdrantEngine"),
+    "milvus": ("retrieve_cli.engines.milvus.engine", "MilvusEngine"),
+    "opensearch": ("retrieve_cli.engines.opensearch.engine", "OpensearchEngine"),
 }
 _SECRETS = {"password_env": "password", "api_key_env": "api_key", "token_env": "token", "user_env": "user"}
 _PUSH = "send the index: retrieve engines push"
@@ -121,11 +120,13 @@ class RemoteIndexes:
         engine, entry, opened = self._open(name)
         if (part := entry.part(retriever.name)) is None:
             raise IndexCorrupt(f"{name} does not hold the {retriever.name} index of {self._generation.id}", hint=_PUSH)
-        options = {"part": part, "capabilities": engine.capabilities, "statistics": self._statistics(part)}
-        if part.dim is not None:
-            index: Any = VectorEngineIndex(opened.vectors(part.name), **options)
+        able, (found, longest) = engine.capabilities, statistics(self._generation, part)
+        if part.dim is None:
+            terms = opened.terms(part.name)
+            index: Any = TermEngineIndex(terms, part=part, capabilities=able, statistics=found)
         else:
-            index = TermEngineIndex(opened.terms(part.name), **options)
+            vectors = opened.vectors(part.name)
+            index = VectorEngineIndex(vectors, part=part, capabilities=able, statistics=found, longest=longest)
         return retriever.remote(index, self._generation, self._settings)
 
     def _open(self, name: str) -> tuple[Engine, Entry, EngineGeneration]:
@@ -143,13 +144,9 @@ class RemoteIndexes:
                 self._opened[name] = chosen, entry, opened
             return self._opened[name]
 
-    def _statistics(self, part: Part) -> Statistics[Any]:
-        """Return the statistics of the scores of a part, which were stored when it was sent."""
-        return statistics(self._generation, part)
 
-
-def statistics(generation: Generation, part: Part) -> Any:
-    """Return the statistics of the scores of a part.
+def statistics(generation: Generation, part: Part) -> tuple[Any, float]:
+    """Return the statistics of the scores of a part, and the largest L2 norm of a row if it has vectors.
 
     Raises:
         IndexCorrupt: they are missing or damaged.
@@ -161,4 +158,4 @@ def statistics(generation: Generation, part: Part) -> Any:
     if not isinstance(stored, dict) or part.name not in stored:
         raise IndexCorrupt(f"{engine_record.STATISTICS} lacks those of {part.name}", hint=_PUSH)
     kind = TermStatistics if part.dim is None else VectorStatistics
-    return kind.of_arrays(stored[part.name])
+    return kind.of_arrays(stored[part.name]), float(stored[part.name].get(engine_record.LONGEST, 1.0))

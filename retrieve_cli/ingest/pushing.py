@@ -33,7 +33,7 @@ from retrieve_cli.storage.mapped import BLOCK
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Rows
+    from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.contracts.engines import Engine, Staging
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.manifest import Manifest
@@ -308,5 +308,13 @@ def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]
     part = exported.part
     if exported.postings is not None:
         return dict(posting_statistics(exported.postings, starts=starts).to_arrays())
-    vectors = exported.vectors() if exported.vectors else iter(())
-    return dict(vector_statistics(vectors, dim=part.dim or 0, length=part.rows, starts=starts).to_arrays())
+    longest = 0.0
+
+    def watched() -> Iterator[Vectors]:
+        nonlocal longest
+        for block in exported.vectors() if exported.vectors else ():
+            longest = max(longest, float(np.sqrt(np.einsum("ij,ij->i", block, block).max(initial=0.0))))
+            yield block
+
+    found = vector_statistics(watched(), dim=part.dim or 0, length=part.rows, starts=starts)
+    return {**found.to_arrays(), engine_record.LONGEST: longest}

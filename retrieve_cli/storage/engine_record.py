@@ -18,6 +18,8 @@ from retrieve_cli.untrusted.files import MANIFEST as LIMIT, read_text
 
 FILE = "engines.json"
 STATISTICS = "statistics.pkl"
+LONGEST = "longest"
+"""Key of the largest L2 norm of a vector among the statistics of a part."""
 _HINT = "send the index again: retrieve engines push"
 
 
