@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -23,6 +24,8 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.manifest import Manifest
+    from retrieve_cli.storage.remote_file import Blocks
 
 
 class Answer(SearchAnswer):
@@ -207,7 +210,14 @@ def open_index(
     from retrieve_cli.config.loading import load
 
     settings = load(None if config is None else Path(config))
-    return Index(Store(Path(artifacts)), settings, generation)
+    return Index(Store(Path(artifacts), blocks=partial(_blocks, settings)), settings, generation)
+
+
+def _blocks(settings: Settings, folder: Path, manifest: Manifest) -> Blocks:
+    """Return what fetches files of a generation from the engine that has them."""
+    from retrieve_cli.assemble.engines import blocks_of
+
+    return blocks_of(folder, manifest, settings)
 
 
 def _public(answer: SearchAnswer) -> Answer:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ from retrieve_cli.assemble import registry
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 from retrieve_cli.storage import engine_record, pickles
 from retrieve_cli.storage.generation import TOKENS
+from retrieve_cli.storage.remote_file import ATTACHED
+from retrieve_cli.untrusted.files import CONFIG, read_text
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import Engine, EngineGeneration, Part
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.manifest import Manifest
+    from retrieve_cli.storage.remote_file import Blocks
 
 LOCAL = "local"
 _ENGINES = {
@@ -143,6 +149,39 @@ class RemoteIndexes:
                     raise IndexCorrupt(message, hint=_PUSH)
                 self._opened[name] = chosen, entry, opened
             return self._opened[name]
+
+
+def blocks_of(folder: Path, manifest: Manifest, settings: Settings) -> Blocks:
+    """Return a function for blocks of the files of a generation, from the engine that keeps them.
+
+    Raises:
+        Unavailable: the engine cannot be reached.
+        IndexCorrupt: it does not have the generation.
+        UsageError: no such engine is configured.
+    """
+    name = attached_to(folder)
+    if name not in settings.engines.in_use:
+        raise UsageError(f"the files of {manifest.id} are in {name}, which is not configured", hint=f"engines: {name}")
+    opened = engine(name, settings).open(manifest.id)
+    entry = engine_record.read(folder).get(name)
+    kept = frozenset(() if entry is None else entry.files)
+
+    def block(file: str, number: int) -> bytes:
+        if file not in kept:
+            hint = "set engines.tokens: payload where the index is built" if file == TOKENS else _PUSH
+            raise Unavailable(f"{file} is not in {name}", hint=hint)
+        return opened.block(file, number)
+
+    return block
+
+
+def attached_to(folder: Path) -> str:
+    """Return the engine that has the files of an attached generation. Raises: IndexCorrupt."""
+    try:
+        return str(json.loads(read_text(folder / ATTACHED, limit=CONFIG))["engine"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        hint = "attach it again: retrieve engines attach"
+        raise IndexCorrupt(f"{folder / ATTACHED} cannot be read ({quoted(error)})", hint=hint) from error
 
 
 def statistics(generation: Generation, part: Part) -> tuple[Any, float]:

@@ -126,6 +126,28 @@ def snapshot(
     print(dump(value) if shared.format == "json" else printable("\n".join(lines)))
 
 
+@app.command()
+@shared("text", "json")
+def attach(
+    generation: Annotated[
+        str | None, typer.Argument(metavar="[GENERATION]", help="Its id; by default the one that the alias names.")
+    ] = None,
+    *,
+    shared: Shared,
+) -> None:
+    """Make an index of which everything is in an engine (engines.store: engine) current in this folder.
+
+    Only its manifest, checksums and statistics are copied; blocks of its files follow when they are first read.
+    """
+    from retrieve_cli.ingest.attaching import attach as attached
+    from retrieve_cli.output.formats import dump
+
+    settings = _configured(shared)
+    with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
+        name = attached(shared.store, settings, generation=generation)
+    print(dump({"schema_version": 1, "generation": name}) if shared.format == "json" else f"attached {name}")
+
+
 def _configured(shared: Shared) -> Settings:
     """The settings. Raises: UsageError: every index is in local files."""
     settings = shared.settings()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.output.page import Page
+    from retrieve_cli.storage.manifest import Manifest
+    from retrieve_cli.storage.remote_file import Blocks
     from retrieve_cli.storage.store import Store
 
 
@@ -130,7 +132,13 @@ class Shared:
     def store(self) -> Store:
         from retrieve_cli.storage.store import Store  # as the configuration: not on the way to --help
 
-        return Store(self.artifacts)
+        return Store(self.artifacts, blocks=self._blocks)
+
+    def _blocks(self, folder: Path, manifest: Manifest) -> Blocks:
+        """Return what fetches files of a generation from the engine that has them."""
+        from retrieve_cli.assemble.engines import blocks_of
+
+        return blocks_of(folder, manifest, self.settings())
 
     def settings(self, section: str = "", **flags: object) -> Settings:
         """Return the configuration, with the given flags in place of keys of `section`."""

@@ -22,6 +22,7 @@ from retrieve_cli.assemble import engines, registry
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.contracts.engines import Batch
 from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.ingest import attaching
 from retrieve_cli.ingest.labels import Labels
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.storage import durable, engine_record, pickles
@@ -59,6 +60,7 @@ class Push:
         self._say = say
         self._generation: Generation | None = None
         self._entries: dict[str, Entry] = {}
+        self._allotted: attaching.Shares = {}
 
     def check(self) -> None:
         """Ask every engine for its current generation, so that one that cannot be reached is known before any work.
@@ -111,6 +113,9 @@ class Push:
         self._generation = generation
         known = engine_record.read(generation.folder)
         shares = self._shares(generation)
+        self._allotted = {
+            share.engine.name: ([exported.part for exported in share.parts], share.files) for share in shares
+        }
         self._write_statistics(generation, [part for share in shares for part in share.parts])
         for share in shares:
             name = share.engine.name
@@ -202,9 +207,13 @@ class Push:
                 data = generation.file(file)
                 with task(f"sending {file} to {engine.name}", "bytes", len(data)) as progress:
                     for number, start in enumerate(range(0, len(data), BLOCK)):
+                        data.check(start, min(start + BLOCK, len(data)))
                         block = data.data[start : start + BLOCK].tobytes()
                         staging.put_block(file, number, block)
                         progress.advance(len(block))
+                    data.release()
+            if share.files:
+                attaching.send(staging, generation, self._allotted)
             census = staging.finish()
         for exported in share.parts:
             if census.rows.get(exported.part.name) != exported.part.rows:

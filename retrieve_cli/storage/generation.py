@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Mask, Rows
     from retrieve_cli.storage.lock import Hold
+    from retrieve_cli.storage.remote_file import Blocks
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ def open_generation(store: Store, generation: str | None = None) -> Iterator[Gen
     """
     folder, manifest, hold = store.open(generation)
     with store.reading(manifest.id):
-        yield Generation(folder, manifest, hold)
+        yield Generation(folder, manifest, hold, blocks=store.blocks(folder, manifest))
 
 
 def open_unpublished(folder: Path, manifest: Manifest) -> Generation:
@@ -83,8 +84,11 @@ def open_unpublished(folder: Path, manifest: Manifest) -> Generation:
 class Generation:
     """The tables of a generation, mapped into memory."""
 
-    def __init__(self, folder: Path, manifest: Manifest, hold: Hold | None = None) -> None:
-        """`hold` protects the folder from removal as long as this object lives.
+    def __init__(
+        self, folder: Path, manifest: Manifest, hold: Hold | None = None, *, blocks: Blocks | None = None
+    ) -> None:
+        """`hold` protects the folder from removal as long as this object lives; `blocks` returns blocks of its files if
+        these are in an engine.
 
         Raises:
             IndexCorrupt: a table is damaged, or the tables disagree.
@@ -92,6 +96,7 @@ class Generation:
         self.folder = folder
         self.manifest = manifest
         self._hold = hold
+        self._blocks = blocks
         self._made: dict[object, Any] = {}
         self._making = RLock()
         self._files: dict[str, MappedFile] = {}
@@ -167,12 +172,22 @@ class Generation:
     def _mapped(self, name: str) -> MappedFile:
         path, entry = self.folder / name, self.manifest.files.get(name)
         try:
+            if self._blocks is not None:
+                return self._remote(name)
             if self._sums is None or entry is None:
                 return MappedFile(path)
             none = np.empty(0, np.uint64)
             return MappedFile(path, self._sums.get(name, none), partial(digest_fault, path, entry))
         except OSError as error:
             raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint="retrieve inspect verify") from error
+
+    def _remote(self, name: str) -> MappedFile:
+        """Return a file whose blocks are in an engine. Raises: OSError; IndexCorrupt: its sums are missing."""
+        from retrieve_cli.storage.remote_file import RemoteFile
+
+        if self._blocks is None or name not in (known := self._sums or {}):
+            raise IndexCorrupt(f"{sums.FILE} lacks the sums of {name}", hint="attach it again: retrieve engines attach")
+        return RemoteFile(self.folder / name, known[name], partial(self._blocks, name))
 
     def expect(self, name: str, rows: int) -> None:
         """Check the number of rows of a file against the manifest, and its bytes if `file` did not open it.
