@@ -161,9 +161,15 @@ def quotas(generation: Generation, settings: Settings, *, visible: Mask | None) 
 
 
 def tail(
-    generation: Generation, settings: Settings, *, k: int, min_score: float | None, visible: Mask | None
+    generation: Generation,
+    settings: Settings,
+    *,
+    k: int,
+    min_score: float | None,
+    visible: Mask | None,
+    vectors: Callable[[Any], Any],
 ) -> list[Stage]:
-    """Return the stages that drop weak or redundant hits; none by default.
+    """Return the stages that drop weak or redundant hits; none by default. `vectors` returns those of chunk rows.
 
     Raises:
         UsageError: no record has the grouping field.
@@ -182,7 +188,7 @@ def tail(
     if diversity.mmr is not None:
         from retrieve_cli.stages.diversity import Mmr
 
-        stages.append(Mmr(partial(stored_vectors, generation), trade_off=diversity.mmr, keep=k))
+        stages.append(Mmr(vectors, trade_off=diversity.mmr, keep=k))
     return stages
 
 
@@ -205,6 +211,17 @@ def vectors_file(generation: Generation) -> str | None:
     """Return the artifact with the vectors of chunks; None if there is none."""
     names = similar_names(generation)
     return registry.retriever(names[0]).file if names else None
+
+
+def vectors_of(generation: Generation, indexes: Indexes) -> Callable[[Any], Any]:
+    """Return a function that returns the vectors of chunk rows, (n, dim) float32, wherever their index lives."""
+
+    def vectors(rows: Any) -> Any:
+        names = similar_names(generation)
+        index: Any = indexes[names[0]] if names else None
+        return index.vectors(rows) if hasattr(index, "vectors") else stored_vectors(generation, rows)
+
+    return vectors
 
 
 def stored_vectors(generation: Generation, rows: Any) -> Any:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.assemble.encoders import cache_dir
-from retrieve_cli.assemble.pipelines import stored_vectors
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder, TokenVectors, Unit
@@ -17,7 +15,7 @@ from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageEr
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
+    from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.encoders.late_interaction import LateInteraction
     from retrieve_cli.encoders.remote.chat import ListwiseSelector
     from retrieve_cli.stages.rerank import Reader
@@ -26,8 +24,15 @@ if TYPE_CHECKING:
 BUILD = "build the index with it: retrieve build (rerank.backend: maxsim)"
 
 
-def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: Callable[[], Encoder]) -> Reader | None:
-    """Return the reranker; None if there is none.
+def reader(
+    generation: Generation,
+    settings: Settings,
+    *,
+    unit: Unit,
+    encoder: Callable[[], Encoder],
+    vectors: Callable[[Rows], Vectors],
+) -> Reader | None:
+    """Return the reranker; None if there is none. `vectors` returns those of chunk rows.
 
     Raises:
         Unavailable: its model, package or key is not on this machine, or the index lacks token vectors.
@@ -37,7 +42,7 @@ def reader(generation: Generation, settings: Settings, *, unit: Unit, encoder: C
     if backend == "none" or (backend == "auto" and TOKENS not in generation.manifest.files):
         return None
     if backend in ("auto", "maxsim"):
-        return _late_interaction(generation, unit, encoder)
+        return _late_interaction(generation, unit, encoder, vectors)
     if backend not in ("cross_encoder", "remote", "llm"):
         return _Pairs(_PluggedIn(extensions.make("reranker", backend, settings), backend), generation)
     return _Pairs(pair_scorer(settings), generation)
@@ -167,7 +172,9 @@ class _Pairs:
         return self._scorer.score(query.text, [f"{chunk['header']}{chunk['text']}" for chunk in chunks])
 
 
-def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], Encoder]) -> LateInteraction:
+def _late_interaction(
+    generation: Generation, unit: Unit, encoder: Callable[[], Encoder], vectors: Callable[[Rows], Vectors]
+) -> LateInteraction:
     """Return late interaction over the token vectors of the index, with the encoder that made them."""
     from retrieve_cli.encoders.late_interaction import LateInteraction
     from retrieve_cli.storage import pickles
@@ -191,7 +198,7 @@ def _late_interaction(generation: Generation, unit: Unit, encoder: Callable[[], 
     return LateInteraction(
         tokens=tokens,
         encode=encode,
-        vectors_of=partial(stored_vectors, generation),
+        vectors_of=vectors,
         starts=generation.starts,
         unit=unit,
     )

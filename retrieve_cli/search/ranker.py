@@ -149,7 +149,14 @@ class Ranker:
         """The stages, less what is skipped."""
         options, settings = plan.options, self.settings
         reader = self._reader(plan)
-        cuts = pipelines.tail(self.generation, settings, k=options.k, min_score=options.min_score, visible=plan.visible)
+        cuts = pipelines.tail(
+            self.generation,
+            settings,
+            k=options.k,
+            min_score=options.min_score,
+            visible=plan.visible,
+            vectors=pipelines.vectors_of(self.generation, self.indexes),
+        )
         tail = [*pipelines.boosting(plan.boosts), *cuts]
         graph = graph_of(self.generation) if plan.expands else None
         expansion = pipelines.expansion(
@@ -218,7 +225,11 @@ class Ranker:
         try:
             with self._making:
                 found = self._readers.get(key) or rerankers.reader(
-                    self.generation, settings, unit=unit, encoder=lambda: self.models.encoder
+                    self.generation,
+                    settings,
+                    unit=unit,
+                    encoder=lambda: self.models.encoder,
+                    vectors=pipelines.vectors_of(self.generation, self.indexes),
                 )
                 if settings is self.settings and len(self._readers) < _READERS:  # its weights are loaded once
                     self._readers[key] = found
