@@ -1,5 +1,6 @@
 """The substitute for a Qdrant server as a fixture: started once for all tests of a session, on a free port."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,8 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+
+MEMORY = "/dev/shm"
+"""A file system in memory, if there is one: the core writes many small files, and waits for each to be on a disk."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,14 @@ def started(folder: Path, *api_key: str) -> Iterator[Server]:
         process.stdout.close()
 
 
+@contextmanager
+def running() -> Iterator[Server]:
+    """Start the substitute with its data in a temporary folder."""
+    memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with TemporaryDirectory(dir=memory) as folder, started(Path(folder)) as server:
+        yield server
+
+
 def skip_without_packages() -> None:
     """Skip the test if the client or the core is not installed."""
     for module, package in (("qdrant_client", "qdrant-client"), ("qdrant_edge", "qdrant-edge-py==0.9.0")):
@@ -44,8 +57,8 @@ def skip_without_packages() -> None:
 
 
 @pytest.fixture(scope="session")
-def qdrant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def qdrant() -> Iterator[Server]:
     """A running substitute for a Qdrant server."""
     skip_without_packages()
-    with started(tmp_path_factory.mktemp("qdrant")) as server:
+    with running() as server:
         yield server

@@ -5,13 +5,15 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 from engines import qdrant_server
 from engines.qdrant_api import ENDPOINTS, differences, faults
-from engines.qdrant_server import Server, started
+from engines.qdrant_server import Server, running, started
+from engines.suite import EngineSuite
 
 from retrieve_cli.config.engine_settings import QdrantSettings
 from retrieve_cli.contracts import TermWeights
@@ -44,6 +46,37 @@ def engine(qdrant: Server) -> Iterator[QdrantEngine]:
     """An engine over the server, without generations before and after."""
     engine = QdrantEngine(QdrantSettings(url=qdrant.url))
     yield engine
+    clear(engine)
+
+
+class TestQdrant(EngineSuite):
+    """The promises of engines; a test that kills the server has one of its own."""
+
+    recall = 0.99
+
+    @pytest.fixture
+    def new_engine(self, qdrant: Server, request: pytest.FixtureRequest) -> Iterator[Callable[[], QdrantEngine]]:
+        with ExitStack() as stack:
+            server = qdrant
+            if "dies" in request.node.name:
+                server = stack.enter_context(running())
+            self.process = server.process
+            yield lambda: QdrantEngine(QdrantSettings(url=server.url))
+            if server is qdrant:
+                clear(QdrantEngine(QdrantSettings(url=server.url)))
+
+    def kill_server(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def unreachable(self) -> QdrantEngine:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        return QdrantEngine(QdrantSettings(url=f"http://127.0.0.1:{port}"))
+
+
+def clear(engine: QdrantEngine) -> None:
+    """Drop all generations, and close the connection."""
     for staged in engine.generations():
         engine.drop(staged.generation)
     engine.close()

@@ -14,7 +14,7 @@ from retrieve_cli.engines.qdrant.names import Names
 from retrieve_cli.engines.qdrant.parts import OVERSAMPLING
 from retrieve_cli.engines.qdrant.server import Server
 from retrieve_cli.engines.qdrant.staging import QdrantStaging, create_part, create_record, index_payload
-from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 _QUANTILE = 0.8
 """Share of the numbers of vectors inside the range that is quantised; those outside are clipped to its ends. Candidates
@@ -166,7 +166,10 @@ class QdrantEngine:
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with its fix."""
-        return list(self._problems())
+        try:
+            return list(self._problems())
+        except Unavailable as error:
+            return [(error.message, error.hint)]
 
     def close(self) -> None:
         """Close the connection."""
