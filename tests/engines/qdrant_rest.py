@@ -97,6 +97,7 @@ class Collection:
             "status": status,
             "optimizer_status": "ok",
             "segments_count": 1,
+            "indexed_vectors_count": 0 if self.waiting else self.shard.info().indexed_vectors_count,
             "config": config,
             "payload_schema": {},
         }

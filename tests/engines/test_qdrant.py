@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from engines import qdrant_server
 from engines.qdrant_api import ENDPOINTS, differences, faults
-from engines.qdrant_server import Server, running, started
+from engines.qdrant_server import Server, running, skip_without_packages, started
 from engines.suite import EngineSuite
 
 from retrieve_cli.config.engine_settings import QdrantSettings
@@ -20,6 +21,7 @@ from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Staged, Within
 from retrieve_cli.engines.qdrant.engine import QdrantEngine
 from retrieve_cli.engines.qdrant.limits import excess
+from retrieve_cli.engines.qdrant.staging import INDEXED_FROM
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 qdrant = qdrant_server.qdrant
@@ -39,6 +41,11 @@ def weights(*pairs: tuple[int, float]) -> TermWeights:
 
 
 WEIGHTS = [weights((1, 0.1), (5, -0.1)), weights(), weights((5, 0.0), (9, 2.5))]
+
+
+@pytest.fixture(autouse=True)
+def _packages() -> None:
+    skip_without_packages()
 
 
 @pytest.fixture
@@ -134,6 +141,29 @@ def test_scores_are_in_the_order_of_the_rows_repeats_included(engine: QdrantEngi
     push(engine)
     scores = engine.open(OLD).vectors("meaning").scores(VECTORS[0], np.array([2, 0, 2, 1]))
     assert scores.tolist() == pytest.approx([0, 1, 0, 0.6])
+
+
+@pytest.mark.slow
+def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(engine: QdrantEngine) -> None:
+    random = np.random.default_rng(0)
+    rows, dim = 4_000, 768  # more than the size from which Qdrant builds a graph
+    centres = random.normal(size=(40, dim))
+    vectors = centres[random.integers(0, 40, rows)] + 0.9 * random.normal(size=(rows, dim))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    assert vectors.nbytes > INDEXED_FROM * 1024
+    staging = engine.stage(OLD, [Part("meaning", "chunk", rows, dim)])
+    for start in range(0, rows, 500):
+        some = np.arange(start, start + 500)
+        staging.put("meaning", Batch(some, LABELS[:1] * 500, vectors=vectors[some]))
+    staging.finish()
+    info = engine._server.call("GET", f"/collections/chunks_vectors_{OLD}_meaning")
+    assert info["indexed_vectors_count"] == rows
+    part, shared = engine.open(OLD).vectors("meaning"), 0
+    for query in vectors[:100] + 0.01:
+        found, scores = part.nearest(query, 10)
+        assert scores == pytest.approx(vectors[found] @ query, abs=1e-5)
+        shared += len(set(found.tolist()) & set(np.argsort(-(vectors @ query))[:10].tolist()))
+    assert shared >= 990
 
 
 def test_a_row_that_is_not_there_is_an_error(engine: QdrantEngine) -> None:
@@ -260,6 +290,13 @@ def test_the_password_in_an_address_is_not_shown() -> None:
     with pytest.raises(Unavailable, match=r"cannot reach Qdrant at http://127\.0\.0\.1:9: ") as caught:
         engine.live()
     assert "secret" not in str(caught.value) + caught.value.hint
+
+
+def test_a_missing_package_is_named_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    with pytest.raises(Unavailable, match="the package qdrant-client is not installed") as caught:
+        QdrantEngine(QdrantSettings()).live()
+    assert caught.value.hint == "pip install 'retrieve-cli[qdrant]'"
 
 
 def test_a_server_that_is_silent_is_not_waited_for() -> None:

@@ -8,6 +8,7 @@ from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _GENERATION = re.compile(r"[0-9a-f]{12}")
+_AFTER_PREFIX = re.compile(r"_([0-9a-f]{12})(?:_[a-z0-9_]+)?")
 
 
 class Names:
@@ -25,7 +26,6 @@ class Names:
                 hint="use up to 128 letters, digits, `_` and `-`",
             )
         self.alias = alias
-        self._ours = re.compile(rf"{re.escape(alias)}_([0-9a-f]{{12}})(?:_[a-z0-9_]+)?")
 
     def generation(self, generation: str) -> str:
         """Return the collection with what is known about a generation, and with blocks of its files.
@@ -45,5 +45,5 @@ class Names:
 
     def owner(self, collection: str) -> str | None:
         """Return the generation to which a collection belongs; None if it is not one of ours."""
-        match = self._ours.fullmatch(collection)
+        match = _AFTER_PREFIX.fullmatch(collection, len(self.alias)) if collection.startswith(self.alias) else None
         return match[1] if match else None
