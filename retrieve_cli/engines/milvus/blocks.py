@@ -40,6 +40,8 @@ class Blocks:
             # Milvus demands a field with vectors in every collection, with an index.
             parameters.add_index("unused", index_type="FLAT", metric_type="L2", params={})
             self._server.ask("create_index", self._collection, parameters)
+        # Loading takes seconds even if there is nothing to load: it goes on while rows are sent.
+        self._server.ask("load_collection", self._collection, _async=True)
 
     @property
     def exists(self) -> bool:

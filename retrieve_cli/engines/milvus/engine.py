@@ -149,7 +149,9 @@ class MilvusEngine:
 
     def snapshot(self, generation: str, place: str) -> str:  # noqa: ARG002
         """Raise UsageError: Milvus has a tool of its own for this."""
-        raise UsageError("Milvus writes no snapshots by itself", hint="use milvus-backup, or snapshots of its storage")
+        raise UsageError(
+            "Milvus does not write snapshots", hint="use the tool milvus-backup, or snapshots of its storage"
+        )
 
     def describe(self) -> Mapping[str, str]:
         """Return facts for people."""
@@ -163,13 +165,17 @@ class MilvusEngine:
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with its fix."""
-        version, problems = self._server.version, []
+        try:
+            version, target = self._server.version, self._server.target(self._names.alias)
+        except Unavailable as error:
+            return [(error.message, error.hint)]
+        problems = []
         if not version.lite and version.number < _OLDEST:
             problems.append((f"{version.name} is too old: upserts and counts need 2.3", "upgrade the server"))
         elif not version.has_sparse:
             fix = "upgrade to Milvus 2.4 or later, or set engines.lexical and engines.sparse to local"
             problems.append((f"{version.name} has no sparse vectors: it can hold embeddings only", fix))
-        if self._server.target(self._names.alias) == self._names.alias:
+        if target == self._names.alias:
             fix = "set engines.milvus.collection to another name"
             problems.append((f"{self._names.alias} is a collection there, and must become an alias", fix))
         return problems

@@ -171,8 +171,8 @@ def client_package() -> Any:
     and prints each failed call with its traceback on stderr, whose content may come from documents.
     """
     with _IMPORTING:
-        if "pymilvus" in sys.modules:
-            return sys.modules["pymilvus"]
+        if (loaded := sys.modules.get("pymilvus")) is not None:
+            return loaded
         before = os.environ.get("PYTHON_DOTENV_DISABLED")
         os.environ["PYTHON_DOTENV_DISABLED"] = "1"
         try:

@@ -131,8 +131,7 @@ class MilvusStaging:
             self._read_back(part, sample)
         census = Census(rows, sample.digest(), time.monotonic() - self._begun)
         kept = {"rows": dict(census.rows), "sample": census.sample, "seconds": census.seconds, "bytes": census.bytes}
-        # The files of a complete generation are in storage before it is marked so.
-        self._blocks.flush()
+        # Milvus acknowledges a row when it is in its log, in order: blocks are there before the mark.
         self._blocks.put_meta({**self._meta, "complete": True, "signed": signed, "census": kept})
         self._blocks.flush()
         return census
