@@ -67,7 +67,7 @@ class MilvusSuite(EngineSuite):
 
 @pytest.mark.slow
 class TestMilvus(MilvusSuite):
-    """A server of version 2.3.5. It needs 8 seconds for each generation, however small."""
+    """A server of version 2.3.5. It takes about 8 seconds for each generation, however small."""
 
     has_terms = False
 
@@ -140,6 +140,7 @@ class TestMilvusLite(MilvusSuite):
         assert packed(stored) == packed(long)
         engine.close()
 
+    @pytest.mark.slow
     def test_more_rows_match_than_one_answer_of_milvus_holds(self, new_engine: NewEngine) -> None:
         rows = 17_000
         one = TermWeights(np.array([3], np.int32), np.array([0.5], np.float32))
