@@ -64,6 +64,7 @@ class OpensearchSettings:
     user_env: str | None = None
     password_env: str | None = None
     index: str = "chunks"
+    shards: int = bounded(1, 1, 1024)
     hnsw_m: int = bounded(16, 2, 512)
     hnsw_ef_construction: int = bounded(128, 4, 4096)
     hnsw_ef_search: int = bounded(400, 1, 10_000)

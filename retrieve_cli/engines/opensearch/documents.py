@@ -1,0 +1,251 @@
+"""Names of indexes, and the form of rows as documents."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import orjson
+
+from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Within
+from retrieve_cli.contracts.models import TermWeights
+from retrieve_cli.contracts.values import Json
+from retrieve_cli.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.engine_settings import OpensearchSettings
+    from retrieve_cli.contracts.values import Vectors
+
+MOST_TERMS = 65_536
+"""Values of a `terms` query: the default of `index.max_terms_count`."""
+WINDOW = 20_000
+"""Most hits of one answer, as `index.max_result_window` of our indexes."""
+_TOKEN_BYTES = 8_000
+"""Longest value that is stored as it is; Lucene takes terms of 32,766 bytes at most."""
+_KEYWORD = {"type": "keyword", "ignore_above": 8_000}
+_SEPARATOR = "\x1f"
+_SMALLEST = float(np.finfo(np.float32).tiny)
+"""The smallest rank feature that OpenSearch accepts."""
+
+_PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
+_GENERATION = re.compile(r"[0-9a-f]{12}")
+_PART = re.compile(r"[a-z0-9_]{1,64}")
+
+
+class Names:
+    """Names of the indexes and aliases of an engine."""
+
+    def __init__(self, prefix: str) -> None:
+        if not _PREFIX.fullmatch(prefix):
+            hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
+            raise UsageError(f"engines.opensearch.index is {quoted(prefix)}, which cannot name an index", hint=hint)
+        self.prefix = prefix
+        self._ours = re.compile(re.escape(prefix) + r"-([0-9a-f]{12})(?:-[a-z0-9_]{1,64})?")
+
+    def home(self, generation: str) -> str:
+        """Return the index with the metadata of a generation and the blocks of its files."""
+        if not _GENERATION.fullmatch(generation):
+            raise UsageError(f"{quoted(generation)} is not the id of a generation", hint="run: retrieve history")
+        return f"{self.prefix}-{generation}"
+
+    def part(self, generation: str, part: str) -> str:
+        """Return the index of a part."""
+        if not _PART.fullmatch(part):
+            raise UsageError(f"{quoted(part)} cannot name a part", hint="use lower-case letters, digits and `_`")
+        return f"{self.home(generation)}-{part}"
+
+    def alias(self, part: str) -> str:
+        """Return the alias of a part of the published generation."""
+        return f"{self.prefix}-{part}"
+
+    def generation(self, index: str) -> str | None:
+        """Return the generation of an index; None if the index is not one of ours."""
+        match = self._ours.fullmatch(index)
+        return match[1] if match else None
+
+
+class Fields(NamedTuple):
+    """Names of the fields of a part that depend on its name."""
+
+    features: str
+    vector: str
+
+    @classmethod
+    def of(cls, part: str) -> Fields:
+        return cls(f"{part}_features", f"{part}_vector")
+
+
+def principal(parts: Sequence[Part]) -> Part | None:
+    """Return the part that the alias names and that has titles and texts: the first whose rows are chunks."""
+    return next((part for part in parts if part.unit == "chunk"), parts[0] if parts else None)
+
+
+def index_settings(settings: OpensearchSettings, part: Part) -> Json:
+    """Return the settings of an index for a part. A refresh is requested once, when all rows are there."""
+    general = {
+        "number_of_shards": settings.shards,
+        "auto_expand_replicas": "0-1",
+        "refresh_interval": "-1",
+        "max_result_window": WINDOW,
+    }
+    return {**general, "knn": True} if part.dim is not None else general
+
+
+def mapping(settings: OpensearchSettings, part: Part, *, with_text: bool) -> Json:
+    """Return the mapping of a part.
+
+    The exact numbers of a row are bytes in `exact`, which alone is read back. The indexed copies of them are not kept
+    as JSON beside that: a vector as text has twice the size of the vector.
+    """
+    fields = Fields.of(part.name)
+    properties: dict[str, Json] = dict.fromkeys(("doc_id", "chunk_id", "tenant_id", "section"), _KEYWORD)
+    properties |= {"row": {"type": "long"}, "fields": {"type": "keyword"}, "exact": {"type": "binary"}}
+    if with_text:
+        properties |= {name: {"type": "text", "similarity": "BM25"} for name in ("title", "content")}
+    if part.dim is None:
+        properties |= {fields.features: {"type": "rank_features"}, "lowered": {"type": "keyword"}}
+    else:
+        parameters = {"m": settings.hnsw_m, "ef_construction": settings.hnsw_ef_construction}
+        method = {"name": "hnsw", "space_type": "innerproduct", "engine": "lucene", "parameters": parameters}
+        properties[fields.vector] = {"type": "knn_vector", "dimension": part.dim, "method": method}
+    copies = [fields.features, fields.vector]
+    return {"dynamic": False, "_source": {"excludes": copies}, "properties": properties}
+
+
+HOME = {
+    "settings": {"number_of_shards": 1, "auto_expand_replicas": "0-1"},
+    "mappings": {
+        "dynamic": False,
+        "properties": {"file": {"type": "keyword"}, "number": {"type": "long"}, "data": {"type": "binary"}},
+    },
+}
+"""Settings and mapping of the index with metadata and blocks."""
+METADATA = "generation"
+"""Id of the document with the metadata; ids of blocks begin with 40 hex digits."""
+
+
+def block_id(file: str, number: int) -> str:
+    """Return the id of a block of a file."""
+    return f"{hashlib.sha1(_utf8(file), usedforsecurity=False).hexdigest()}-{number}"
+
+
+def feature(term: int) -> str:
+    """Return the name of a term as a rank feature."""
+    return f"t{term}"
+
+
+def documents(part: Part, batch: Batch, *, with_text: bool) -> list[tuple[str, bytes]]:
+    """Return the rows of a batch as documents with their ids."""
+    lines = []
+    for place, (row, label) in enumerate(zip(batch.rows.tolist(), batch.labels, strict=True)):
+        if part.dim is None:
+            values = _weighted(part, batch.weights[place])
+        else:
+            if batch.vectors is None:
+                raise UsageError(f"rows of {part.name} have no vectors", hint="send the vectors with the rows")
+            vector = np.ascontiguousarray(batch.vectors[place], "<f4")
+            values = {Fields.of(part.name).vector: vector, "exact": _base64(vector.tobytes())}
+        document = {"row": row, **_described(label, with_text=with_text), **values}
+        lines.append((str(row), orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)))
+    return lines
+
+
+def read_vectors(exact: Sequence[str], dim: int) -> Vectors:
+    """Return the vectors that `exact` of some documents holds, (m, dim) float32."""
+    data = b"".join(base64.b64decode(text) for text in exact)
+    return np.frombuffer(data, "<f4").reshape(len(exact), dim).astype(np.float32)
+
+
+def read_weights(exact: str) -> TermWeights:
+    """Return the term weights that `exact` of a document holds."""
+    data = base64.b64decode(exact)
+    half = len(data) // 2
+    terms = np.frombuffer(data, "<i4", count=half // 4).astype(np.int32)
+    return TermWeights(terms, np.frombuffer(data, "<f4", offset=half).astype(np.float32))
+
+
+def token(field: str, value: str) -> str:
+    """Return a value of a field as one keyword: different pairs have different ones.
+
+    Pairs that are too long, that are not Unicode, or whose separator is ambiguous are replaced by their SHA-1.
+    """
+    text = f"{field}{_SEPARATOR}{value}"
+    data = _utf8(text)
+    if field and _SEPARATOR not in field and len(data) <= _TOKEN_BYTES and _is_unicode(text):
+        return text
+    digest = hashlib.sha1(b"%d " % len(_utf8(field)), usedforsecurity=False)
+    digest.update(data)
+    return _SEPARATOR + digest.hexdigest()
+
+
+def conditions(within: Within | None) -> Json:
+    """Return clauses of a `bool` query that restrict a search: `filter` and `must_not`."""
+    clauses: dict[str, list[Json]] = {"filter": [], "must_not": []}
+    if within is None:
+        return clauses
+    if within.rows is not None:
+        clauses["filter"].append({"terms": {"row": within.rows.tolist()}})
+        return clauses
+    for condition in within.conditions:
+        clauses["must_not" if condition.negated else "filter"].append(_one_of(condition))
+    return clauses
+
+
+def _one_of(condition: AnyOf) -> Json:
+    tokens = [token(condition.field, value) for value in dict.fromkeys(condition.values)]
+    pieces = [tokens[start : start + MOST_TERMS] for start in range(0, len(tokens), MOST_TERMS)] or [[]]
+    queries = [{"terms": {"fields": piece}} for piece in pieces]
+    return queries[0] if len(queries) == 1 else {"bool": {"should": queries, "minimum_should_match": 1}}
+
+
+def _described(label: Label, *, with_text: bool) -> Mapping[str, Json]:
+    """Return the fields that describe a row."""
+    document: dict[str, Json] = {"doc_id": _clean(label.doc_id), "chunk_id": _clean(label.id)}
+    document["section"] = _clean(label.section)
+    if label.tenant is not None:
+        document["tenant_id"] = _clean(label.tenant)
+    if with_text:
+        document |= {"title": _clean(label.title), "content": _clean(label.text)}
+    document["fields"] = [token(field, value) for field, values in label.fields.items() for value in values]
+    return document
+
+
+def _weighted(part: Part, weights: TermWeights) -> dict[str, Json]:
+    """Return term weights as rank features, and exactly.
+
+    Rank features are above 0. Terms with other weights are listed by name, so that the row can be found by them.
+    """
+    terms, values = np.ascontiguousarray(weights.terms, "<i4"), np.ascontiguousarray(weights.weights, "<f4")
+    features, lowered = {}, []
+    for term, weight in zip(terms.tolist(), values, strict=True):
+        if weight >= _SMALLEST:
+            features[feature(term)] = weight
+        else:
+            lowered.append(feature(term))
+    exact = _base64(terms.tobytes() + values.tobytes())
+    return {Fields.of(part.name).features: features, "exact": exact} | ({"lowered": lowered} if lowered else {})
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _clean(text: str) -> str:
+    """Return a text for people without lone surrogates, which JSON cannot carry."""
+    return text if _is_unicode(text) else text.encode("utf-8", "replace").decode()

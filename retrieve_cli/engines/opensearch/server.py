@@ -1,0 +1,235 @@
+"""Requests to an OpenSearch server: every failure becomes an error that a user can act on."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+
+from retrieve_cli.contracts.values import Json
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, shortened
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.engine_settings import OpensearchSettings
+
+_BULK_BYTES = 5_000_000
+"""Size of a request; servers of some providers accept 10 MB at most."""
+_CONNECTIONS = 16
+_RESENT = 6
+"""Attempts for documents that a busy server rejects; waits of 0.1 s, doubled each time, lie between them."""
+_TOO_MANY_REQUESTS = 429
+_BAD_REQUEST = 400
+
+Line = tuple[str, bytes]
+"""Id of a document, and the document as JSON."""
+
+
+class Absent(RetrieveError):
+    """The index, document or repository of a request is not there."""
+
+
+class Rejected(RetrieveError):
+    """The server understands a request and rejects it, with its reason."""
+
+
+class Version(NamedTuple):
+    """Version of a server."""
+
+    distribution: str
+    number: str
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.number}"
+
+    @property
+    def at_least(self) -> tuple[int, int]:
+        """Major and minor number; (0, 0) if the server writes them in another way."""
+        numbers = [int(part) if part.isascii() and part.isdecimal() else 0 for part in self.number.split(".")[:2]]
+        return (numbers[0], numbers[1]) if len(numbers) > 1 else (0, 0)
+
+
+class Server:
+    """Connections to a server. The first request opens them; threads may share them."""
+
+    def __init__(self, settings: OpensearchSettings, *, user: str | None, password: str | None) -> None:
+        parts = urlsplit(settings.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            hint = "write it as http://HOST:9200 or https://HOST:9200"
+            raise UsageError("engines.opensearch.url is not the address of a server", hint=hint)
+        if parts.username is not None or parts.password is not None:
+            hint = "name environment variables in engines.opensearch.user_env and password_env instead"
+            raise UsageError("engines.opensearch.url has a user name or a password in it", hint=hint)
+        self.address = settings.url
+        self.host = parts.hostname
+        self.encrypted = parts.scheme == "https"
+        self.authenticated = user is not None or password is not None
+        self._timeout = settings.timeout_s
+        self._credential = f"{user or ''}:{password or ''}" if self.authenticated else None
+        self._client: Any = None
+        self._lock = Lock()
+
+    def version(self) -> Version:
+        """Return the version that the server reports."""
+        facts = self.ask("GET", "/")["version"]
+        return Version(str(facts.get("distribution", "elasticsearch")), str(facts.get("number", "0")))
+
+    def plugins(self) -> set[str] | None:
+        """Return the names of the installed plugins; None if the credential may not list them."""
+        try:
+            return {plugin["component"] for plugin in self.ask("GET", "/_cat/plugins", params={"format": "json"})}
+        except (Rejected, Absent):
+            return None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Json:
+        """Return the answer to a request. `body` is a value for JSON, or bytes.
+
+        Raises:
+            Absent: what is requested is not there.
+            Rejected: the server says that the request is invalid or not allowed.
+            Unavailable: the server does not answer, or rejects the credential.
+        """
+        client = self._opened()
+        from opensearchpy import exceptions as failures
+
+        data = (
+            body if body is None or isinstance(body, bytes) else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        )
+        try:
+            return client.transport.perform_request(
+                method, path, params=dict(params or {}), body=data, timeout=timeout or self._timeout
+            )
+        except failures.NotFoundError as error:
+            raise Absent(_reason(error)) from error
+        except failures.AuthenticationException as error:
+            hint = "set the variables that engines.opensearch.user_env and password_env name"
+            raise Unavailable(f"OpenSearch at {self.address} rejects the credential", hint=hint) from error
+        except failures.ConnectionTimeout as error:
+            hint = "raise engines.opensearch.timeout_s, or check the load of the server"
+            raise Unavailable(f"OpenSearch at {self.address} does not answer in time", hint=hint) from error
+        except failures.ConnectionError as error:
+            hint = "start the server, or edit engines.opensearch.url"
+            message = f"OpenSearch at {self.address} cannot be reached: {shortened(str(error.error))}"
+            raise Unavailable(message, hint=hint) from error
+        except failures.TransportError as error:
+            raise self._failure(error) from error
+        except (failures.SerializationError, UnicodeDecodeError) as error:
+            hint = "check engines.opensearch.url"
+            raise Unavailable(f"{self.address} does not answer as OpenSearch does", hint=hint) from error
+
+    def store(self, index: str, lines: Iterable[Line]) -> None:
+        """Store documents under their ids; one that is there already is replaced.
+
+        Raises:
+            Unavailable: the server does not store one of them.
+        """
+        batch: list[Line] = []
+        size = 0
+        for line in lines:
+            if batch and size + len(line[1]) > _BULK_BYTES:
+                self._store_batch(index, batch)
+                batch, size = [], 0
+            batch.append(line)
+            size += len(line[1])
+        if batch:
+            self._store_batch(index, batch)
+
+    def close(self) -> None:
+        """Close the connections; a later request opens them again."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def _store_batch(self, index: str, batch: Sequence[Line]) -> None:
+        """Store some documents with one request, and those that a busy server rejects with further ones."""
+        for attempt in range(_RESENT):
+            body = b"".join(b'{"index":{"_id":%b}}\n%b\n' % (orjson.dumps(id_), document) for id_, document in batch)
+            try:
+                answer = self.ask("POST", f"/{index}/_bulk", body)
+            except (Absent, Rejected) as error:
+                raise Unavailable(f"OpenSearch does not store documents in {index}: {error}", hint=_DISK) from error
+            items = [item["index"] for item in answer["items"]]
+            if len(items) != len(batch):
+                raise Unavailable(f"OpenSearch answered {len(items)} of {len(batch)} documents", hint="try again")
+            rejected = []
+            for line, item in zip(batch, items, strict=True):
+                if item["status"] == _TOO_MANY_REQUESTS:
+                    rejected.append(line)
+                elif item["status"] >= _BAD_REQUEST:
+                    message = f"OpenSearch does not store document {line[0]} of {index}: {_why(item.get('error'))}"
+                    raise Unavailable(message, hint=_DISK)
+            if not rejected:
+                return
+            batch = rejected
+            time.sleep(0.1 * 2**attempt)
+        raise Unavailable(
+            f"OpenSearch is too busy to store documents in {index}", hint="try again when its load is lower"
+        )
+
+    def _failure(self, error: Any) -> Exception:
+        """Return the error for an answer of the server that reports a failure."""
+        status = error.status_code if isinstance(error.status_code, int) else 0
+        if status == _TOO_MANY_REQUESTS or status >= 500:
+            hint = "check the health of the server, and try again"
+            return Unavailable(f"OpenSearch at {self.address} failed ({status}): {_reason(error)}", hint=hint)
+        return Rejected(_reason(error))
+
+    def _opened(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = _client(self.address, credential=self._credential)
+            return self._client
+
+
+_DISK = "check the free disk space and the log of the server"
+
+
+def corrupt(index: str, reason: object = "it is not there") -> IndexCorrupt:
+    """Return the error for an index of a generation that is damaged or missing."""
+    hint = "run: retrieve engines push"
+    return IndexCorrupt(f"index {index} of OpenSearch is damaged: {shortened(str(reason))}", hint=hint)
+
+
+def _client(address: str, *, credential: str | None) -> Any:
+    try:
+        from opensearchpy import OpenSearch
+    except ModuleNotFoundError as error:
+        hint = "pip install 'retrieve-cli[opensearch]'"
+        raise Unavailable("the package opensearch-py is not installed", hint=hint) from error
+    # Its warnings repeat what the errors say, and would be printed among the output.
+    logging.getLogger("opensearch").addHandler(logging.NullHandler())
+    headers = {}
+    if credential is not None:
+        # The client encodes credentials as Latin-1, which rejects some passwords.
+        headers["authorization"] = "Basic " + base64.b64encode(credential.encode()).decode()
+    return OpenSearch(
+        [address], headers=headers, pool_maxsize=_CONNECTIONS, max_retries=1, retry_on_status=(), http_compress=False
+    )
+
+
+def _reason(error: Any) -> str:
+    """Return the server's reason for a failure, as one short line."""
+    info = error.info if isinstance(error.info, dict) else {}
+    return _why(info.get("error")) if info.get("error") else shortened(str(error.error))
+
+
+def _why(error: Json) -> str:
+    if not isinstance(error, dict):
+        return shortened(str(error))
+    causes = [error, *error.get("root_cause", ())][-1], error.get("caused_by", {})
+    reasons = dict.fromkeys(str(cause["reason"]) for cause in causes if cause and cause.get("reason"))
+    return shortened("; ".join(reasons) or str(error.get("type", "unknown")), 300)
