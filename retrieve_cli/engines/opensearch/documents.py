@@ -33,6 +33,7 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 _GENERATION = re.compile(r"[0-9a-f]{12}")
+_OURS = re.compile(r"-([0-9a-f]{12})(?:-[a-z0-9_]{1,64})?")
 _PART = re.compile(r"[a-z0-9_]{1,64}")
 
 
@@ -44,7 +45,6 @@ class Names:
             hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
             raise UsageError(f"engines.opensearch.index is {quoted(prefix)}, which cannot name an index", hint=hint)
         self.prefix = prefix
-        self._ours = re.compile(re.escape(prefix) + r"-([0-9a-f]{12})(?:-[a-z0-9_]{1,64})?")
 
     def home(self, generation: str) -> str:
         """Return the index with the metadata of a generation and the blocks of its files."""
@@ -64,8 +64,14 @@ class Names:
 
     def generation(self, index: str) -> str | None:
         """Return the generation of an index; None if the index is not one of ours."""
-        match = self._ours.fullmatch(index)
+        match = _OURS.fullmatch(index.removeprefix(self.prefix)) if index.startswith(self.prefix) else None
         return match[1] if match else None
+
+    def owns(self, alias: str) -> bool:
+        """Return True if an alias is one that publishing sets."""
+        return alias == self.prefix or (
+            alias.startswith(f"{self.prefix}-") and _PART.fullmatch(alias.removeprefix(f"{self.prefix}-")) is not None
+        )
 
 
 class Fields(NamedTuple):

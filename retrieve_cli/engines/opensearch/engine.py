@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -97,7 +96,7 @@ class OpensearchEngine:
             {"remove": {"index": index, "alias": alias}}
             for index, aliases in self._indexes().items()
             for alias in aliases
-            if targets.get(alias) != index and self._is_ours(alias)
+            if targets.get(alias) != index and self._names.owns(alias)
         ]
         actions += [{"add": {"index": index, "alias": alias}} for alias, index in targets.items()]
         try:
@@ -199,9 +198,6 @@ class OpensearchEngine:
             hint = "give the user the right to list the indexes of engines.opensearch.index"
             raise Unavailable(f"OpenSearch does not list indexes: {error}", hint=hint) from error
         return {index: list(facts["aliases"]) for index, facts in answer.items() if self._names.generation(index)}
-
-    def _is_ours(self, alias: str) -> bool:
-        return re.fullmatch(re.escape(self._names.prefix) + r"(?:-[a-z0-9_]{1,64})?", alias) is not None
 
 
 class OpensearchGeneration:

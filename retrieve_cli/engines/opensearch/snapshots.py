@@ -48,7 +48,7 @@ def take_snapshot(server: Server, indexes: Sequence[str], *, place: str) -> str:
     return f"snapshot {name} of {len(indexes)} indexes in repository {repository}"
 
 
-_LOG = "check the rights of the user and the log of the server"
+_LOG = "check the permissions of the user and the log of the server"
 
 
 def _state(server: Server, path: str, *, repository: str) -> Json | None:
