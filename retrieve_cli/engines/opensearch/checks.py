@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from retrieve_cli.engines.opensearch.documents import WINDOW, Names
 from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import RetrieveError, Unavailable
 
 _OLDEST = (2, 16)
 """The first version whose searches for vectors take `ef_search`."""
@@ -33,7 +33,10 @@ def require_vectors(server: Server) -> None:
 def server_problems(server: Server, names: Names) -> Sequence[tuple[str, str]]:
     """Return what keeps a server from being used, or used well, each with the edit or command that fixes it."""
     problems = []
-    version = server.version()
+    try:
+        version = server.version()
+    except RetrieveError as error:
+        return [(error.message, error.hint or _UPGRADE)]
     if version.distribution != "opensearch" or version.at_least < _OLDEST:
         problems.append((_unfit(str(version)), _UPGRADE))
     plugins = server.plugins()

@@ -12,7 +12,7 @@ from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server, corrupt
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
@@ -32,7 +32,7 @@ class IndexReader:
 
     def __init__(self, server: Server, index: str) -> None:
         self._server = server
-        self._index = index
+        self.index = index
 
     def hits(self, query: Json, size: int) -> tuple[Rows, Vectors]:
         """Return the rows with the highest scores and these, best first; equal ones in order of the rows."""
@@ -65,7 +65,7 @@ class IndexReader:
             by_id: Mapping[str, Json] = {answer["_id"]: answer.get("_source") for answer in answers}
             missing = next((row for row in ids if not by_id.get(row)), None)
             if missing is not None:
-                raise corrupt(self._index, f"row {missing} is missing")
+                raise corrupt(self.index, f"row {missing} is missing")
             found += [by_id[row]["exact"] for row in ids]
         return found
 
@@ -73,26 +73,22 @@ class IndexReader:
         """Return the number of rows that satisfy a query."""
         return int(self._ask("_count", {"query": query}, {})["count"])
 
-    def incomplete(self, expected: int, found: int) -> IndexCorrupt:
-        """Return the error for rows that are missing."""
-        return corrupt(self._index, f"it has {found} of {expected} rows")
-
     def _search(self, body: Json, wanted: str) -> list[Json]:
         """Return the hits of a search. An answer without some shards is a failure, not a short list."""
         answer = self._ask("_search", body, {"filter_path": wanted, "allow_partial_search_results": "false"})
         if answer.get("timed_out"):
-            raise Unavailable(f"a search in {self._index} took too long", hint="check the load of the server")
+            raise Unavailable(f"a search in {self.index} took too long", hint="check the load of the server")
         hits: list[Json] = answer.get("hits", {}).get("hits", [])
         return hits
 
     def _ask(self, action: str, body: Json, parameters: Mapping[str, str]) -> Json:
         try:
-            return self._server.ask("POST", f"/{self._index}/{action}", body, params=parameters)
+            return self._server.ask("POST", f"/{self.index}/{action}", body, params=parameters)
         except Absent as error:
-            raise corrupt(self._index) from error
+            raise corrupt(self.index) from error
         except Rejected as error:
             hint = "run: retrieve doctor"
-            raise Unavailable(f"OpenSearch rejects a query in {self._index}: {error}", hint=hint) from error
+            raise Unavailable(f"OpenSearch rejects a query in {self.index}: {error}", hint=hint) from error
 
 
 class OpensearchVectors:
@@ -126,12 +122,14 @@ class OpensearchVectors:
         scores = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), documents.WINDOW):
             piece = rows[start : start + documents.WINDOW]
-            restriction = documents.conditions(Within(rows=piece))
+            restriction = documents.conditions(Within(rows=np.sort(piece)))
             hits, products = self._products(self._scored(query, restriction), len(piece))
             order = np.argsort(hits)
-            if not np.array_equal(hits[order], piece):
-                raise self._reader.incomplete(len(piece), len(hits))
-            scores[start : start + len(piece)] = products[order]
+            places = np.searchsorted(hits[order], piece)
+            found = places < len(hits)
+            if not found.all() or not np.array_equal(hits[order][places], piece):
+                raise corrupt(self._reader.index, "rows are missing")
+            scores[start : start + len(piece)] = products[order][places]
         return scores
 
     def vectors(self, rows: Rows) -> Vectors:

@@ -26,9 +26,7 @@ class Metadata(NamedTuple):
 
     def made_like(self, other: Metadata) -> bool:
         """Return True if card and parts are the same."""
-        return orjson.dumps([self.card, self.parts], option=_SORTED) == orjson.dumps(
-            [other.card, other.parts], option=_SORTED
-        )
+        return _json(dict(self.card)) == _json(dict(other.card)) and list(self.parts) == list(other.parts)
 
 
 _SORTED = orjson.OPT_SORT_KEYS
