@@ -1,14 +1,28 @@
 """The engine suite on two servers that speak OpenSearch's API."""
 
-from collections.abc import Callable
+import base64
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.client import HTTPConnection
 
+import numpy as np
 import pytest
+from engines.contents import GENERATION, TERMS, content, send
+from engines.opensearch_recorded import Recorded
 from engines.opensearch_server import Noida, Osmem, free_port, noida_process, osmem_process
 from engines.suite import EngineSuite
+from engines.suite_base import words
+from hypothesis import given, strategies as st
 
 from retrieve_cli.config.engine_settings import OpensearchSettings
-from retrieve_cli.contracts.engines import Engine
+from retrieve_cli.contracts import TermWeights
+from retrieve_cli.contracts.engines import Engine, Part, TermCollection
+from retrieve_cli.engines.opensearch.documents import token
 from retrieve_cli.engines.opensearch.engine import OpensearchEngine
+from retrieve_cli.engines.opensearch.server import Server
+from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.retrievers.splade import SparseIndex
 
 __all__ = ["noida_process", "osmem_process"]
 
@@ -61,7 +75,152 @@ class TestNoida(OpensearchSuite):
         noida_process.start()
         return emptied(noida_process.url)
 
+    @pytest.mark.slow
     def test_twenty_thousand_rows_are_found_as_declared(self, engine: Engine) -> None:
         """Only of vectors: the server takes two seconds per query of term weights of so many rows."""
         self.has_terms = False  # type: ignore[misc]  of this test
         super().test_twenty_thousand_rows_are_found_as_declared(engine)
+
+    def test_a_snapshot_of_a_generation_is_written_once(self, engine: Engine, noida_process: Noida) -> None:
+        made = content(20)
+        send(engine, made, self.parts(made))
+        with pytest.raises(UsageError, match="no snapshot repository"):
+            engine.snapshot(GENERATION, "absent")
+        with pytest.raises(UsageError, match="not a place"):
+            engine.snapshot(GENERATION, "../_all")
+        register(noida_process.url, "backups")
+        first = engine.snapshot(GENERATION, "backups")
+        assert first == engine.snapshot(GENERATION, "backups")
+        assert "3 indexes" in first
+
+
+def register(url: str, repository: str) -> None:
+    """Register a repository for snapshots, as an administrator does."""
+    body = json.dumps({"type": "fs", "settings": {"location": repository}}).encode()
+    headers = {"content-type": "application/json"}
+    connection = HTTPConnection(url.removeprefix("http://"))
+    connection.request("PUT", f"/_snapshot/{repository}", body, headers)
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+class TestTermsBelowZero:
+    @pytest.fixture
+    def opened(self, osmem_process: Osmem) -> Iterator[tuple[TermCollection, SparseIndex]]:
+        """Rows of which many have weights of 0 and below."""
+        osmem_process.start()
+        engine = emptied(osmem_process.url)()
+        made = content(200)
+        random = np.random.default_rng(3)
+        weights = [
+            TermWeights(row.terms, np.where(random.random(len(row.terms)) < 0.4, -row.weights, row.weights))
+            for row in made.weights
+        ]
+        made = replace(made, weights=weights)
+        send(engine, made, [Part(TERMS, "chunk", 200)])
+        yield engine.open(GENERATION).terms(TERMS), made.sparse
+        engine.close()
+
+    @pytest.mark.parametrize("limit", [5, 50, 200])
+    def test_lists_are_exact_although_the_server_adds_only_weights_above_zero(
+        self, opened: tuple[TermCollection, SparseIndex], limit: int
+    ) -> None:
+        collection, reference = opened
+        for seed in range(10):
+            rows, scores = collection.nearest(words(seed), limit)
+            every = collection.matching(np.sort(words(seed).terms))
+            wanted = np.sort(reference.score(words(seed), every))[::-1][:limit]
+            assert np.allclose(scores, wanted, atol=1e-5)
+            assert np.allclose(reference.score(words(seed), rows), scores, atol=1e-5)
+
+
+def put_one_row(url: str) -> None:
+    server = Server(OpensearchSettings(url=url), user=None, password=None)
+    server.store("chunks-0123456789ab", [("0", b"{}"), ("1", b"{}")])
+
+
+def bulk(*statuses: int) -> tuple[int, object]:
+    """The answer to a bulk request."""
+    error = {"error": {"type": "mapper_parsing_exception", "reason": "the disk is on fire"}}
+    return 200, {"items": [{"index": {"status": each, **(error if each >= 400 else {})}} for each in statuses]}
+
+
+@pytest.fixture
+def recorded() -> Iterator[Callable[..., Recorded]]:
+    servers: list[Recorded] = []
+
+    def start(*answers: tuple[int, object]) -> Recorded:
+        pytest.importorskip("opensearchpy", reason="pip install 'retrieve-cli[opensearch]'")
+        servers.append(Recorded(answers))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def test_a_document_that_the_server_rejects_is_an_error(recorded: Callable[..., Recorded]) -> None:
+    with pytest.raises(Unavailable, match=r"document 1 .*the disk is on fire"):
+        put_one_row(recorded(bulk(201, 400)).url)
+
+
+def test_documents_that_a_busy_server_rejects_are_sent_again_alone(recorded: Callable[..., Recorded]) -> None:
+    server = recorded(bulk(201, 429), bulk(429), bulk(201))
+    put_one_row(server.url)
+    assert [body.count(b'"index"') for _, _, body in server.requests] == [2, 1, 1]
+    assert b'"1"' in server.requests[2][2]
+
+
+def test_a_credential_is_sent_and_never_shown(recorded: Callable[..., Recorded]) -> None:
+    server = recorded((401, {"error": "no"}))
+    engine = OpensearchEngine(OpensearchSettings(url=server.url), user="ann", password="pä:ss\n1")
+    with pytest.raises(Unavailable) as caught:
+        engine.live()
+    assert base64.b64decode(server.headers[0]["authorization"].removeprefix("Basic ")) == "ann:pä:ss\n1".encode()
+    assert "ss\n1" not in f"{caught.value} {caught.value.hint} {engine!r} {vars(caught.value)}"
+
+
+def test_an_address_with_a_password_is_an_error_that_does_not_repeat_it() -> None:
+    with pytest.raises(UsageError) as caught:
+        OpensearchEngine(OpensearchSettings(url="http://ann:s3cret@localhost:9200"))
+    assert "s3cret" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_server_that_fails_is_unavailable(recorded: Callable[..., Recorded], status: int) -> None:
+    engine = OpensearchEngine(OpensearchSettings(url=recorded((status, {"error": {"reason": "shards failed"}})).url))
+    with pytest.raises(Unavailable, match="shards failed") as caught:
+        engine.generations()
+    assert caught.value.hint
+
+
+def test_vectors_need_a_server_that_has_the_plugin(recorded: Callable[..., Recorded]) -> None:
+    old = recorded((200, {"version": {"distribution": "opensearch", "number": "2.9.0"}}))
+    with pytest.raises(Unavailable, match=r"opensearch 2\.9\.0"):
+        OpensearchEngine(OpensearchSettings(url=old.url)).stage(GENERATION, [Part("dense", "chunk", 1, 4)])
+    bare = recorded((200, {"version": {"distribution": "opensearch", "number": "2.19.0"}}), (200, []))
+    with pytest.raises(Unavailable, match="no k-NN plugin") as caught:
+        OpensearchEngine(OpensearchSettings(url=bare.url)).stage(GENERATION, [Part("dense", "chunk", 1, 4)])
+    assert "opensearch-plugin install" in caught.value.hint
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=2, max_size=2, unique=True))
+def test_different_values_have_different_tokens(pairs: list[tuple[str, str]]) -> None:
+    first, second = (token(*pair) for pair in pairs)
+    assert first != second
+    assert len(first.encode()) <= 32_766
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        (("a", "b\x1fc"), ("a\x1fb", "c")),
+        (("", "x"), ("\x1f", "x")),
+        (("a", "x" * 40_000), ("a", "x" * 40_001)),
+        (("a", "\ud800"), ("a", "\ud801")),
+    ],
+)
+def test_values_that_could_be_confused_have_different_tokens(pairs: tuple[tuple[str, str], ...]) -> None:
+    first, second = (token(*pair) for pair in pairs)
+    assert first != second
+    assert max(len(each.encode()) for each in (first, second)) <= 32_766
