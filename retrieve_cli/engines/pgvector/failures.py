@@ -16,7 +16,13 @@ _RIGHTS = "42501"
 _LATE = {"57014", "55P03"}
 """A statement that was cancelled, and a lock that was not granted, both after a time."""
 _FULL = {"53100", "53200"}
+_ENDED = ("57P", "08")
 _READ_ONLY = "25006"
+
+
+def ended_by_server(error: psycopg.Error) -> bool:
+    """Return True if the server ended the connection: it stops, restarts, or was told to."""
+    return _code(error).startswith(_ENDED)
 
 
 def unreachable(error: psycopg.Error, address: str) -> RetrieveError:

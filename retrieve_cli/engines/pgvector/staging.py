@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows
     from retrieve_cli.engines.pgvector.connections import Connection
 
-_HIGHEST_ROW = 2**31 - 1
-
 
 class PgvectorStaging:
     """A generation on its way into PostgreSQL; keeps the promise `Staging`."""
@@ -238,7 +236,7 @@ def _contents(part: Part, batch: Batch) -> list[list[bytes]]:
     Raises:
         UsageError: the batch does not belong to this part.
     """
-    if len(batch.rows) and (batch.rows[0] < 0 or batch.rows[-1] > _HIGHEST_ROW):
+    if len(batch.rows) and (batch.rows[0] < 0 or batch.rows[-1] > wire.HIGHEST):
         raise UsageError(f"rows of {part.name} are beyond 2³¹ - 1, the most that a table has a number for")
     if part.dim is None:
         return [_weights(row) for row in batch.weights]

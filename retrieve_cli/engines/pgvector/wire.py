@@ -7,7 +7,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,8 @@ _ARRAY = struct.Struct(">iiIii")
 _EMPTY_ARRAY = struct.Struct(">iiI")
 _VECTOR = struct.Struct(">hh")
 _FIELD = struct.Struct(">i")
+HIGHEST = 2**31 - 1
+"""The largest `int4`."""
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END = b"\xff\xff"
 
@@ -36,8 +38,10 @@ def integer(value: int) -> bytes:
 
 
 def integers(values: Rows | Terms) -> Wire:
-    """Return an `int4[]`."""
-    return _array(np.asarray(values).astype(">i4"), _INT4)
+    """Return an `int4[]`, without numbers that an `int4` does not hold: no row has them."""
+    given: NDArray[np.integer[Any]] = np.asarray(values)
+    kept = given[(given >= -HIGHEST - 1) & (given <= HIGHEST)]
+    return _array(kept.astype(">i4"), _INT4)
 
 
 def reals(values: Vectors) -> Wire:

@@ -1,0 +1,335 @@
+"""The engine pgvector on a real server: the suite, and what is particular to PostgreSQL."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, parts_of, send
+from engines.pgvector_server import PostgresServer, running
+from engines.suite import EngineSuite
+from engines.suite_base import vector, words
+
+from retrieve_cli.config.engine_settings import PgvectorSettings
+from retrieve_cli.contracts.engines import AnyOf, Part, Within
+from retrieve_cli.engines.pgvector import diagnosis, wire
+from retrieve_cli.engines.pgvector.engine import PgvectorEngine
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+
+PASSWORD = "sesame-84"
+NewEngine = Callable[..., PgvectorEngine]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> str:
+    """An empty database."""
+    postgres.start()
+    return postgres.database()
+
+
+class TestPgvector(EngineSuite):
+    @pytest.fixture
+    def new_engine(self, postgres: PostgresServer, database: str) -> Callable[[], PgvectorEngine]:
+        type(self).server = postgres
+        return lambda: PgvectorEngine(PgvectorSettings(url=postgres.url(database)))
+
+    server: PostgresServer
+
+    def unreachable(self) -> PgvectorEngine:
+        return PgvectorEngine(PgvectorSettings(url=f"postgresql://me:{PASSWORD}@127.0.0.1:1/postgres"))
+
+    def kill_server(self) -> None:
+        self.server.kill()
+
+
+@pytest.fixture
+def new_engine(postgres: PostgresServer, database: str) -> Iterator[NewEngine]:
+    """Makes engines over one database."""
+    made: list[PgvectorEngine] = []
+
+    def make(user: str = "tester", password: str | None = None, **settings: Any) -> PgvectorEngine:
+        chosen = PgvectorSettings(url=postgres.url(database, user), **settings)
+        made.append(PgvectorEngine(chosen, password=password))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        engine.close()
+
+
+@pytest.fixture
+def engine(new_engine: NewEngine) -> PgvectorEngine:
+    return new_engine()
+
+
+@pytest.fixture
+def run(postgres: PostgresServer, database: str) -> Callable[[str], list[Any]]:
+    """Runs a statement in the engine's database as superuser."""
+    return lambda text: postgres.run(text, database=database)
+
+
+def parts(made: Content) -> list[Part]:
+    return parts_of(made, vectors=True, terms=True)
+
+
+def pushed(engine: PgvectorEngine, rows: int = 60, generation: str = GENERATION) -> Content:
+    made = content(rows)
+    send(engine, made, parts(made), generation=generation)
+    return made
+
+
+@pytest.mark.parametrize(
+    "settings", [{"type": "halfvec"}, {"index": "none"}, {"hnsw_m": 40, "hnsw_ef_construction": 4}]
+)
+def test_vectors_come_back_to_the_bit_whatever_the_index(new_engine: NewEngine, settings: dict[str, Any]) -> None:
+    engine = new_engine(**settings)
+    made = pushed(engine, 300)
+    collection = engine.open(GENERATION).vectors(VECTORS)
+    assert collection.vectors(np.arange(300)).tobytes() == made.vectors.tobytes()
+    best = np.argsort(-(made.vectors @ vector(1)), kind="stable")[:10]
+    assert collection.nearest(vector(1), 10)[0].tolist() == best.tolist()
+
+
+@pytest.mark.parametrize(("dim", "kind"), [(2001, "halfvec_ip_ops"), (4001, None)])
+def test_vectors_too_long_for_an_index_are_found(
+    engine: PgvectorEngine, run: Callable[[str], list[Any]], dim: int, kind: str | None
+) -> None:
+    vectors = np.random.default_rng(0).normal(size=(30, dim)).astype(np.float32)
+    staging = engine.stage(GENERATION, [Part(VECTORS, "chunk", 30, dim)])
+    staging.put(VECTORS, batch(content(30), VECTORS, np.arange(30))._replace(vectors=vectors))
+    staging.finish()
+    indexes = [text for (text,) in run("SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")]
+    assert [kind in text for text in indexes] == ([] if kind is None else [True])
+    found, _ = engine.open(GENERATION).vectors(VECTORS).nearest(vectors[7], 3)
+    assert found[0] == 7
+
+
+def test_other_parameters_of_the_index_need_another_staging(new_engine: NewEngine) -> None:
+    made = pushed(new_engine())
+    for settings, complete in (({"hnsw_ef_search": 50}, True), ({"hnsw_m": 8}, False)):
+        engine = new_engine(**settings)
+        engine.stage(GENERATION, parts(made)).close()
+        assert [staged.complete for staged in engine.generations()] == [complete]
+
+
+def test_views_show_the_current_generation_and_keep_the_rights_on_them(
+    engine: PgvectorEngine, run: Callable[[str], list[Any]]
+) -> None:
+    made, other = pushed(engine), pushed(engine, 50, OTHER)
+    engine.publish(OTHER)
+    run("DROP ROLE IF EXISTS reader")
+    run("CREATE ROLE reader; GRANT USAGE ON SCHEMA retrieve TO reader; GRANT SELECT ON retrieve.chunks TO reader")
+    engine.publish(GENERATION)
+    shown = run("SET ROLE reader; SELECT id, document_id, title, tenant_id FROM retrieve.chunks")
+    run("DROP OWNED BY reader; DROP ROLE reader")
+    expected = [(label.id, label.doc_id, label.title, label.tenant) for label in made.labels]
+    assert sorted(map(repr, shown)) == sorted(map(repr, expected))
+    assert run('SELECT count(*), max("row") FROM retrieve.embeddings') == [(len(made), len(made) - 1)]
+    assert len(made) != len(other)
+    nearest = f"SELECT \"row\" FROM retrieve.embeddings ORDER BY embedding <#> '{vector(1).tolist()}' LIMIT 1"
+    assert run(nearest) == [(int(np.argmax(made.vectors @ vector(1))),)]
+
+
+def test_vectors_of_another_length_and_fewer_parts_are_published(
+    engine: PgvectorEngine, run: Callable[[str], list[Any]]
+) -> None:
+    pushed(engine)
+    engine.publish(GENERATION)
+    longer = np.ones((3, DIM + 1), np.float32)
+    staging = engine.stage(OTHER, [Part(VECTORS, "chunk", 3, DIM + 1)])
+    staging.put(VECTORS, batch(content(3), VECTORS, np.arange(3))._replace(vectors=longer))
+    staging.finish()
+    engine.publish(OTHER)
+    views = [name for (name,) in run("SELECT viewname FROM pg_views WHERE schemaname = 'retrieve' ORDER BY 1")]
+    assert views == ["chunks", "embeddings", f"embeddings_{VECTORS}"]
+
+
+def test_a_connection_that_died_between_queries_is_replaced(
+    engine: PgvectorEngine, run: Callable[[str], list[Any]]
+) -> None:
+    made = pushed(engine)
+    collection = engine.open(GENERATION).vectors(VECTORS)
+    ended = run("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'retrieve'")
+    assert ended
+    assert collection.vectors(np.arange(60)).tobytes() == made.vectors.tobytes()
+
+
+def test_a_server_that_hangs_is_unavailable(new_engine: NewEngine, run: Callable[[str], list[Any]]) -> None:
+    engine = new_engine(timeout_s=0.5)
+    assert engine.live() is None
+    [(pid,)] = run("SELECT pid FROM pg_stat_activity WHERE application_name = 'retrieve'")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unavailable, match="did not answer within"):
+            engine.live()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert engine.live() is None
+
+
+def test_a_query_that_takes_too_long_is_unavailable(
+    new_engine: NewEngine, postgres: PostgresServer, database: str
+) -> None:
+    import psycopg
+
+    pushed(new_engine())
+    collection = new_engine(timeout_s=0.5).open(GENERATION).vectors(VECTORS)
+    with psycopg.connect(postgres.url(database)) as other:
+        other.execute(f"LOCK TABLE retrieve_{GENERATION}.embeddings_{VECTORS}".encode())
+        with pytest.raises(Unavailable, match="did not answer within") as caught:
+            collection.nearest(vector(1), 5)
+    assert "timeout_s" in caught.value.hint
+    assert len(collection.nearest(vector(1), 5)[0]) == 5
+
+
+def test_a_generation_that_was_dropped_is_missing(engine: PgvectorEngine) -> None:
+    pushed(engine)
+    opened = engine.open(GENERATION)
+    engine.drop(GENERATION)
+    with pytest.raises(IndexCorrupt):
+        opened.vectors(VECTORS).nearest(vector(1), 5)
+    with pytest.raises(IndexCorrupt):
+        opened.terms(TERMS).nearest(words(1), 5)
+
+
+def test_a_row_that_the_server_holds_otherwise_than_it_was_sent_is_found(
+    engine: PgvectorEngine, run: Callable[[str], list[Any]]
+) -> None:
+    made = content(60)
+    staging = engine.stage(GENERATION, parts(made))
+    for part in parts(made):
+        staging.put(part.name, batch(made, part.name, np.arange(60)))
+    run(f'UPDATE retrieve_{GENERATION}.weights_{TERMS} SET weights = weights[2:] || weights[1:1] WHERE "row" = 59')
+    with pytest.raises(IndexCorrupt, match="is not what was sent"):
+        staging.finish()
+
+
+def test_a_wrong_password_is_rejected_and_not_printed(new_engine: NewEngine, run: Callable[[str], list[Any]]) -> None:
+    run("DROP ROLE IF EXISTS locked")
+    run(f"CREATE ROLE locked LOGIN PASSWORD '{PASSWORD}'")
+    assert new_engine("locked", PASSWORD).live() is None
+    for password in ("wrong-19", None):
+        with pytest.raises(Unavailable, match="rejects the credential") as caught:
+            new_engine("locked", password).live()
+        assert "wrong-19" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_password_in_an_address_is_never_printed(new_engine: NewEngine) -> None:
+    addresses = ("postgresql://me:{}@127.0.0.1:1/here", "postgresql://me:{}@127.0.0.1:port/", "me:{}@here")
+    for address in addresses:
+        with pytest.raises((Unavailable, UsageError)) as caught:
+            PgvectorEngine(PgvectorSettings(url=address.format(PASSWORD))).live()
+        assert PASSWORD not in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_missing_right_is_a_problem_with_the_statement_that_grants_it(
+    new_engine: NewEngine, run: Callable[[str], list[Any]], database: str
+) -> None:
+    run("DROP ROLE IF EXISTS guest")
+    run("CREATE ROLE guest LOGIN; CREATE EXTENSION vector")
+    engine = new_engine("guest")
+    with pytest.raises(Unavailable, match="denies a right"):
+        engine.stage(GENERATION, parts(content(3)))
+    [(_, grant)] = engine.problems()
+    run(grant)
+    pushed(engine)
+    assert list(engine.problems()) == []
+    run("DROP OWNED BY guest; DROP ROLE guest")
+
+
+def test_old_servers_and_extensions_are_problems() -> None:
+    good = {
+        "server": "18.4", "number": 180_004, "available": "0.8.5", "installed": "0.8.5", "database": 'a"b',
+        "user": "me", "may_create": True, "encoding": "UTF8", "replica": False, "buffers": 2**30,
+    }  # fmt: skip
+    cases: dict[str, dict[str, Any]] = {
+        "upgrade the server": {"server": "12.9", "number": 120_009},
+        "install it there: apt install postgresql-18-pgvector": {"installed": None, "available": None},
+        "ALTER EXTENSION vector UPDATE;": {"installed": "0.7.4"},
+        "install pgvector 0.8 on the server, then: ALTER EXTENSION vector UPDATE;": {
+            "installed": "0.5.1",
+            "available": "0.5.1",
+        },
+        'GRANT CREATE ON DATABASE "a""b" TO "me";': {"may_create": False},
+        "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;": {"encoding": "SQL_ASCII"},
+        "set engines.pgvector.url to the primary server": {"replica": True},
+    }
+    assert list(diagnosis.problems(good, bytes_live=0)) == []
+    for fix, change in cases.items():
+        assert [found for _, found in diagnosis.problems({**good, **change}, bytes_live=0)] == [fix]
+    assert len(list(diagnosis.problems(good, bytes_live=2**32))) == 1
+
+
+def test_the_command_for_a_snapshot_dumps_both_schemas(
+    engine: PgvectorEngine, postgres: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    pushed(engine)
+    engine.publish(GENERATION)
+    with pytest.raises(UsageError) as caught:
+        engine.snapshot(GENERATION, "backups")
+    command = caught.value.hint.removeprefix("run: ").replace("DATABASE", postgres.url(database)).split()
+    subprocess.run([postgres.binaries / command[0], *command[1:]], check=True, cwd=tmp_path)
+    (dump,) = tmp_path.glob("*.dump")
+    again = postgres.database()
+    postgres.run("CREATE EXTENSION vector", database=again)
+    restore = [postgres.binaries / "pg_restore", "--dbname", postgres.url(again), dump]
+    subprocess.run(restore, check=True)
+    restored = PgvectorEngine(PgvectorSettings(url=postgres.url(again)))
+    assert restored.live() == GENERATION
+    assert restored.open(GENERATION).census == engine.open(GENERATION).census
+    restored.close()
+
+
+@pytest.mark.parametrize("schema", ["", "Retrieve", "a-b", "pg_own", "1a", "a" * 41, 'a"; DROP'])
+def test_a_schema_needs_a_plain_name(schema: str) -> None:
+    with pytest.raises(UsageError, match="is not a name of a schema"):
+        PgvectorEngine(PgvectorSettings(schema=schema))
+
+
+def test_two_schemas_in_a_database_are_two_engines(new_engine: NewEngine) -> None:
+    first, second = new_engine(schema="one"), new_engine(schema="one_two")
+    pushed(first)
+    pushed(second, 40, OTHER)
+    second.publish(OTHER)
+    assert [staged.generation for staged in first.generations()] == [GENERATION]
+    assert (first.live(), second.live()) == (None, OTHER)
+    second.drop(GENERATION)
+    assert first.open(GENERATION).census.rows[VECTORS] == 60
+
+
+def test_a_selective_condition_finds_all_rows_of_a_list(engine: PgvectorEngine) -> None:
+    made = content(3000)
+    labels = [
+        label._replace(fields={"rare": ["yes"] if row % 150 == 0 else ["no"]}) for row, label in enumerate(made.labels)
+    ]
+    made = Content(made.vectors, made.weights, labels, made.starts)
+    send(engine, made, parts(made))
+    within = Within(conditions=[AnyOf("rare", ["yes"])])
+    found, _ = engine.open(GENERATION).vectors(VECTORS).nearest(vector(1), 20, within=within)
+    assert sorted(found.tolist()) == list(range(0, 3000, 150))
+
+
+def test_arrays_and_vectors_keep_their_bits_in_binary_format() -> None:
+    random = np.random.default_rng(0)
+    for count in (0, 1, 1000):
+        numbers = random.integers(-(2**31), 2**31, count).astype(np.int32)
+        reals = random.normal(size=count).astype(np.float32)
+        assert wire.to_integers(wire.integers(numbers)).tobytes() == numbers.tobytes()
+        assert wire.to_reals(wire.reals(reals)).tobytes() == reals.tobytes()
+        vectors = random.normal(size=(count, 5)).astype(np.float32)
+        assert wire.to_vectors(wire.vectors(vectors), 5).tobytes() == vectors.tobytes()
+
+
+def test_texts_that_differ_have_digests_that_differ() -> None:
+    texts = [("a", "bc"), ("ab", "c"), ("abc",), ("a", "bc", ""), ("a", "b\0c"), ("a", "b\ud800"), ("a", "b\ufffd")]
+    assert len({wire.digest(*each) for each in texts}) == len(texts)
