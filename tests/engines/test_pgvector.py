@@ -192,6 +192,26 @@ def test_a_query_that_takes_too_long_is_unavailable(
     assert len(collection.nearest(vector(1), 5)[0]) == 5
 
 
+def test_a_schema_of_someone_else_is_not_touched(engine: PgvectorEngine, run: Callable[[str], list[Any]]) -> None:
+    run(f"CREATE SCHEMA retrieve_{GENERATION}; CREATE TABLE retrieve_{GENERATION}.mine AS SELECT 42 AS answer")
+    with pytest.raises(UsageError, match="already exists") as caught:
+        engine.stage(GENERATION, parts(content(3)))
+    assert "DROP SCHEMA" in caught.value.hint
+    engine.drop(GENERATION)
+    assert run(f"SELECT answer FROM retrieve_{GENERATION}.mine") == [(42,)]
+
+
+def test_a_generation_that_is_dropped_while_it_is_stored_is_not_complete(engine: PgvectorEngine) -> None:
+    made = content(60)
+    staging = engine.stage(GENERATION, parts(made))
+    for part in parts(made):
+        staging.put(part.name, batch(made, part.name, np.arange(60)))
+    engine.drop(GENERATION)
+    with pytest.raises(IndexCorrupt):
+        staging.finish()
+    assert list(engine.generations()) == []
+
+
 def test_a_generation_that_was_dropped_is_missing(engine: PgvectorEngine) -> None:
     pushed(engine)
     opened = engine.open(GENERATION)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Rows = list[tuple[Any, ...]]
 
 T = TypeVar("T")
+_KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+"""A server that vanished is noticed after a minute, also while an index is built."""
 _IDLE = 8
 """Connections that are kept open."""
 _GRACE_S = 2.0
@@ -184,7 +186,7 @@ class Connections:
         except package().Error:
             hint = "write it as postgresql://USER@HOST:5432/DATABASE; the password goes into password_env"
             raise UsageError("engines.pgvector.url is not an address of PostgreSQL", hint=hint) from None
-        defaults = {"application_name": "retrieve", "connect_timeout": _CONNECT_S, "keepalives_idle": 30}
+        defaults = {"application_name": "retrieve", "connect_timeout": _CONNECT_S, **_KEEPALIVES}
         given = {} if self._password is None else {"password": self._password}
         return {**defaults, **known, **given}
 

@@ -73,7 +73,9 @@ class PgvectorEngine:
             ).fetchone()
             if known == (card, listed):
                 return
-            self._drop(connection, chosen)
+            if known is not None:
+                # A schema of that name that is not in the list is someone else's, and is not touched.
+                self._drop(connection, chosen)
             tables.create_generation(connection, chosen, wanted, extension=index.extension)
             connection.execute(
                 statement("INSERT INTO {table} (id, card, parts) VALUES (%s, %s, %s)", table=registry),
@@ -90,6 +92,12 @@ class PgvectorEngine:
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
+            still = statement(
+                "SELECT FROM {table} WHERE id = %s AND census IS NOT NULL",
+                table=identifier(self._prefix, "generations"),
+            )
+            if not connection.execute(still, [generation]).fetchall():
+                raise _missing(generation)
             publishing.publish(connection, chosen, parts)
 
         self._connections.write(work)
@@ -204,8 +212,7 @@ class PgvectorEngine:
         for known, parts, census in self._registered("SELECT id, parts, census FROM {generations}"):
             if known == generation and census is not None:
                 return tuple(Part(*part) for part in json.loads(parts)), _census(census)
-        hint = "run `retrieve engines push`, which stores the current generation"
-        raise IndexCorrupt(f"PostgreSQL has no complete generation {generation}", hint=hint)
+        raise _missing(generation)
 
     def _drop(self, connection: Connection, chosen: Tables) -> None:
         connection.execute(statement("DROP SCHEMA IF EXISTS {schema} CASCADE", schema=chosen.schema))
@@ -213,6 +220,11 @@ class PgvectorEngine:
             statement("DELETE FROM {table} WHERE id = %s", table=identifier(self._prefix, "generations")),
             [chosen.generation],
         )
+
+
+def _missing(generation: str) -> IndexCorrupt:
+    hint = "run `retrieve engines push`, which stores the current generation"
+    return IndexCorrupt(f"PostgreSQL has no complete generation {generation}", hint=hint)
 
 
 def _canonical(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, shortened
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, shortened
 
 if TYPE_CHECKING:
     import psycopg
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _GONE = {"42P01", "3F000", "42704"}
 """A table, a schema or a type that is not there."""
 _CREDENTIAL = {"28000", "28P01"}
+_TAKEN = "42P06"
 _RIGHTS = "42501"
 _LATE = {"57014", "55P03"}
 """A statement that was cancelled, and a lock that was not granted, both after a time."""
@@ -44,6 +45,9 @@ def explained(error: psycopg.Error, address: str, *, timeout_s: float, late: boo
     if code in _GONE:
         hint = "run `retrieve engines push`, which stores the generation again"
         return IndexCorrupt(f"PostgreSQL at {address} lacks a part of the index: {reason}", hint=hint)
+    if code == _TAKEN:
+        hint = "remove it if it is left over: DROP SCHEMA … CASCADE; or choose another engines.pgvector.schema"
+        return UsageError(f"PostgreSQL at {address} has something else of that name: {reason}", hint=hint)
     if code == _RIGHTS:
         hint = "let its owner grant the right: GRANT CREATE ON DATABASE … TO …; `retrieve doctor` prints the statement"
         return Unavailable(f"PostgreSQL at {address} denies a right: {reason}", hint=hint)

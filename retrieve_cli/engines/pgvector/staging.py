@@ -150,13 +150,13 @@ class PgvectorStaging:
         census = Census(counts, sample.digest(), time.monotonic() - self._began, int(size))
         done = {**mine, "census": json.dumps(census._asdict())}
 
-        def work(connection: Connection) -> None:
-            connection.execute(
-                statement("UPDATE {table} SET census = %(census)s, indexed = true WHERE id = %(id)s", table=registry),
-                done,
-            )
+        def work(connection: Connection) -> int:
+            text = "UPDATE {table} SET census = %(census)s, indexed = true WHERE id = %(id)s"
+            return connection.execute(statement(text, table=registry), done).rowcount
 
-        self._connections.write(work)
+        if not self._connections.write(work):
+            hint = "run `retrieve engines push` again"
+            raise IndexCorrupt(f"generation {self._tables.generation} was dropped while it was stored", hint=hint)
         return census
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class PgvectorStaging:
         return self._parts[name]
 
     def _begin_change(self, connection: Connection) -> None:
-        """Note that indexes must be built again. Raises: IndexCorrupt: the generation was dropped meanwhile."""
+        """Note that postings must be built again."""
         registry = identifier(self._tables.prefix, "generations")
         mine = [self._tables.generation]
         connection.execute(
