@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 _MOST_EF = 1000
 _SCANNED = 40_000
 """Rows that a filtered search visits before it ends with fewer than were asked for, which the caller completes."""
-_FEW_ROWS = 5000
+_FEW_ROWS = 500
 """Rows up to which listed rows are scored by their own terms; for more, postings are faster."""
 _SORTING = {"work_mem": "64MB"}
+_COLLECTING = {**_SORTING, "hash_mem_multiplier": "8"}
+"""Enough for a hash table of 16 million rows; only what is needed of it is taken."""
 
 
 class PgvectorGeneration:
@@ -192,9 +194,9 @@ class TermTable:
         else:
             weights = statement(
                 'SELECT u."row", u.weight * q.weight AS weight FROM asked AS q JOIN {postings} AS p ON p.term = q.term,'
-                ' unnest(p.rows, p.weights) AS u ("row", weight) WHERE {allowed}',
+                ' unnest(p.rows, p.weights) AS u ("row", weight) WHERE {restriction}',
                 postings=self._postings,
-                allowed=self._allowed(within, condition),
+                restriction=self._restriction(within, condition),
             )
         template = statement(
             "WITH asked AS MATERIALIZED (SELECT * FROM unnest(%(terms)b::integer[], %(weights)b::real[])"
@@ -203,7 +205,7 @@ class TermTable:
             weights=weights,
         )
         asked = {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights), "limit": limit}
-        return _scored(self._connections, template, {**values, **asked}, _SORTING)
+        return _scored(self._connections, template, {**values, **asked}, _COLLECTING)
 
     def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:  # noqa: ARG002  a row's own terms are few
         """Return all stored weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
@@ -225,14 +227,16 @@ class TermTable:
             rows = np.intersect1d(rows, self._satisfying(within.conditions))
         return rows.astype(np.int64)
 
-    def _allowed(self, within: Within, condition: Composed) -> Composed:
+    def _restriction(self, within: Within, condition: Composed) -> Composed:
         """Return the condition on a row of the postings."""
-        if within.rows is not None and not within.conditions:
-            return statement('u."row" = ANY(%(rows)b::integer[])')
         if not within.conditions:
-            return statement("true")
+            return statement("true") if within.rows is None else statement('u."row" = ANY(%(rows)b::integer[])')
+        # As a join, the server would look up row by row, for it takes postings to be few. IS TRUE keeps it from
+        # joining: it collects the allowed rows in a hash table once.
         return statement(
-            'u."row" IN (SELECT "row" FROM {table} WHERE {condition})', table=self._table, condition=condition
+            '(u."row" IN (SELECT "row" FROM {table} WHERE {condition})) IS TRUE',
+            table=self._table,
+            condition=condition,
         )
 
     def _satisfying(self, conditions: Sequence[AnyOf]) -> Rows:

@@ -12,8 +12,8 @@
 A generation has a schema of its own, and publishing replaces the views. Renaming schemas would be as atomic, but takes
 the tables away from those who still read the older generation.
 
-A row of `postings` has up to 1,000 rows of a term. One row for each pair of term and row would take six
-times the space, for PostgreSQL adds 28 bytes to each row, and 20 more in an index.
+A row of `postings` has up to 1,000 rows of a term. One row for each pair of term and row would take eight
+times the space (507 MB instead of 64 MB for 7 million pairs), and four times as long to add up.
 """
 
 from __future__ import annotations
