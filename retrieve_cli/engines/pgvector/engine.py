@@ -143,7 +143,7 @@ class PgvectorEngine:
         """Raise UsageError: PostgreSQL is dumped by a program that runs beside it."""
         schema = f"{self._prefix}_{tables.checked_generation(generation)}"
         hint = f"run: pg_dump --format=custom --schema={self._prefix} --schema={schema} --file={schema}.dump DATABASE"
-        raise UsageError("PostgreSQL does not write snapshots by itself", hint=hint)
+        raise UsageError("PostgreSQL writes no snapshots: dump it with pg_dump", hint=hint)
 
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
