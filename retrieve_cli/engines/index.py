@@ -83,18 +83,19 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
 
     def _near(self, query: Vectors, wanted: Wanted, depth: int) -> Rows:
         """Return units that include the best `depth`, of which there are as many: a few more than these, or all."""
+        if not depth:
+            return np.empty(0, np.int64)
         allowed, units = wanted.allowed, wanted.units
-        every = np.arange(units.count) if allowed is None else np.flatnonzero(allowed)
-        rows, _ = units.rows(every)
-        if len(rows) <= _FEW_VECTORS or not depth:
-            return every
+        rows = None if allowed is None else np.flatnonzero(units.rows_in(allowed))
+        if (len(self) if rows is None else len(rows)) <= _FEW_VECTORS:
+            return units.those_in(allowed)
         request = self.request(wanted, rows, len(self), depth)
         if (listed := self._listed(query, units, request, exact=False)) is not None:
             return listed
         self.count()
         if allowed is None or request.within is not None:
             listed = self._listed(query, units, request, exact=True)
-        return every if listed is None else listed
+        return units.those_in(allowed) if listed is None else listed
 
     def _listed(self, query: Vectors, units: Units, request: Request, *, exact: bool) -> Rows | None:
         """Return the units of a list of the engine that is long enough; None if none is."""

@@ -119,11 +119,14 @@ class EngineIndex(ABC, Generic[Q]):
     def _find(self, query: Q, wanted: Wanted) -> Candidates:
         """Return the candidates for one query."""
 
-    def request(self, wanted: Wanted, rows: Rows, among: int, depth: int) -> Request:
-        """Return the request for the best `depth` units of those with some `rows`, of `among` that could be listed."""
+    def request(self, wanted: Wanted, rows: Rows | None, among: int, depth: int) -> Request:
+        """Return the request for the best `depth` units of those with some `rows`, of `among` that could be listed.
+
+        `rows` is None if nothing restricts them.
+        """
         mask, units = wanted.allowed, wanted.units
         first = 2 * depth + _SLACK if units.grouped else depth + max(depth // 4, _SLACK)
-        if mask is None:
+        if mask is None or rows is None:
             return Request(depth, None, None, first)
         in_rows = units.rows_in(mask)
         if len(rows) <= self._most_rows:
@@ -133,5 +136,6 @@ class EngineIndex(ABC, Generic[Q]):
         return Request(depth, in_rows, None, first * among // len(rows))
 
     def count(self) -> None:
+        """Count a list that the engine left short."""
         with self._lock:
             self._completed += 1

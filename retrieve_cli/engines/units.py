@@ -46,6 +46,10 @@ class Units:
         """Return a mask of units as a mask of rows."""
         return mask if self._starts is None else np.repeat(mask, np.diff(self._starts))
 
+    def those_in(self, mask: Mask | None) -> Rows:
+        """Return the units in a mask, ascending; all units if there is no mask."""
+        return np.arange(self.count) if mask is None else np.flatnonzero(mask)
+
     def worth(self, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
         """Return the units that have any of these different rows, ascending, and the best of their scores."""
         order = np.argsort(rows, kind="stable")

@@ -1,0 +1,295 @@
+"""Indexes over an engine: what they make of short, inexact and unrestricted lists, and how much they read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from engines.contents import DIM, GENERATION, TERMS, VECTORS, Content, NoStatistics, content, parts_of, send
+from engines.sqlite_engine import SqliteEngine, create_database
+from engines.suite_base import same, vector, words
+from hypothesis import given, settings, strategies as st
+from profiles import examples
+
+from retrieve_cli.contracts import Field, Matching, TermWeights
+from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
+from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrievers.vector_index import FlatIndex
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.values import Rows, Terms, Vectors
+
+ROWS = 3000
+
+
+class Watched:
+    """A collection of an engine that notes what is read, and may answer worse than it could."""
+
+    def __init__(
+        self, inner: Any, *, most: int = 10**9, ignores: bool = False, noise: float = 0.0, exact_too: bool = False
+    ) -> None:
+        """Lists have at most `most` rows, with `exact_too` also exact ones; `ignores` conditions; scores have a
+        relative error of `noise`."""
+        self._inner = inner
+        self._most = most
+        self._ignores = ignores
+        self._noise = noise
+        self._exact_too = exact_too
+        self.calls: Counter[str] = Counter()
+        self.read: Counter[str] = Counter()
+
+    def nearest(self, query: Any, limit: int, *, within: Within | None = None, **exact: bool) -> tuple[Rows, Vectors]:
+        self.calls["exact" if exact.get("exact") else "nearest"] += 1
+        if self._ignores and within is not None and within.rows is None:
+            within = None
+        if not exact.get("exact") or self._exact_too:
+            limit = min(limit, self._most)
+        rows, scores = self._inner.nearest(query, limit, within=within, **exact)
+        wrong = 1 + self._noise * np.random.default_rng(limit).uniform(-1, 1, len(scores))
+        scores = (scores * wrong).astype(np.float32)
+        order = np.argsort(-scores, kind="stable")
+        return rows[order], scores[order]
+
+    def scores(self, query: Vectors, rows: Rows) -> Vectors:
+        self.calls["scores"] += 1
+        self.read["scores"] += len(rows)
+        scores = self._inner.scores(query, rows)
+        return np.asarray(scores + self._noise * np.random.default_rng(1).uniform(-1, 1, len(scores)), np.float32)
+
+    def vectors(self, rows: Rows) -> Vectors:
+        self.calls["vectors"] += 1
+        self.read["vectors"] += len(rows)
+        return np.asarray(self._inner.vectors(rows), np.float32)
+
+    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:
+        self.calls["weights"] += 1
+        self.read["weights"] += len(rows)
+        return list(self._inner.weights(rows, terms))
+
+    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
+        self.calls["matching"] += 1
+        return np.asarray(self._inner.matching(terms, within=within), np.int64)
+
+
+@pytest.fixture(scope="module")
+def made() -> Content:
+    return content(ROWS)
+
+
+@pytest.fixture(scope="module")
+def stored(made: Content, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The rows in an engine."""
+    path = tmp_path_factory.mktemp("engine") / "server.db"
+    create_database(path)
+    engine = SqliteEngine(path)
+    send(engine, made, parts_of(made, vectors=True, terms=True))
+    return engine.open(GENERATION)
+
+
+def vector_index(collection: Any, *, most_rows: int = 700) -> VectorEngineIndex:
+    part, limits = Part(VECTORS, "chunk", ROWS, DIM), Capabilities(most_rows)
+    return VectorEngineIndex(collection, part=part, capabilities=limits, statistics=NoStatistics())
+
+
+def term_index(collection: Any, *, most_rows: int = 700, rows: int = ROWS, signed: bool = False) -> TermEngineIndex:
+    part, limits = Part(TERMS, "chunk", rows), Capabilities(most_rows)
+    return TermEngineIndex(collection, part=part, capabilities=limits, statistics=NoStatistics(), signed=signed)
+
+
+def common(seed: int) -> TermWeights:
+    """A query whose terms are in most rows."""
+    return TermWeights(np.array([7, 14, 21, 28], np.int32), vector(seed)[:4] ** 2 + np.float32(0.1))
+
+
+def random_mask(share: float, units: int = ROWS) -> Any:
+    return np.random.default_rng(5).random(units) < share
+
+
+worse = {
+    "as it can": {},
+    "short lists": {"most": 40},
+    "short lists, exact ones too": {"most": 40, "exact_too": True},
+    "conditions ignored": {"ignores": True},
+    "inexact scores": {"noise": 5e-5},
+}
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("how", worse)
+def test_lists_are_exact_however_an_engine_answers(stored: Any, made: Content, how: str, grouped: bool) -> None:
+    flat = FlatIndex(made.vectors)
+    starts = made.starts if grouped else None
+
+    @settings(max_examples=examples(0.4))
+    @given(st.integers(0, 999), st.sampled_from([1, 10, 200]), st.none() | st.floats(0, 1), st.sampled_from([0, 700]))
+    def holds(seed: int, depth: int, share: float | None, most_rows: int) -> None:
+        allowed = None if share is None else [random_mask(share, len(made.starts) - 1 if grouped else ROWS)]
+        vectors = vector_index(Watched(stored.vectors(VECTORS), **worse[how]), most_rows=most_rows)
+        asked: dict[str, Any] = {"depth": depth, "starts": starts, "allowed": allowed}
+        assert same(vectors.search([vector(seed)], **asked)[0], flat.search([vector(seed)], **asked)[0])
+        lexical = term_index(Watched(stored.terms(TERMS), **worse[how]), most_rows=most_rows)
+        for query in (words(seed), common(seed)):
+            assert same(lexical.search([query], **asked)[0], made.sparse.search([query], **asked)[0])
+
+    holds()
+
+
+def test_conditions_that_are_ignored_change_no_list(stored: Any, made: Content) -> None:
+    for conditions in (
+        [AnyOf("decile", ["3"])],
+        [AnyOf("decile", ["3", "4", "9"])],
+        [AnyOf("modality", ["kind 1"], True)],
+    ):
+        allowed = [made.admitted(conditions)]
+        for ignores in (False, True):
+            vectors = vector_index(Watched(stored.vectors(VECTORS), ignores=ignores), most_rows=0)
+            lexical = term_index(Watched(stored.terms(TERMS), ignores=ignores), most_rows=0)
+            pairs: Any = [(vectors, FlatIndex(made.vectors), vector(1)), (lexical, made.sparse, common(1))]
+            for found, wanted, query in pairs:
+                (listed,) = found.search([query], depth=100, allowed=allowed, conditions=[conditions])
+                assert same(listed, wanted.search([query], depth=100, allowed=allowed)[0])
+
+
+@pytest.mark.parametrize("exact_too", [False, True])
+def test_every_short_list_is_completed_and_counted(stored: Any, made: Content, exact_too: bool) -> None:
+    vectors = vector_index(Watched(stored.vectors(VECTORS), most=50, exact_too=exact_too))
+    lexical = term_index(Watched(stored.terms(TERMS), most=50))
+    for number in range(1, 4):
+        assert len(vectors.search([vector(number)], depth=100)[0].rows) == 100
+        assert len(lexical.search([common(number)], depth=100)[0].rows) == 100
+        assert (vectors.completed, lexical.completed) == (number, number)
+
+
+def test_lists_that_an_engine_fills_are_not_counted(stored: Any, made: Content) -> None:
+    vectors, lexical = vector_index(stored.vectors(VECTORS)), term_index(stored.terms(TERMS))
+    for share in (None, 0.001, 0.1, 0.22, 1.0):
+        asked: dict[str, Any] = {"depth": 50, "allowed": None if share is None else [random_mask(share)]}
+        vectors.search([vector(1)], **asked)
+        lexical.search([common(1)], **asked)
+    assert (vectors.completed, lexical.completed) == (0, 0)
+
+
+def test_equal_rows_are_listed_in_order_though_an_engine_lists_others(tmp_path: Path) -> None:
+    made = content(ROWS)
+    made.vectors[500:2500] = made.vectors[500]
+    for row in range(500, 2500):
+        made.weights[row] = TermWeights(np.array([7], np.int32), np.array([9.5], np.float32))  # type: ignore[index]
+    create_database(tmp_path / "server.db")
+    engine = SqliteEngine(tmp_path / "server.db")
+    send(engine, made, parts_of(made, vectors=True, terms=True))
+    opened = engine.open(GENERATION)
+    for starts in (None, made.starts):
+        (found,) = vector_index(Watched(opened.vectors(VECTORS), noise=1e-6)).search(
+            [made.vectors[500]], depth=100, starts=starts
+        )
+        assert same(found, FlatIndex(made.vectors).search([made.vectors[500]], depth=100, starts=starts)[0])
+        query = TermWeights(np.array([7], np.int32), np.array([1.0], np.float32))
+        (found,) = term_index(Watched(opened.terms(TERMS), noise=1e-6)).search([query], depth=100, starts=starts)
+        assert same(found, made.sparse.search([query], depth=100, starts=starts)[0])
+
+
+def test_a_plain_query_reads_little(stored: Any) -> None:
+    vectors, lexical = Watched(stored.vectors(VECTORS)), Watched(stored.terms(TERMS))
+    vector_index(vectors).search([vector(1)], depth=200)
+    term_index(lexical).search([common(1)], depth=200)
+    assert vectors.calls == {"nearest": 1, "vectors": 1}
+    assert vectors.read["vectors"] <= 250
+    assert lexical.calls["matching"] == 1
+    assert lexical.read["weights"] <= 750
+
+
+def test_few_allowed_rows_are_scored_without_a_list(stored: Any, made: Content) -> None:
+    vectors, lexical = Watched(stored.vectors(VECTORS)), Watched(stored.terms(TERMS))
+    allowed = [random_mask(0.1)]
+    vector_index(vectors).search([vector(1)], depth=10, allowed=allowed)
+    term_index(lexical).search([common(1)], depth=10, allowed=allowed)
+    assert vectors.calls == {"vectors": 1}
+    assert lexical.calls == {"matching": 1, "weights": 1}
+
+
+def test_vectors_of_long_records_are_not_all_read(stored: Any, made: Content) -> None:
+    starts = np.arange(0, ROWS + 1, 300)
+    collection = Watched(stored.vectors(VECTORS))
+    scores = vector_index(collection).score(vector(1), np.arange(10), starts=starts)
+    wanted = FlatIndex(made.vectors).score(vector(1), np.arange(10), starts=starts)
+    assert scores.tobytes() == wanted.tobytes()
+    assert collection.read["vectors"] < 100
+
+
+def test_a_query_without_terms_asks_an_engine_nothing(stored: Any) -> None:
+    lexical = Watched(stored.terms(TERMS))
+    for weights in ([], [0.0]):
+        query = TermWeights(np.array([7][: len(weights)], np.int32), np.array(weights, np.float32))
+        (found,) = term_index(lexical).search([query], depth=10)
+        assert (len(found.rows), found.before, found.after) == (0, 0, 0)
+    assert not lexical.calls
+
+
+def test_only_terms_either_match_or_do_not(stored: Any) -> None:
+    assert isinstance(term_index(stored.terms(TERMS)), Matching)
+    assert not isinstance(vector_index(stored.vectors(VECTORS)), Matching)
+
+
+@pytest.mark.parametrize("failure", [Unavailable("the server is down", hint="start it"), IndexCorrupt("row 3")])
+def test_failures_of_an_engine_pass_through(stored: Any, failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise failure
+
+    vectors, lexical = stored.vectors(VECTORS), stored.terms(TERMS)
+    for name in ("nearest", "vectors", "scores"):
+        monkeypatch.setattr(vectors, name, fails)
+    monkeypatch.setattr(lexical, "matching", fails)
+    asked: list[Callable[[], Any]] = [
+        lambda: vector_index(vectors).search([vector(1), vector(2)], depth=3),
+        lambda: vector_index(vectors).score(vector(1), np.array([2])),
+        lambda: term_index(lexical).search([common(1)], depth=3),
+    ]
+    for ask in asked:
+        with pytest.raises(type(failure)) as caught:
+            ask()
+        assert caught.value is failure
+
+
+@pytest.mark.parametrize("variant", ["lucene", "robertson", "atire", "okapi"])
+def test_lexical_scores_are_those_of_local_bm25(tmp_path: Path, variant: Any) -> None:
+    random = np.random.default_rng(3)
+    names = [f"w{number}" for number in range(40)]
+    texts = [" ".join(random.choice(names, random.integers(0, 12), p=zipf(40)).tolist()) for _ in range(1300)]
+    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula(variant))
+    for text in texts:
+        writer.add([Field("text", text)])
+    contents = writer.stored()
+    local, made = Bm25Index(contents), content(1300)
+    made = Content(made.vectors, rows_of(contents, 1300), made.labels, made.starts)
+    vocabulary = {name: number for number, name in enumerate(sorted(names))}
+    create_database(tmp_path / "server.db")
+    engine = SqliteEngine(tmp_path / "server.db")
+    send(engine, made, parts_of(made, vectors=False, terms=True))
+    index = term_index(engine.open(GENERATION).terms(TERMS), rows=1300, signed=variant in ("robertson", "okapi"))
+    for _ in range(20):
+        query = " ".join(random.choice(names, 6).tolist())
+        counts = Counter(local.analyzer.terms(query))
+        ids = np.array([vocabulary[name] for name in counts], np.int32)
+        asked = TermWeights(ids, np.array(list(counts.values()), np.float32))
+        for starts in (None, made.starts):
+            (found,) = index.search([asked], depth=50, starts=starts)
+            assert same(found, local.search([query], depth=50, starts=starts)[0])
+            assert index.matching(asked, starts=starts).tolist() == local.matching(query, starts=starts).tolist()
+
+
+def zipf(count: int) -> Any:
+    shares = 1.0 / np.arange(1, count + 1)
+    return shares / shares.sum()
+
+
+def rows_of(stored: Any, rows: int) -> list[TermWeights]:
+    """The impacts of a local index, by row."""
+    terms = np.repeat(np.arange(len(stored["starts"]) - 1), np.diff(stored["starts"])).astype(np.int32)
+    return [TermWeights(terms[kept := stored["rows"] == row], stored["impacts"][kept]) for row in range(rows)]
