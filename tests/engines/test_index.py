@@ -51,10 +51,10 @@ class Watched:
             within = None
         if not exact.get("exact") or self._exact_too:
             limit = min(limit, self._most)
-        rows, scores = self._inner.nearest(query, limit, within=within, **exact)
+        rows, scores = self._inner.nearest(query, ROWS if self._noise else limit, within=within, **exact)
         wrong = 1 + self._noise * np.random.default_rng(limit).uniform(-1, 1, len(scores))
         scores = (scores * wrong).astype(np.float32)
-        order = np.argsort(-scores, kind="stable")
+        order = np.argsort(-scores, kind="stable")[:limit]
         return rows[order], scores[order]
 
     def scores(self, query: Vectors, rows: Rows) -> Vectors:
@@ -119,6 +119,8 @@ worse = {
     "conditions ignored": {"ignores": True},
     "inexact scores": {"noise": 5e-5},
 }
+rougher = {how: {"noise": 2e-3} if how == "inexact scores" else {} for how in worse}
+"""Sums of weights may be further off: weights of some servers have nine bits."""
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -134,7 +136,7 @@ def test_lists_are_exact_however_an_engine_answers(stored: Any, made: Content, h
         vectors = vector_index(Watched(stored.vectors(VECTORS), **worse[how]), most_rows=most_rows)
         asked: dict[str, Any] = {"depth": depth, "starts": starts, "allowed": allowed}
         assert same(vectors.search([vector(seed)], **asked)[0], flat.search([vector(seed)], **asked)[0])
-        lexical = term_index(Watched(stored.terms(TERMS), **worse[how]), most_rows=most_rows)
+        lexical = term_index(Watched(stored.terms(TERMS), **{**worse[how], **rougher[how]}), most_rows=most_rows)
         for query in (words(seed), common(seed)):
             assert same(lexical.search([query], **asked)[0], made.sparse.search([query], **asked)[0])
 
@@ -145,7 +147,7 @@ def test_conditions_that_are_ignored_change_no_list(stored: Any, made: Content) 
     for conditions in (
         [AnyOf("decile", ["3"])],
         [AnyOf("decile", ["3", "4", "9"])],
-        [AnyOf("modality", ["kind 1"], True)],
+        [AnyOf("modality", ["kind 1"], negated=True)],
     ):
         allowed = [made.admitted(conditions)]
         for ignores in (False, True):
