@@ -43,15 +43,15 @@ def losses(layout: Layout, unit: Unit) -> dict[str, Loss]:
     return found
 
 
-def table(collections: list[str]) -> bool:
+def table(collections: list[str], encoder: str) -> bool:
     """Print a line for each collection, layout and unit; return True if none loses more than the limit."""
     print(f"{_HEAD}\n|---|---:|---:|---:|---:|---:|---:|")
     changes: list[float] = []
     for collection in collections:
         for kind in LAYOUTS:
-            if not built(collection, kind):
+            if not built(collection, kind, encoder):
                 continue
-            layout = opened(collection, kind)
+            layout = opened(collection, kind, encoder)
             for unit in ("record", "chunk"):
                 found = losses(layout, unit)
                 first, small = found["default"], found["512 rows"]
@@ -73,9 +73,10 @@ def main() -> int:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(COLLECTIONS), help="collections, by comma (default: %(default)s)")
+    parser.add_argument("--encoder", default="auto", help="auto: all-MiniLM-L6-v2; hashed: without a model, fast")
     parser.add_argument("--sizes", default="10000,100000,1000000", help="rows of generated data (default: %(default)s)")
     arguments = parser.parse_args()
-    good = table([name for name in arguments.only.split(",") if name])
+    good = table([name for name in arguments.only.split(",") if name], arguments.encoder)
     statistics_scale.table([int(size) for size in arguments.sizes.split(",") if size])
     return 0 if good else 1
 

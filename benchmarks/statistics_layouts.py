@@ -56,14 +56,14 @@ class Layout:
         return any(self.ideal)
 
 
-def built(collection: str, kind: str) -> bool:
+def built(collection: str, kind: str, encoder: str) -> bool:
     """Build an index if there is none; return False if the collection has no such layout."""
-    artifacts = FOLDER / f"{collection}-{kind}"
+    artifacts = FOLDER / encoder / f"{collection}-{kind}"
     if collection == DOCUMENTS and kind == "catalog":
         return False
     if not (artifacts / "current").exists():
         sources = ("--catalog", str(DATA / collection / "corpus.jsonl"))
-        environment = dict(ENVIRONMENT)
+        environment = {**ENVIRONMENT, "RETRIEVE_ENCODER__KIND": encoder}
         if kind == "folder":
             sources = ("--docs-dir", str(_folder(collection)))
             environment["RETRIEVE_CHUNKING__SIZE"] = _CHUNK_TOKENS
@@ -83,16 +83,15 @@ def _folder(collection: str) -> Path:
     return folder
 
 
-def opened(collection: str, kind: str) -> Layout:
+def opened(collection: str, kind: str, encoder: str) -> Layout:
     """Open what `built` made, and prepare the queries."""
-    with open_generation(Store(FOLDER / f"{collection}-{kind}")) as generation:
+    with open_generation(Store(FOLDER / encoder / f"{collection}-{kind}")) as generation:
         stored = pickles.load(generation.file("bm25.pkl"), later=LATER)
         index = open_index(generation.file("dense.faiss"), hnsw_ef_search=1)
         assert isinstance(index, FlatIndex)
         vectors = index.vectors(np.arange(len(index)))
         names, texts, grades = _queries(collection, generation)
-        encoder = QueryModels(Settings(), generation.manifest.recipe).encoder
-        encoded = encoder.encode_queries(texts)
+        encoded = QueryModels(Settings(), generation.manifest.recipe).encoder.encode_queries(texts)
         table = PostingTable(*(np.array(stored[name]) for name in ("starts", "rows", "impacts")), stored["length"])
         numbers = {term: number for number, term in enumerate(vocabulary_of(stored))}
         terms = Bm25Index(stored).analyzer.terms

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Rows
 
+SAMPLE_ROWS = 8192
+"""Rows that are sampled, unless vectors are long or rows have many terms: with 512 the loss of nDCG@10 is small as well
+(docs/benchmarks.md), but more of the results change places."""
 _MOST_OF_A_GROUP = 64
 """Rows of a group that are sampled at most: many groups with some rows of each tell more about the deviation between
 groups than few groups with all of theirs."""

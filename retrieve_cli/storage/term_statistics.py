@@ -20,7 +20,7 @@ import numpy as np
 from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.storage.sampled_groups import sampled_groups, several
+from retrieve_cli.storage.sampled_groups import SAMPLE_ROWS, sampled_groups, several
 from retrieve_cli.storage.term_sample import Columns, TermSample, highest_by_term, term_sample
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _MOST_TERMS = 1 << 18
 """Terms whose sums are stored, those in most rows first; others count as one of their average."""
-_SAMPLE_ROWS = 8192
-"""Most rows of the sample."""
 _BLOCK = 1 << 20
 """Postings added at a time."""
 _HINT = "build again: retrieve build"
@@ -118,15 +116,17 @@ _SUMS = ("count", "first", "second")
 _SAMPLE = ("begins", "terms", "starts", "rows", "weights")
 
 
-def term_statistics(rows: Iterable[TermWeights], *, length: int, starts: Rows | None = None) -> TermStatistics:
-    """Return the statistics of `length` rows, from one pass over them in order.
+def term_statistics(
+    rows: Iterable[TermWeights], *, length: int, starts: Rows | None = None, sample: int = SAMPLE_ROWS
+) -> TermStatistics:
+    """Return the statistics of `length` rows, from one pass over them in order; at most `sample` of them are sampled.
 
     `starts` has the first row of each group, then the number of rows; None: each row is a group.
 
     Raises:
         ValueError: there are more or fewer rows.
     """
-    collected = _Collected(length, several(starts))
+    collected = _Collected(length, several(starts), sample)
     ends = np.arange(1, length + 1) if collected.groups is None else collected.groups[1:]
     begun = seen = postings = 0
     waiting: list[TermWeights] = []
@@ -143,9 +143,9 @@ def term_statistics(rows: Iterable[TermWeights], *, length: int, starts: Rows | 
     return collected.statistics()
 
 
-def posting_statistics(table: PostingTable, *, starts: Rows | None = None) -> TermStatistics:
+def posting_statistics(table: PostingTable, *, starts: Rows | None = None, sample: int = SAMPLE_ROWS) -> TermStatistics:
     """Return the same as `term_statistics` for the rows of an inverted file, from one pass over its postings."""
-    collected = _Collected(table.length, several(starts))
+    collected = _Collected(table.length, several(starts), sample)
     for first, last in _ranges(table.starts):
         span = slice(int(table.starts[first]), int(table.starts[last]))
         terms = np.repeat(np.arange(first, last), np.diff(table.starts[first : last + 1]))
@@ -157,13 +157,13 @@ def posting_statistics(table: PostingTable, *, starts: Rows | None = None) -> Te
 class _Collected:
     """What was added so far. Sums are made one by one in order of row, in whatever blocks the postings come."""
 
-    def __init__(self, length: int, groups: Rows | None) -> None:
+    def __init__(self, length: int, groups: Rows | None, sample: int) -> None:
         self.groups = groups
         self._length = length
         self._counts = np.zeros(0, np.int64)
         self._sums = np.zeros((4, 0))
         """Of weights, of their squares, of the highest weights of groups and of their squares, by term."""
-        self._chosen = sampled_groups(np.arange(length + 1) if groups is None else groups, _SAMPLE_ROWS)
+        self._chosen = sampled_groups(np.arange(length + 1) if groups is None else groups, sample)
         self._sampled: list[Columns] = []
 
     def add(self, columns: Columns) -> None:

@@ -21,7 +21,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.numerics import one_blas_thread, products
-from retrieve_cli.storage.sampled_groups import SampledGroups, sampled_groups, several, variance
+from retrieve_cli.storage.sampled_groups import SAMPLE_ROWS, SampledGroups, sampled_groups, several, variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
 _MOST_DIM = 1024
 """Numbers of a vector up to which there are second moments, dim x dim; longer vectors have the sample only."""
-_SAMPLE_ROWS = 8192
 _SAMPLE_BYTES = 4 << 20
-"""Most rows and bytes of the sample, at a byte per number."""
+"""Most bytes of the sample, at a byte per number."""
 _LEVELS = 255
 _BLOCK = 4096
 _BITS = 20
@@ -148,12 +147,12 @@ class VectorStatistics:
 
 
 def vector_statistics(
-    blocks: Iterable[Vectors], *, dim: int, length: int, starts: Rows | None = None
+    blocks: Iterable[Vectors], *, dim: int, length: int, starts: Rows | None = None, sample: int = SAMPLE_ROWS
 ) -> VectorStatistics:
     """Return the statistics of `length` rows, from one pass over `blocks` of them in order, (m, dim) float32 each.
 
     `starts` has the first row of each group, then the number of rows; None: each row is a group. The result does not
-    depend on the sizes of the blocks.
+    depend on the sizes of the blocks. At most `sample` rows are sampled, fewer if vectors are long.
 
     Raises:
         ValueError: there are more or fewer rows.
@@ -162,7 +161,7 @@ def vector_statistics(
     small = dim <= _MOST_DIM
     rows = _Sums(dim) if small else None
     means = _GroupMeans(groups, dim) if small and groups is not None else None
-    most = max(1, min(_SAMPLE_ROWS, _SAMPLE_BYTES // dim))
+    most = max(1, min(sample, _SAMPLE_BYTES // dim))
     every = np.arange(length + 1) if groups is None else groups
     chosen = sampled_groups(every, most) if groups is not None or not small else None
     taken: list[Vectors] = []
@@ -178,9 +177,9 @@ def vector_statistics(
         seen += len(block)
     if seen != length:
         raise ValueError(f"there are {seen} rows instead of {length}")
-    sample = None if chosen is None or not length else _sample(chosen, np.concatenate(taken))
+    coded = None if chosen is None or not length else _sample(chosen, np.concatenate(taken))
     found = (None if each is None else each.moments() for each in (rows, means))
-    return VectorStatistics(length=length, rows=next(found), groups=next(found), sample=sample)
+    return VectorStatistics(length=length, rows=next(found), groups=next(found), sample=coded)
 
 
 class _Sums:
