@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.assemble import documents, graph, registry
 from retrieve_cli.assemble.chunkers import Chunkers, chunkers_for
 from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources
+from retrieve_cli.assemble.executors import executor_for
 from retrieve_cli.assemble.facets import Facets, facets_for
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEncoder
+from retrieve_cli.contracts.executors import Executor
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.records import columns
 from retrieve_cli.retrievers.retriever import CompanionWriter, IndexWriter, RangeWriter
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 Writers = Mapping[str, IndexWriter]
 """Writers of the artifacts, by retriever."""
+
+
+def _used() -> Parts:
+    raise ValueError("these parts were made for one build alone")
 
 
 class _Building(NamedTuple):
@@ -63,6 +69,11 @@ class Parts:
     """True if token vectors are stored, for a reranker that compares words."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """Sources of the prefixes of queries and passages, if there are any."""
+    executor: Callable[[Callable[[str], None]], Executor | None] = lambda _: None
+    """Function that returns the workers by which texts are encoded, given what receives notices; None without
+    workers."""
+    again: Callable[[], Parts] = field(default=_used, repr=False)
+    """Function that returns new parts for the same build."""
 
     def recipe_of(self, columns: Columns) -> Recipe:
         """Return the complete recipe of an index whose records have these columns."""
@@ -120,6 +131,8 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         facets=facets,
         skipped=skipped,
         keeps_tokens=keeps_tokens,
+        executor=partial(executor_for, settings, encoder, building.sparse, keeps_tokens),
+        again=partial(parts_for, sources, settings),
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
         graph_card=graph.card(settings),
         document_cards=partial(documents.cards_of, settings=settings),

@@ -37,6 +37,18 @@ MaxFail = Annotated[
     ),
 ]
 
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", min=0, max=256, help="Embed by N processes; 0: by this one.  [default: 0]"),
+]
+Executor = Annotated[
+    str | None,
+    typer.Option("--executor", metavar="WHERE", help="Embed by other machines: http:HOST:PORT,HOST:PORT or ray:auto."),
+]
+BitEqual = Annotated[
+    bool, typer.Option("--require-bit-equal", help="Reject workers that compute other last bits than this machine.")
+]
+
 
 @shared("text", "json")
 def build(
@@ -55,6 +67,9 @@ def build(
     wait: Wait = None,
     no_wait: NoWait = False,
     max_fail: MaxFail = None,
+    workers: Workers = None,
+    executor: Executor = None,
+    require_bit_equal: BitEqual = False,
     *,
     shared: Shared,
 ) -> None:
@@ -69,6 +84,7 @@ def build(
     from retrieve_cli.ingest.report import Limits
 
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
+    settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
     entries = _entries(shared, settings, sources or (), catalog or (), docs_dir or ())
     read = sources_of(entries, settings, fetched=shared.store.fetched)
     parts = parts_for(read, settings)
@@ -101,6 +117,13 @@ def waiting(shared: Shared, settings: Settings, *, wait: float | None, no_wait: 
     if no_wait and wait:
         raise UsageError("--wait and --no-wait contradict each other", hint="give one of them")
     return shared.over(settings, "sync", wait=0.0 if no_wait else wait)
+
+
+def embedding_by(
+    shared: Shared, settings: Settings, workers: int | None, executor: str | None, *, bits: bool
+) -> Settings:
+    """Return the settings with the workers that the flags give."""
+    return shared.over(settings, "executors", workers=workers, executor=executor, require_bit_equal=bits or None)
 
 
 def say_rest(report: Report, shared: Shared) -> None:

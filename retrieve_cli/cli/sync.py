@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.build import MaxFail, NoWait, Wait, say_rest, waiting
+from retrieve_cli.cli.build import BitEqual, Executor, MaxFail, NoWait, Wait, Workers, embedding_by, say_rest, waiting
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, shared
 from retrieve_cli.cli.sync_line import Line, now, one_line, raise_once
@@ -46,6 +46,9 @@ def sync(
     progress: Annotated[
         bool, typer.Option("--progress", help="Report progress on stderr, as a line of JSON for each step.")
     ] = False,
+    workers: Workers = None,
+    executor: Executor = None,
+    require_bit_equal: BitEqual = False,
     *,
     shared: Shared,
 ) -> None:
@@ -60,6 +63,7 @@ def sync(
             raise UsageError("--dry-run cannot be combined with --verify or --rollback", hint="leave out --dry-run")
         settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
         settings = shared.over(settings, "sync", max_shrink=max_shrink)
+        settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
         if dry_run:
             _show_plan(shared, settings, line)
         elif rollback:

@@ -18,6 +18,7 @@ from retrieve_cli.config.engine_settings import (
     PgvectorSettings,
     QdrantSettings,
 )
+from retrieve_cli.config.executor_settings import ExecutorsSettings
 from retrieve_cli.config.index_settings import (
     MARKERS,
     STRATEGIES,
@@ -78,6 +79,7 @@ __all__ = [
     "DocsSettings",
     "EncoderSettings",
     "EnginesSettings",
+    "ExecutorsSettings",
     "ExpansionSettings",
     "FacetsSettings",
     "FieldSetting",
@@ -139,6 +141,7 @@ class Settings:
     facets: FacetsSettings = field(default_factory=FacetsSettings, metadata=_INDEX)
     models: ModelsSettings = field(default_factory=ModelsSettings, metadata=_ANSWERS)
     encoder: EncoderSettings = field(default_factory=EncoderSettings, metadata=_INDEX)
+    executors: ExecutorsSettings = field(default_factory=ExecutorsSettings, metadata=_NEITHER)
     bm25: Bm25Settings = field(default_factory=Bm25Settings, metadata=_INDEX)
     dense: DenseSettings = field(default_factory=DenseSettings, metadata=_INDEX)
     search: SearchSettings = field(default_factory=SearchSettings, metadata=_ANSWERS)

@@ -19,6 +19,7 @@ from retrieve_cli.contracts import (
     TermWeights,
     TokenEncoder,
 )
+from retrieve_cli.ingest.arriving import Arriving, ArrivingTerms, ArrivingVectors
 from retrieve_cli.ingest.under_way import UnderWay
 from retrieve_cli.ingest.vector_batch import VectorBatch
 from retrieve_cli.progress.tasks import Task
@@ -80,6 +81,9 @@ class Encoding(Protocol):
     def lacks(self, keys: Keys) -> Rows:
         """Return the places of keys that are not known."""
 
+    def finish(self) -> None:
+        """Wait until everything is encoded and kept; some encodings return from `encode` before that."""
+
 
 class VectorEncoding:
     """Vectors, and the packed tokens beside them if a reranker compares words."""
@@ -108,6 +112,14 @@ class VectorEncoding:
             self.done += under_way.kept
             raise
         self.done += len(keys)
+
+    def finish(self) -> None:
+        """Do nothing: `encode` has waited."""
+
+    def arriving(self, keys: Sequence[bytes]) -> Arriving:
+        """Return what takes vectors that workers make of texts, and their tokens."""
+        dim = self.encoder.card.dim
+        return ArrivingVectors(VectorBatch(keys, self.cache, self.tokens, dim=dim), len(keys), dim=dim)
 
     def _encoded(self, texts: Sequence[str], batch: VectorBatch, under_way: UnderWay[Vectors]) -> Vectors:
         """The vectors of texts; their tokens, if these are kept, are taken into the batch."""
@@ -230,6 +242,13 @@ class TermEncoding:
     def lacks(self, keys: Keys) -> Rows:
         places = np.flatnonzero(self._lent.find(keys) < 0)
         return places[self._cache.lacks(keys[places])] if len(places) else places
+
+    def finish(self) -> None:
+        """Do nothing: `encode` has waited."""
+
+    def arriving(self, keys: Sequence[bytes]) -> Arriving:
+        """Return what takes term weights that workers make of texts."""
+        return ArrivingTerms(self._cache, keys, _entries)
 
     def weights(self, key: bytes) -> TermWeights:
         """Return the term weights of a text that was encoded."""

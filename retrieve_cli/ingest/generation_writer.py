@@ -66,6 +66,10 @@ class GenerationWriter:
         """By chunk, its row in the older generation, -1 if it is not kept from there."""
         return np.array(self._older, np.int64)
 
+    def id(self, row: int) -> str:
+        """Return the id of a record."""
+        return self._ids[row : row + 1][0].decode()
+
     def line(self, row: int) -> int:
         """Return the line that a record stands in."""
         return self._lines[row]

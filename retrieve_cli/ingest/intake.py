@@ -19,6 +19,7 @@ from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, S
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
+from retrieve_cli.ingest.distributed import Losses, WorkerEncoding
 from retrieve_cli.ingest.embedding import (
     TERM_LAYOUT,
     Encoding,
@@ -88,16 +89,30 @@ class Intake:
         """`before` has the records that were current before, the rows of `reuse` if there is one. `facets` has the
         cache of facets if `cache` does not; no server is asked for more then."""
         self._scratch = scratch
-        self._parts = parts
         self._reuse = reuse
         self._progress = progress
+        self._before = before
+        self._caches = cache, facets
+        self._embedded = 0
+        """Texts that were embedded before the sources were read again."""
+        self._begin(parts)
+
+    def _begin(self, parts: Parts, lost: Losses | None = None) -> None:
+        """Begin, or begin again without the records that are lost: no worker can encode one of their texts."""
+        reuse, progress, (cache, facets) = self._reuse, self._progress, self._caches
+        self._parts = parts
+        self._lost = lost
         self._vectors = _vectors(parts, cache, progress.say)
         self._terms = _terms(parts, cache, progress.say)
         encodings: list[Encoding] = [each for each in (self._vectors, self._terms) if each is not None]
+        self._workers = None
+        if encodings and (executor := parts.executor(progress.say)) is not None:
+            self._workers = WorkerEncoding(executor, self._vectors, self._terms)
+            encodings = [self._workers]
         self._facets = _facets(parts, facets or cache, progress.say, asks=facets is None)
         self._waiting = None if self._facets is None else Waiting(self._facets)
-        self._tables = GenerationWriter(scratch, with_facets=self._facets is not None)
-        self._inventory = Inventory(before)
+        self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
+        self._inventory = Inventory(self._before)
         self._places: list[str] = []
         """By record, the file that it was read from."""
         self._begun: list[tuple[int, Source]] = []
@@ -127,7 +142,7 @@ class Intake:
     @property
     def embedded(self) -> int:
         """Texts that went through the encoder."""
-        return self._vectors.done if self._vectors else 0
+        return self._embedded + (self._vectors.done if self._vectors else 0)
 
     @property
     def facets(self) -> FacetCounts | None:
@@ -149,21 +164,33 @@ class Intake:
         return self._inventory.chunk_changes(self._tables.starts, self._tables.texts.array)
 
     def take_all(self, sources: Sequence[Source]) -> None:
-        """Read all sources to their end and encode every text.
+        """Read all sources to their end and encode every text. If workers cannot encode some, read again without the
+        records of these: vectors and weights of the others are in the cache.
 
         Raises:
             UsageError: they have no records.
         """
-        for source in sources:
-            self._take(source)
-        if self._waiting is not None:
-            self._waiting.release(all_read=True)
-        self.embedding.finish()
+        self._take_each(sources)
+        reasons: dict[str, str] = {}
+        while self._workers is not None and self._workers.failed:
+            lost = Losses.of(self._workers.failed, self._tables, self._reuse)
+            reasons |= lost.by_id
+            self._embedded = self.embedded
+            self.close()
+            self._begin(self._parts.again(), lost._replace(by_id=reasons))
+            self._take_each(sources)
         if not self.records and not self.rejected:
             names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
             items = noun(source.kind for source in sources)
             message = f"no {items if items.endswith('s') else items + 's'} in {names}"
             raise UsageError(message, hint="nothing was built; name a source that has some")
+
+    def _take_each(self, sources: Sequence[Source]) -> None:
+        for source in sources:
+            self._take(source)
+        if self._waiting is not None:
+            self._waiting.release(all_read=True)
+        self.embedding.finish()
 
     def _take(self, source: Source) -> None:
         first, rejected = len(self._inventory), len(self.rejected)
@@ -174,12 +201,15 @@ class Intake:
             for batch in batches(source):
                 read.update(batch.traces)
                 unknown = np.full(len(batch), -1, np.int64)
-                rows = self._reuse.rows(source, batch) if self._reuse else unknown
+                older = self._reuse.rows(source, batch) if self._reuse else unknown
+                rows = older if self._lost is None else np.where(np.isin(older, self._lost.rows), -1, older)
                 ahead = ReadAhead(batch, rows)
                 for places, kept in walk(rows, self._inventory):
                     ahead.reach(places.start)
                     if kept:
                         self._keep(batch, places, rows)
+                    elif (row := int(older[places.start])) != rows[places.start]:
+                        self._refuse(batch, places.start, row)
                     else:
                         self._item(source, batch.item(places.start))
                     progress.advance(len(places))
@@ -246,7 +276,8 @@ class Intake:
 
     def _warn(self) -> None:
         """Report texts that were cut off, and a summary of the term weights."""
-        if self._vectors is not None and (truncated := self._vectors.encoder.truncated):
+        by_workers = self._workers.truncated if self._workers else 0
+        if self._vectors is not None and (truncated := self._vectors.encoder.truncated + by_workers):
             self._progress.say(f"{counted(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
         if self._terms is not None:
             self._progress.say(self._terms.summary(KeyRows(as_keys(self._tables.texts)).distinct()))
@@ -254,6 +285,8 @@ class Intake:
     def close(self) -> None:
         """Close the files, finished or not."""
         self.embedding.close()
+        if self._workers is not None:
+            self._workers.close()
         self._tables.close()
 
     def _keep(self, batch: Batch, places: range, rows: Rows) -> None:
@@ -273,6 +306,15 @@ class Intake:
         self._tables.keep(reuse.generation, run, shift=shift)
         reuse.keep(run, self._parts.writers, self.embedding.add)
 
+    def _refuse(self, batch: Batch, place: int, row: int) -> None:
+        """Reject a record of the older generation with a text that no worker can encode."""
+        if self._reuse is None or self._lost is None:
+            return
+        record = self._reuse.generation.records[row]
+        reason = self._lost.by_id[self._reuse.generation.ids[row]]
+        excerpt = str(record.get("text", ""))[:200]
+        self.rejected.append(Refused(batch.sources[place], int(batch.lines[place]), reason, excerpt))
+
     def _item(self, source: Source, item: Item | Refused | Notice) -> None:
         for piece in pieces_of(item) if isinstance(item, Item) else [item]:
             if isinstance(item, Item) and isinstance(piece, Record):
@@ -283,6 +325,9 @@ class Intake:
                 self._notices.add(piece)
 
     def _record(self, source: Source, item: Item, record: Record) -> None:
+        if self._lost is not None and record.id in self._lost.by_id:
+            self._reject(record, self._lost.by_id[record.id])
+            return
         if (first := self._inventory.row(record.id)) is not None:
             self._reject(record, self._duplicate(record, source, first))
             return

@@ -54,9 +54,13 @@ class UnderWay(Generic[R]):
         try:
             yield
         except BaseException:
-            with self._lock, suppress(OSError):
-                self._keep()
+            self.keep()
             raise
+
+    def keep(self) -> None:
+        """Write what has come since the last write, if there is room for it."""
+        with self._lock, suppress(OSError):
+            self._keep()
 
     def complete(self, count: int) -> None:
         """Count all texts of the batch as done, also those that did not come one by one."""

@@ -34,7 +34,11 @@ class VectorBatch:
 
     def take(self, place: int, tokens: TokenVectors) -> None:
         """Take in the tokens of one text."""
-        self._packed[place] = pack(tokens)
+        self.take_packed(place, pack(tokens))
+
+    def take_packed(self, place: int, tokens: PackedTokens) -> None:
+        """Take in the packed tokens of one text."""
+        self._packed[place] = tokens
 
     def put_aside(self, places: Sequence[int], vectors: Sequence[Vectors]) -> list[Path]:
         """Write the part of the batch that is done; returns the files."""

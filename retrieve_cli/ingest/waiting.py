@@ -56,6 +56,8 @@ class Embedding:
         """Encode all that waits and is not known."""
         self._all_read = True
         self._encode()
+        for encoding in self._encodings:
+            encoding.finish()
         self.close()
 
     def close(self) -> None:

@@ -1,0 +1,220 @@
+"""Executors: the processes and machines by which a build embeds, by the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Encoder, Json, SparseEncoder
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.numerics import available_cores
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.executors import Executor
+    from retrieve_cli.encoders.remote.client import Client
+    from retrieve_cli.executors.encoding import Encoders
+    from retrieve_cli.executors.http import Model
+    from retrieve_cli.executors.messages import Answer
+    from retrieve_cli.executors.workers import Seat, Worker
+
+FACTORY = f"{__name__}:encoders_of"
+"""Function by which a worker makes its encoders."""
+_SECTIONS = ("models", "encoder", "dense", "splade", "plugins")
+"""Sections that decide the encoders of a worker."""
+_UNIT_TOKENS = {"cpu": 8_192, "cuda": 65_536}
+"""Tokens of a unit: about a second of a core, or the batches that fill a GPU."""
+_LANES = 2
+"""Requests at once to a server: while one is computed, the next one is on its way."""
+_HINT = "--executor http:HOST:PORT,HOST:PORT, or ray:auto"
+
+
+class _Building(NamedTuple):
+    """What the workers of a build make."""
+
+    settings: Settings
+    encoder: Encoder | None
+    sparse: SparseEncoder | None
+    keeps_tokens: bool
+
+    @property
+    def device(self) -> str:
+        """`cuda` if the encoder computes on a GPU, else `cpu`."""
+        device = "" if self.encoder is None else self.encoder.device
+        return "cuda" if device.startswith("cuda") else "cpu"
+
+
+def executor_for(
+    settings: Settings,
+    encoder: Encoder | None,
+    sparse: SparseEncoder | None,
+    keeps_tokens: bool,
+    say: Callable[[str], None],
+) -> Executor | None:
+    """Return the configured workers for these encoders; None if there are none. `say` receives notices.
+
+    Raises:
+        UsageError: they cannot be used with this configuration.
+        Unavailable: Ray is not installed, or there is no cluster.
+    """
+    chosen = settings.executors
+    if (chosen.workers == 0 and chosen.executor is None) or (encoder is None and sparse is None):
+        return None
+    if settings.dense.enabled and settings.encoder.kind == "remote":
+        raise UsageError(
+            "a server encodes already (encoder.kind: remote); workers would only pass texts on to it",
+            hint="raise encoder.concurrency instead, or name a model of this machine in encoder.kind",
+        )
+    from retrieve_cli.executors.crew import Admission, Crew
+    from retrieve_cli.executors.leases import Policy
+
+    building = _Building(settings, encoder, sparse, keeps_tokens)
+    kind, seats = _seats(building)
+    tokens = chosen.unit_tokens or _UNIT_TOKENS[building.device]
+    policy = Policy(unit_tokens=tokens, lease_s=chosen.lease_s, window=max(4096, len(seats) * tokens // 25))
+    # On a GPU this process would load the model beside a worker that has it already.
+    alone = kind == "local" and building.device == "cuda"
+    reference = None if alone else partial(_reference, building)
+    return Crew(seats, Admission(reference, bits=chosen.require_bit_equal), policy=policy, say=say)
+
+
+def encoders_of(payload: Json) -> Encoders:
+    """Return the encoders of a worker, in its process. `payload` is that of `_payload`."""
+    from retrieve_cli.assemble import encoders, splade
+    from retrieve_cli.config.loading import override
+    from retrieve_cli.executors.encoding import Encoders
+
+    settings = override(Settings(), payload["settings"], where="the coordinator's settings")
+    return Encoders(
+        encoders.encoder_to_build(settings) if payload["vectors"] else None,
+        splade.encoder_to_build(settings) if payload["terms"] else None,
+        payload["tokens"],
+    )
+
+
+def _payload(building: _Building) -> Mapping[str, Json]:
+    """Return what a worker has to know, as JSON: keys that are not at their default."""
+    from retrieve_cli.config.loading import changed_keys
+
+    settings: dict[str, dict[str, Json]] = {}
+    for name in changed_keys(Settings(), building.settings):
+        section, _, key = name.partition(".")
+        if section in _SECTIONS:
+            values = getattr(building.settings, section)
+            settings.setdefault(section, {})[key] = _plain(
+                values[key] if isinstance(values, Mapping) else getattr(values, key)
+            )
+    return {
+        "settings": settings,
+        "vectors": building.encoder is not None,
+        "terms": building.sparse is not None,
+        "tokens": building.keeps_tokens,
+    }
+
+
+def _plain(value: Json) -> Json:
+    return str(value.absolute()) if isinstance(value, Path) else value
+
+
+def _reference(building: _Building) -> Answer:
+    """Return what this process makes of the probes."""
+    from retrieve_cli.executors.admission import PROBES
+    from retrieve_cli.executors.messages import Answer
+
+    encoders = encoders_of(_payload(building))  # others than those of the build, which count what they truncate
+    return Answer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))
+
+
+# ------------------------------------------------------------------------------------------ seats
+
+
+def _seats(building: _Building) -> tuple[str, list[Seat]]:
+    """Return the places of workers, and their kind. Raises: UsageError, Unavailable."""
+    chosen = building.settings.executors
+    kind, _, where = (chosen.executor or "local").partition(":")
+    if kind == "ray":
+        return kind, _actors(building, where or "auto")
+    local = _processes(building, chosen.workers) if chosen.workers else []
+    if kind == "local":
+        return kind, local
+    if kind not in ("http", "https"):
+        raise UsageError(f"--executor takes no {quoted(chosen.executor)}", hint=_HINT)
+    return kind, [*local, *_servers(building, kind, where)]
+
+
+def _processes(building: _Building, count: int) -> list[Seat]:
+    from retrieve_cli.executors.local import LocalWorker, gpus, shares
+    from retrieve_cli.executors.workers import Seat
+
+    devices = [*building.settings.executors.devices] or (gpus() if building.device == "cuda" else [])
+    payload = _payload(building)
+    return [
+        Seat(f"worker {place + 1}", partial(LocalWorker, FACTORY, payload, share))
+        for place, share in enumerate(shares(count, available_cores(), devices))
+    ]
+
+
+def _servers(building: _Building, scheme: str, where: str) -> list[Seat]:
+    from retrieve_cli.executors.workers import Seat
+
+    named = [address.strip().removeprefix("//") for address in where.split(",")]
+    if not all(named):
+        raise UsageError("--executor http: names no server", hint=_HINT)
+    urls = [address if "://" in address else f"{scheme}://{address}" for address in named]
+    bases = [url.rstrip("/").removesuffix("/v1") for url in urls]
+    for url in bases:
+        _client(building.settings, url)  # rejects what is not an address
+    model = _model(building)
+    return [
+        Seat(f"{url} ({lane + 1})" if _LANES > 1 else url, partial(_on_server, building.settings, url, model))
+        for url in bases
+        for lane in range(_LANES)
+    ]
+
+
+def _on_server(settings: Settings, url: str, model: Model) -> Worker:
+    from retrieve_cli.executors.http import HttpWorker
+
+    return HttpWorker(_client(settings, url), model)
+
+
+def _client(settings: Settings, url: str) -> Client:
+    from retrieve_cli.encoders.remote.client import Client
+
+    chosen = settings.executors
+    return Client(
+        url, api_key_env=chosen.api_key_env, timeout_s=chosen.timeout_s, retries=2, concurrency=1, section="executors"
+    )
+
+
+def _model(building: _Building) -> Model:
+    from retrieve_cli.executors.http import Model
+
+    tokens, terms = building.keeps_tokens, building.sparse is not None
+    if building.encoder is None:
+        return Model("", 0, normalize=False, vectors=False, tokens=tokens, terms=terms)
+    card = building.encoder.card
+    fitted = partial(_fitted, building.encoder)
+    return Model(card.name, card.dim, card.normalize, card.passage_prefix, tokens=tokens, terms=terms, fitted=fitted)
+
+
+def _fitted(encoder: Encoder, text: str) -> str:
+    """Return a text, or as much of its beginning as the model reads."""
+    room = encoder.card.max_tokens - encoder.tokenizer.special_tokens
+    spans = encoder.tokenizer.spans(text)
+    return text if len(spans) <= room else text[: spans[room][0]]
+
+
+def _actors(building: _Building, address: str) -> list[Seat]:
+    from retrieve_cli.executors.ray_actors import RayWorker, connect
+    from retrieve_cli.executors.workers import Seat
+
+    cpus = connect(address)
+    payload = _payload(building)
+    gpus = 1.0 if building.device == "cuda" else 0.0
+    return [
+        Seat(f"actor {place + 1}", partial(RayWorker, FACTORY, payload, gpus=gpus))
+        for place in range(building.settings.executors.workers or cpus)
+    ]

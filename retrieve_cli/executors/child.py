@@ -1,0 +1,135 @@
+"""A process that encodes units of texts: `python -m retrieve_cli.executors.child`. It ends with its coordinator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.errors import RetrieveError, shortened
+from retrieve_cli.executors import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from retrieve_cli.contracts import Json
+    from retrieve_cli.contracts.executors import Encoded
+    from retrieve_cli.executors.encoding import Encoders
+
+_REASON = 300
+"""Characters of an unexpected error that are reported."""
+
+
+def main() -> None:
+    """Answer requests until there are none."""
+    requests, answers = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # what a library prints is no answer
+    for name in ("SIGINT", "SIGHUP", "SIGQUIT"):  # those of a terminal go to its whole group; the coordinator decides
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    units: SimpleQueue[Json] = SimpleQueue()
+    Thread(target=_receive, args=(requests, units), daemon=True).start()
+    lock = Lock()
+
+    def send(head: Json, arrays: messages.Arrays | None = None) -> None:
+        with lock:
+            _write(answers, messages.pack(head, arrays))
+
+    encoders = _begin(units.get()["hello"], send)
+    while True:
+        _encode(encoders, messages.work_of(units.get()), send)
+
+
+def _receive(pipe: int, units: SimpleQueue[Json]) -> None:
+    """Pass requests on. The end of the pipe is that of the coordinator, and of this process, whatever it is at."""
+    try:
+        while True:
+            units.put(messages.unpack(lambda size: read_exactly(pipe, size))[0])
+    finally:
+        os._exit(0)
+
+
+def _begin(hello: Json, send: Callable[..., None]) -> Encoders:
+    """Make the encoders and answer with what they make of the probes; end the process if they cannot be made."""
+    sys.path[:0] = [folder for folder in hello["paths"] if folder not in sys.path]
+    module, _, name = hello["factory"].partition(":")
+    try:
+        with _cores(hello["threads"]):
+            encoders: Encoders = getattr(import_module(module), name)(hello["settings"])
+        probes = hello["probes"]
+        head, arrays = messages.results_frame(encoders.encode_all(probes, [encoders.everything] * len(probes)))
+        about = "" if encoders.encoder is None else encoders.encoder.device
+        send({"ready": dict(encoders.cards), "about": about, **head}, arrays)
+    except RetrieveError as error:
+        send({"failed": error.message, "hint": error.hint})
+        os._exit(1)
+    return encoders
+
+
+class _cores:  # noqa: N801  a context
+    """Lets encoders that are made in this context believe that there are so many cores: they start one thread for
+    each. The process itself is not bound to any: the kernel moves it off a core that has other work."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __enter__(self) -> None:
+        if hasattr(os, "sched_setaffinity"):
+            self._all = os.sched_getaffinity(0)
+            with suppress(OSError):
+                os.sched_setaffinity(0, set(sorted(self._all)[: self._count]))
+
+    def __exit__(self, *_: object) -> None:
+        if hasattr(os, "sched_setaffinity"):
+            with suppress(OSError):
+                os.sched_setaffinity(0, self._all)
+
+
+def _encode(encoders: Encoders, work: messages.Work, send: Callable[..., None]) -> None:
+    """Encode a unit, and send results as they come."""
+    before = encoders.truncated
+
+    def done(places: Sequence[int], results: Sequence[Encoded]) -> None:
+        head, arrays = messages.results_frame(results)
+        send({"unit": work.unit, "places": list(places), **head}, arrays)
+
+    reason = ""
+    try:
+        encoders.encode(work.texts, work.wanted, done)
+    except RetrieveError as error:
+        reason = error.message
+    except MemoryError:
+        os._exit(1)  # a fresh process has more
+    except Exception as error:  # noqa: BLE001  a model may fail on any text from outside
+        reason = f"{type(error).__name__}: {shortened(str(error), _REASON)}"
+    send({"unit": work.unit, "end": reason, "truncated": encoders.truncated - before})
+
+
+def read_exactly(pipe: int, size: int) -> bytes:
+    """Return that many bytes. Raises: Cut at the end of the pipe."""
+    content = bytearray()
+    while len(content) < size:
+        some = os.read(pipe, min(size - len(content), 1 << 20))
+        if not some:
+            raise messages.Cut
+        content += some
+    return bytes(content)
+
+
+def _write(pipe: int, content: Any) -> None:
+    view = memoryview(content)
+    try:
+        while view:
+            view = view[os.write(pipe, view) :]
+    except BrokenPipeError:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
