@@ -21,8 +21,8 @@ from retrieve_cli.executors.workers import Seat
 
 _TICK_S = 0.25
 _STARTS = 3
-"""Workers in a row that may end before they are ready; after that nobody is started at their seat."""
-_PAUSE_S = 0.5
+"""Workers in a row that may end at a seat before they are ready; if that is so at every seat, there is no hope."""
+_PAUSE_S, _LONGEST_S = 0.5, 60.0
 """Pause before a worker is started at a seat whose last one was never ready; twice as long each time."""
 _HOPELESS = 30
 """Workers that may end, of all together, without any result in between."""
@@ -66,6 +66,8 @@ class Crew:
         self._count = 0
         self._reference: Answer | None = None
         self._other_bits = False
+        self._looked = 0.0
+        """Time at which leases were last looked at."""
         self._vain = 0
         """Workers that have ended since the last result."""
         self.truncated = 0
@@ -112,16 +114,25 @@ class Crew:
             self._reference = self._admission.reference()  # while they start
 
     def _run(self, until: Callable[[], bool]) -> None:
-        """Do what there is to do until a condition holds."""
-        while not until():
+        """Do what there is to do until a condition holds; if it holds already, without waiting."""
+        while True:
             self._fill()
             self._hand_out()
-            report = self._reports.get(_TICK_S)
+            report = self._reports.get(0 if until() else _TICK_S)
             if report is not None:
                 self._take(report)
-            else:
-                for name in self._scheduler.overdue(time.monotonic()):
-                    self._lose(self._taken[name], Ended("it gave no sign for the time of its lease"))
+            elif until():
+                return
+            self._replace_overdue()
+
+    def _replace_overdue(self) -> None:
+        """End workers that give no sign, from time to time."""
+        now = time.monotonic()
+        if now < self._looked + _TICK_S:
+            return
+        self._looked = now
+        for name in self._scheduler.overdue(now):
+            self._lose(self._taken[name], Ended("it gave no sign for the time of its lease"))
 
     def _fill(self) -> None:
         """Start workers at seats that have none."""
@@ -198,24 +209,25 @@ class Crew:
         """Note that a worker has ended, or is given up: its texts are encoded by others."""
         was_ready = taken.ready
         taken.failures = 0 if was_ready else taken.failures + 1
-        pause = 0.0 if was_ready else _PAUSE_S * 2 ** (taken.failures - 1)
+        pause = 0.0 if was_ready else min(_PAUSE_S * 2 ** (taken.failures - 1), _LONGEST_S)
         taken.vacate(pause)
         self._scheduler.leave(taken.name, f"it ended every worker that encoded it ({ended.reason})")
         self._give_up()
         self.ended += 1
-        if ended.unfit or taken.failures >= _STARTS:
+        if ended.unfit:
             taken.out = ended.reason
             self._say(f"note: {taken.name} is not used: {ended.reason}")
-            self._check_left()
         elif was_ready:
-            self._say(f"note: {taken.name} ended ({ended.reason}); its texts are encoded again")
+            self._say(f"note: {taken.name} ended ({ended.reason}); what it had is encoded again")
             self._check_hope(ended.reason)
+        elif taken.failures == _STARTS:
+            self._say(f"note: {taken.name} does not start ({ended.reason}); it is tried again later")
+        self._check_left(ended.reason)
 
-    def _check_left(self) -> None:
+    def _check_left(self, reason: str) -> None:
         """Raises: Unavailable if nobody is left."""
-        if all(taken.out for taken in self._taken.values()):
-            first = next(iter(self._taken.values()))
-            message = f"no worker can be used: {first.name}: {first.out}"
+        if all(taken.out or taken.failures >= _STARTS for taken in self._taken.values()):
+            message = f"no worker can be used ({reason})"
             raise Unavailable(message, hint="what is encoded is kept; without workers: --workers 0")
 
     def _check_hope(self, reason: str) -> None:

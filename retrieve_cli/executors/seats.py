@@ -96,6 +96,8 @@ class Taken:
         self._worker: _Opened | None = None
         self._inbox: SimpleQueue[Work | None] = SimpleQueue()
         self._thread: Thread | None = None
+        self._earlier: list[Thread] = []
+        """Threads of workers that were ended, until they are done."""
 
     @property
     def empty(self) -> bool:
@@ -118,6 +120,8 @@ class Taken:
     def vacate(self, after_s: float) -> None:
         """End the worker, and let the next one start after some seconds."""
         self.end()
+        if self._thread is not None:
+            self._earlier = [thread for thread in (*self._earlier, self._thread) if thread.is_alive()]
         self.ready = False
         self._worker = self._thread = None
         self.again_at = time.monotonic() + after_s
@@ -129,9 +133,9 @@ class Taken:
             self._worker.kill()
 
     def join(self) -> None:
-        """Wait until the thread of a worker that was ended is done."""
-        if self._thread is not None:
-            self._thread.join(_JOIN_S)
+        """Wait until the threads of workers that were ended are done."""
+        for thread in (*self._earlier, *([self._thread] if self._thread else [])):
+            thread.join(_JOIN_S)
 
     def _speak(self, opened: _Opened, life: int, inbox: SimpleQueue[Work | None]) -> None:
         """Speak with a worker until it ends: the work of a thread."""

@@ -1,0 +1,76 @@
+"""Crews of local processes, and what becomes of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrieve_cli.contracts.executors import Encoded
+from retrieve_cli.executors.crew import Admission, Crew
+from retrieve_cli.executors.leases import Policy
+from retrieve_cli.executors.local import LocalWorker, Share
+from retrieve_cli.executors.workers import Seat
+
+FACTORY = "worker_encoders:slow"
+Crews = Callable[..., Crew]
+
+
+class Collected:
+    """Receives results and reasons by place."""
+
+    def __init__(self) -> None:
+        self.results: dict[int, Encoded] = {}
+        self.reasons: dict[int, str] = {}
+
+    def done(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
+        assert not self.results.keys() & set(places)
+        self.results.update(zip(places, results, strict=True))
+
+    def failed(self, place: int, reason: str) -> None:
+        self.reasons[place] = reason
+
+
+class Hired(Crew):
+    """A crew that knows its processes and what it said."""
+
+    processes: list[tuple[str, LocalWorker]]
+    said: list[str]
+
+
+@pytest.fixture(autouse=True)
+def _encoders_for_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+@pytest.fixture
+def crew() -> Iterator[Crews]:
+    """Function that makes a crew of processes; it is closed at the end."""
+    made: list[Hired] = []
+
+    def hire(
+        count: int, settings: Any = None, *, admission: Admission | None = None, policy: Policy | None = None
+    ) -> Hired:
+        processes: list[tuple[str, LocalWorker]] = []
+        said: list[str] = []
+
+        def open_one(name: str, own: Any) -> LocalWorker:
+            processes.append((name, LocalWorker(FACTORY, own, Share(1))))
+            return processes[-1][1]
+
+        seats = []
+        for place in range(count):
+            name = f"worker {place + 1}"
+            own = settings[place] if isinstance(settings, list) else settings or {}
+            seats.append(Seat(name, lambda name=name, own=own: open_one(name, own)))  # type: ignore[misc]
+        hired = Hired(seats, admission or Admission(None), policy=policy or Policy(), say=said.append)
+        hired.processes, hired.said = processes, said
+        made.append(hired)
+        return hired
+
+    yield hire
+    for each in made:
+        each.close()
+        assert all(worker._process.poll() is not None for _, worker in each.processes)

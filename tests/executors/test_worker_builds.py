@@ -1,0 +1,277 @@
+"""Builds with workers: the generation of one process, through kills, interruptions and texts that nobody survives."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program, write_catalog
+
+from retrieve_cli.assemble.parts import Parts, parts_for
+from retrieve_cli.assemble.sources import sources_of
+from retrieve_cli.cli.named_sources import named_sources
+from retrieve_cli.config.loading import load
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Source
+from retrieve_cli.ingest.build import build
+from retrieve_cli.ingest.report import Limits, Report
+from retrieve_cli.ingest.sync import Sync
+from retrieve_cli.storage.store import Store
+from tests.executors.conftest import Crews, Hired
+from tests.executors.worker_encoders import POISON, SlowEncoder
+
+
+class Silent:
+    """Progress that nobody reads."""
+
+    def say(self, sentence: str) -> None: ...
+
+
+def records(count: int, *, words: int = 40, seed: int = 1) -> list[dict[str, str]]:
+    chance = random.Random(seed)
+    return [
+        {
+            "id": f"record-{place}",
+            "name": f"tool {place}",
+            "description": " ".join(f"word{chance.randrange(300)}" for _ in range(chance.randint(3, words))),
+        }
+        for place in range(count)
+    ]
+
+
+def slow_parts(sources: Sequence[Source], settings: Settings, hire: Callable[[], Hired] | None) -> Parts:
+    """The parts of a build whose encoder is the slow one, by workers if there are any to hire."""
+    parts = parts_for(sources, settings)
+    encoder = SlowEncoder({})
+    recipe = replace(parts.recipe, encoder=None if parts.recipe.encoder is None else _card(encoder))
+    executor: Any = lambda _: None if hire is None else hire()  # noqa: E731
+    again = partial(slow_parts, sources, settings, hire)
+    return replace(parts, encoder=encoder, recipe=recipe, executor=executor, again=again)
+
+
+def _card(encoder: SlowEncoder) -> Mapping[str, Any]:
+    from retrieve_cli.storage.recipe import encoder_json
+
+    return encoder_json(encoder.card)
+
+
+def built(catalog: Path, artifacts: Path, hire: Callable[[], Hired] | None = None, max_fail: float = 0.05) -> Report:
+    settings = load(None)
+    sources = sources_of(named_sources([str(catalog)], [], []), settings, fetched=artifacts / "fetched")
+    limits = Limits(max_fail=max_fail)
+    return build(sources, slow_parts(sources, settings, hire), Store(artifacts), limits=limits, progress=Silent())
+
+
+def children(parent: int) -> list[int]:
+    """The processes of workers that a process has started."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and b"executors.child" in (folder / "cmdline").read_bytes():
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                found += [int(folder.name)] if int(fields[1]) == parent and fields[0] != "Z" else []
+        except OSError:
+            continue
+    return found
+
+
+def alive(processes: Sequence[int]) -> list[int]:
+    return [each for each in processes if Path(f"/proc/{each}").exists() and not _zombie(each)]
+
+
+def _zombie(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_the_flag_gives_the_generation_of_one_process(retrieve: Program, tmp_path: Path) -> None:
+    catalog = write_catalog(tmp_path / "many.jsonl", records(300))
+    alone = retrieve("build", catalog, "--artifacts", "one", "--json")
+    spread = retrieve("build", catalog, "--artifacts", "many", "--workers", "2", "--json")
+    assert (alone.code, spread.code) == (0, 0), spread.err
+    first, second = json.loads(alone.out), json.loads(spread.out)
+    assert second["generation"] == first["generation"]
+    assert second["embedded"] == first["embedded"] == 300
+
+
+def test_a_sync_with_workers_embeds_only_what_changed(retrieve: Program, tmp_path: Path) -> None:
+    rows = records(120)
+    catalog = write_catalog(tmp_path / "many.jsonl", rows)
+    assert retrieve("build", catalog, "--workers", "2").code == 0
+    rows[7]["description"] = "something quite different"
+    write_catalog(catalog, rows)
+    report = json.loads(retrieve("sync", "--workers", "2", "--json").out)
+    assert report["embedded"] == 1
+    assert (
+        json.loads(retrieve("build", catalog, "--artifacts", "fresh", "--json").out)["generation"]
+        == (report["generation"])
+    )
+
+
+def test_workers_of_the_configuration_are_used_and_checked(retrieve: Program, catalog: Path) -> None:
+    Path("config.yaml").write_text("executors: {executor: 'smoke:signals'}\n")
+    done = retrieve("build", catalog)
+    assert done.code == 2
+    assert "--executor takes no 'smoke:signals'" in done.err
+    Path("config.yaml").write_text("executors: {workers: 1}\n")
+    assert retrieve("build", catalog).code == 0
+
+
+def test_without_workers_nothing_of_them_is_loaded(catalog: Path) -> None:
+    code = (
+        "import sys; from retrieve_cli.cli.main import main; main(sys.argv[1:]);"
+        "print(*(name for name in sys.modules if name.startswith('retrieve_cli.executors')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "build", str(catalog), "--quiet"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.slow
+def test_a_build_whose_workers_are_killed_at_random_gives_the_generation_of_one_process(
+    crew: Crews, tmp_path: Path
+) -> None:
+    catalog = write_catalog(tmp_path / "many.jsonl", records(2500))
+    expected = built(catalog, tmp_path / "one")
+    hired: list[Hired] = []
+    ended = threading.Event()
+    kills: dict[str, int] = {}
+
+    def hire() -> Hired:
+        hired.append(crew(4, {"seconds": 0.01}))
+        return hired[-1]
+
+    def kill() -> None:
+        chance = random.Random(3)
+        while not ended.is_set():
+            time.sleep(chance.uniform(0.05, 0.2))
+            ready = [name for each in hired for name, taken in list(each._taken.items()) if taken.ready]
+            fewest = [name for name in ready if kills.get(name, 0) < 3]
+            if fewest:
+                name = chance.choice(fewest)
+                next(worker for own, worker in reversed(hired[-1].processes) if own == name).kill()
+                kills[name] = kills.get(name, 0) + 1
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        report = built(catalog, tmp_path / "many", hire)
+    finally:
+        ended.set()
+        killer.join()
+    assert report.generation == expected.generation
+    assert report.embedded == 2500
+    assert sum(kills.values()) >= 4
+
+
+def test_a_record_with_a_text_that_ends_every_worker_is_rejected(crew: Crews, tmp_path: Path) -> None:
+    rows = records(60)
+    rows[20]["description"] = POISON
+    catalog = write_catalog(tmp_path / "many.jsonl", rows)
+    report = built(catalog, tmp_path / "many", lambda: crew(2))
+    assert report.status == "partial"
+    assert [(item.line, item.reason) for item in report.rejected] == [
+        (21, "its chunk 1 cannot be embedded: it ended every worker that encoded it (signal SIGKILL)")
+    ]
+    assert (report.records, report.embedded) == (59, 59)
+    without = write_catalog(tmp_path / "without.jsonl", rows)
+    assert built(without, tmp_path / "strict", lambda: crew(2), max_fail=0.0).status == "failed"
+
+
+def test_a_kept_record_whose_text_ends_every_worker_is_rejected_by_a_sync(crew: Crews, tmp_path: Path) -> None:
+    rows = records(30)
+    rows[4]["description"] = f"{POISON} of old"
+    catalog = write_catalog(tmp_path / "many.jsonl", rows)
+    artifacts = tmp_path / "artifacts"
+    settings = load(None)
+    sources = sources_of(named_sources([str(catalog)], [], []), settings, fetched=artifacts / "fetched")
+    harmless = slow_parts(sources, settings, None)
+    harmless.encoder.encode_passages_gradually = None  # type: ignore[union-attr]
+    built_before = build(sources, harmless, Store(artifacts), limits=Limits(max_fail=0.0), progress=Silent())
+    assert built_before.records == 30
+    for path in artifacts.rglob("*"):
+        if path.name.startswith("vectors") and path.is_file():
+            path.unlink()
+    import shutil
+
+    shutil.rmtree(artifacts / "cache", ignore_errors=True)
+    sync = Sync(
+        sources,
+        lambda: slow_parts(sources, settings, lambda: crew(2)),
+        Store(artifacts),
+        limits=Limits(max_fail=0.5),
+        progress=Silent(),
+        unread=None,
+    )
+    with Store(artifacts).writer():
+        report = sync.run()
+    assert report.records == 29
+    assert [item.line for item in report.rejected] == [5]
+
+
+def interrupted(catalog: Path, number: int, *flags: str) -> tuple[subprocess.Popen[str], list[int], str]:
+    """A build with workers that gets a signal while it embeds; its workers at that time, and what it said."""
+    environment = {**os.environ, "RETRIEVE_EXECUTORS__UNIT_TOKENS": "512"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "retrieve_cli", "build", str(catalog), "--workers", "2", *flags],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    end = time.monotonic() + 60
+    while len(workers := children(process.pid)) < 2 and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(1.0)
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    end = time.monotonic() + 20
+    while alive(workers) and time.monotonic() < end:
+        time.sleep(0.05)
+    return process, workers, said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_survives_its_build_however_that_ends(number: int, tmp_path: Path) -> None:
+    catalog = write_catalog(tmp_path / "many.jsonl", records(20_000, words=300))
+    process, workers, said = interrupted(catalog, number)
+    assert process.returncode in (-number, 128 + number), said
+    assert len(workers) == 2
+    assert alive(workers) == []
+    assert not (tmp_path / "artifacts" / "current").exists()
+
+
+def test_a_full_disk_ends_the_build_and_its_workers(
+    crew: Crews, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from retrieve_cli.storage.content_cache import ContentCache
+
+    def full(*_: object) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ContentCache, "put_aside", full)
+    catalog = write_catalog(tmp_path / "many.jsonl", records(50))
+    hired = []
+
+    def hire() -> Hired:
+        hired.append(crew(2))
+        return hired[-1]
+
+    with pytest.raises(OSError, match="No space left"):
+        built(catalog, tmp_path / "many", hire)
+    assert all(worker._process.poll() is not None for _, worker in hired[0].processes)
