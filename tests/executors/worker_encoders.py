@@ -26,7 +26,7 @@ class SlowEncoder(HashedEncoder):
     """Feature hashing that takes some time for each text and writes a byte for each into a file."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        super().__init__(64)
+        super().__init__(512)
         self._seconds = settings.get("seconds", 0.0)
         self._count = os.open(settings["count"], os.O_WRONLY | os.O_APPEND | os.O_CREAT) if "count" in settings else -1
         self._tilt = settings.get("tilt", 0.0)
@@ -37,7 +37,7 @@ class SlowEncoder(HashedEncoder):
         done: Callable[[Sequence[int], Sequence[Vectors]], None],
         take: object = None,
     ) -> Vectors:
-        vectors = np.zeros((len(texts), 64), np.float32)
+        vectors = np.zeros((len(texts), self.card.dim), np.float32)
         for place, text in enumerate(texts):
             if POISON in text:
                 os.kill(os.getpid(), signal.SIGKILL)
