@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+SERVERS := build/engines/.ready
 WORKERS ?= $(shell nproc)
 TESTS  := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Kernels of OpenBLAS that answers must not depend on; those that this processor cannot run are skipped.
@@ -32,7 +33,13 @@ demo: $(READY)  ## Build the index of catalogs/ and ask it something
 	$(BIN)/retrieve build --catalog catalogs/tools.jsonl
 	$(BIN)/retrieve query "segment lungs in CT"
 
-test: $(READY)  ## Run all tests; coverage below 95 % fails
+# Servers and jars that tests of engines start, and that are no libraries of the program: 0.5 GB in build/engines.
+$(SERVERS): pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/engines/milvus milvus==2.3.5
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/engines/lucene pyserini==1.6.0
+	touch $(SERVERS)
+
+test: $(READY) $(SERVERS)  ## Run all tests; coverage below 95 % fails
 	$(TESTS) --cov --cov-report=term
 
 quick: $(READY)  ## Run the tests that are not slow, without coverage

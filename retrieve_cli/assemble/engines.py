@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.assemble import registry
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 from retrieve_cli.storage import engine_record, pickles
+from retrieve_cli.storage.engine_record import LONGEST, SIGNED, STATISTICS
 from retrieve_cli.storage.generation import TOKENS
 from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import CONFIG, read_text
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Index
+    from retrieve_cli.contracts import Index, Json
     from retrieve_cli.contracts.engines import Engine, EngineGeneration, Part
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.generation import Generation
@@ -126,12 +127,14 @@ class RemoteIndexes:
         engine, entry, opened = self._open(name)
         if (part := entry.part(retriever.name)) is None:
             raise IndexCorrupt(f"{name} does not hold the {retriever.name} index of {self._generation.id}", hint=_PUSH)
-        able, (found, longest) = engine.capabilities, statistics(self._generation, part)
+        able, stored = engine.capabilities, stored_statistics(self._generation, part)
+        found = statistics(stored, part)
         if part.dim is None:
             terms = opened.terms(part.name)
-            index: Any = TermEngineIndex(terms, part=part, capabilities=able, statistics=found)
+            signed = bool(stored.get(SIGNED, True))
+            index: Any = TermEngineIndex(terms, part=part, capabilities=able, statistics=found, signed=signed)
         else:
-            vectors = opened.vectors(part.name)
+            vectors, longest = opened.vectors(part.name), float(stored.get(LONGEST, 1.0))
             index = VectorEngineIndex(vectors, part=part, capabilities=able, statistics=found, longest=longest)
         return retriever.remote(index, self._generation, self._settings)
 
@@ -184,17 +187,21 @@ def attached_to(folder: Path) -> str:
         raise IndexCorrupt(f"{folder / ATTACHED} cannot be read ({quoted(error)})", hint=hint) from error
 
 
-def statistics(generation: Generation, part: Part) -> tuple[Any, float]:
-    """Return the statistics of the scores of a part, and the largest L2 norm of a row if it has vectors.
+def stored_statistics(generation: Generation, part: Part) -> Mapping[str, Json]:
+    """Return what was stored of the statistics of a part.
 
     Raises:
         IndexCorrupt: they are missing or damaged.
     """
+    stored = pickles.load(generation.folder / STATISTICS)
+    if not isinstance(stored, dict) or not isinstance(found := stored.get(part.name), dict):
+        raise IndexCorrupt(f"{STATISTICS} lacks those of {part.name}", hint=_PUSH)
+    return found
+
+
+def statistics(stored: Mapping[str, Json], part: Part) -> Any:
+    """Return the statistics of the scores of a part. Raises: IndexCorrupt: they are damaged."""
     from retrieve_cli.storage.term_statistics import TermStatistics
     from retrieve_cli.storage.vector_statistics import VectorStatistics
 
-    stored = pickles.load(generation.folder / engine_record.STATISTICS)
-    if not isinstance(stored, dict) or part.name not in stored:
-        raise IndexCorrupt(f"{engine_record.STATISTICS} lacks those of {part.name}", hint=_PUSH)
-    kind = TermStatistics if part.dim is None else VectorStatistics
-    return kind.of_arrays(stored[part.name]), float(stored[part.name].get(engine_record.LONGEST, 1.0))
+    return (TermStatistics if part.dim is None else VectorStatistics).of_arrays(stored)

@@ -228,7 +228,8 @@ class Engine(Protocol):
         """Return all generations, complete or not, in order of id."""
 
     def drop(self, generation: str) -> None:
-        """Remove a generation and all that belongs to it; nothing happens if there is none."""
+        """Remove a generation and all that belongs to it, the alias too if it names this one; nothing happens if there
+        is none."""
 
     def open(self, generation: str) -> EngineGeneration:
         """Open a generation for queries.

@@ -316,7 +316,8 @@ def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]
     starts = generation.starts if exported.part.unit == "chunk" else None
     part = exported.part
     if exported.postings is not None:
-        return dict(posting_statistics(exported.postings, starts=starts).to_arrays())
+        signed = int(bool((exported.postings.values <= 0).any()))
+        return {**posting_statistics(exported.postings, starts=starts).to_arrays(), engine_record.SIGNED: signed}
     longest = 0.0
 
     def watched() -> Iterator[Vectors]:

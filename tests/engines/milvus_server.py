@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 FOLDER = "MILVUS_SERVER_PACKAGE"
-"""Environment variable with the folder of the package `milvus`: it is a server, not a library, and needs no place
-beside the packages of the program."""
+"""Environment variable with the folder of the package `milvus`, by default the one that `make test` makes: it is a
+server, not a library, and needs no place beside the packages of the program."""
+_FOLDER = Path(__file__).parents[2] / "build" / "engines" / "milvus"
 _INSTALL = f"pip install --no-deps --target DIR milvus==2.3.5, and set {FOLDER}=DIR"
 _STARTING_S = 120
 
@@ -105,9 +106,8 @@ def emptied(server: MilvusProcess) -> None:
 
 def _package() -> Any:
     """Return the module `milvus`, from the folder in the environment variable or from those installed."""
-    folder = os.environ.get(FOLDER)
-    path = Path(folder) / "milvus" / "__init__.py" if folder else None
-    if path is None:
+    path = Path(os.environ.get(FOLDER, _FOLDER)) / "milvus" / "__init__.py"
+    if not path.exists():
         return importlib.import_module("milvus") if importlib.util.find_spec("milvus") else None
     spec = importlib.util.spec_from_file_location("milvus", path)
     assert spec is not None

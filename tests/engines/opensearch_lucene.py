@@ -116,10 +116,15 @@ class LuceneLists(NamedTuple):
     """By Lucene's own BM25 of the text."""
 
 
+_FOLDER = Path(__file__).parents[2] / "build" / "engines" / "lucene" / "pyserini"
+"""Where `make test` puts the package."""
+
+
 def lucene_jar() -> Path:
     """Return the jar; without one, or a compiler, the test is skipped."""
-    found = find_spec("pyserini")
-    jars = sorted(Path(found.origin).parent.glob("resources/jars/*.jar")) if found and found.origin else []
+    installed = find_spec("pyserini")
+    folder = Path(installed.origin).parent if installed and installed.origin else _FOLDER
+    jars = sorted(folder.glob("resources/jars/*.jar"))
     if not jars:
         pytest.skip("Lucene is not installed: pip install --no-deps pyserini==1.6.0")
     if shutil.which("javac") is None or shutil.which("java") is None:
