@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.contracts import Encoder, Json, SparseEncoder
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.numerics import available_cores
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 FACTORY = f"{__name__}:encoders_of"
 """Function by which a worker makes its encoders."""
-_SECTIONS = ("models", "encoder", "dense", "splade", "plugins")
-"""Sections that decide the encoders of a worker."""
+_OF_RECORDS = frozenset({"catalog", "docs", "parsing", "chunking", "facets", "graph"})
+"""Sections that change an index, and not the encoders of a worker."""
 _UNIT_TOKENS = {"cpu": 8_192, "cuda": 65_536}
 """Tokens of a unit: about a second of a core, or the batches that fill a GPU."""
 _LANES = 2
@@ -32,7 +32,7 @@ _HINT = "--executor http:HOST:PORT,HOST:PORT, or ray:auto"
 
 
 class _Building(NamedTuple):
-    """What the workers of a build make."""
+    """Encoders of a build, and its settings."""
 
     settings: Settings
     encoder: Encoder | None
@@ -98,10 +98,11 @@ def _payload(building: _Building) -> Mapping[str, Json]:
     """Return what a worker has to know, as JSON: keys that are not at their default."""
     from retrieve_cli.config.loading import changed_keys
 
+    of_encoders = (sections("index") | {"models"}) - _OF_RECORDS
     settings: dict[str, dict[str, Json]] = {}
     for name in changed_keys(Settings(), building.settings):
         section, _, key = name.partition(".")
-        if section in _SECTIONS:
+        if section in of_encoders:
             values = getattr(building.settings, section)
             settings.setdefault(section, {})[key] = _plain(
                 values[key] if isinstance(values, Mapping) else getattr(values, key)

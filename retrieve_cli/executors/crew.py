@@ -33,7 +33,7 @@ class Admission:
     """Conditions for a worker."""
 
     reference: Callable[[], Answer] | None
-    """What this machine makes of the probes; None: what the first worker makes of them, on the same machine."""
+    """Encodings of the probes by this machine; None: those by the first worker, on the same machine."""
     bits: bool = False
     """True if a worker must come to the same bits."""
 

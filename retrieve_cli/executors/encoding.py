@@ -52,7 +52,7 @@ class Encoders(NamedTuple):
 
     @property
     def everything(self) -> Wanted:
-        """All that the encoders can make."""
+        """Forms that the encoders can make."""
         return Wanted(self.encoder is not None, self.sparse is not None)
 
     def encode(self, texts: Sequence[str], wanted: Sequence[Wanted], done: Done) -> None:

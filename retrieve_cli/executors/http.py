@@ -51,7 +51,7 @@ class Asks(Protocol):
 
 
 class Model(NamedTuple):
-    """What is expected of a server."""
+    """Expectations of a server."""
 
     name: str
     """Name of the model in requests to servers other than ours."""
@@ -66,7 +66,7 @@ class Model(NamedTuple):
 
     @property
     def everything(self) -> Wanted:
-        """All that the server has to make."""
+        """Forms that the server has to make."""
         return Wanted(self.vectors, self.terms)
 
 

@@ -42,11 +42,11 @@ class Results(NamedTuple):
     places: Sequence[int]
     encoded: Sequence[Encoded]
     truncated: int = 0
-    """How many of them were truncated."""
+    """Number of these texts that were truncated."""
 
 
 class Answer(NamedTuple):
-    """What a worker says of itself, and its encodings of the probes."""
+    """Cards and device of a worker, and its encodings of the probes."""
 
     cards: Json
     """Cards of its encoders; None if it cannot tell them."""
