@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieve_cli.cli.engines_verify import verify
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.errors import UsageError, printable
@@ -26,6 +27,8 @@ def engines(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
 
+
+app.command()(verify)
 
 Name = Annotated[str | None, typer.Argument(metavar="[ENGINE]", help="An engine; by default all configured ones.")]
 
