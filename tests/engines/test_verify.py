@@ -1,0 +1,234 @@
+"""`retrieve engines verify`: what differs between an engine and the local index is measured, named, and fails."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engines.pgvector_server import PostgresServer, running
+from engines.sqlite_collections import SqliteVectors
+from engines.sqlite_engine import SqliteEngine, create_database
+from samples import Program, write_catalog
+
+from retrieve_cli.assemble import engines
+from retrieve_cli.assemble.indexes import local_indexes
+from retrieve_cli.config.loading import load
+from retrieve_cli.engines.index import VectorEngineIndex
+from retrieve_cli.experiments.parity_lists import selections
+from retrieve_cli.experiments.watched_engines import ExactIndex
+from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.store import Store
+
+RECORDS, QUERIES = 1200, 12
+WORDS = [f"{first}{last}" for first in ("ka", "lo", "mi", "ne", "pu", "ra") for last in ("bel", "dor", "fin", "gas")]
+
+
+class Small(SqliteEngine):
+    """The engine of the tests, under a name that the configuration knows."""
+
+    name = "pgvector"
+
+
+def tools() -> list[dict[str, Any]]:
+    """Records of random words: half of them have one licence, a hundredth one keyword."""
+    random = np.random.default_rng(5)
+    return [
+        {
+            "id": f"tool{number}",
+            "name": " ".join(random.choice(WORDS, 2)),
+            "description": " ".join(random.choice(WORDS, 12)),
+            "license": "MIT" if number % 2 else "BSD-3-Clause",
+            "keywords": ["rare"] if number % 100 == 7 else ["common"],
+        }
+        for number in range(RECORDS)
+    ]
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    """The catalog, and queries that are the descriptions of some of its records."""
+    records = tools()
+    write_catalog(tmp_path / "many.jsonl", records)
+    path = tmp_path / "gold.jsonl"
+    lines = [{"query": each["description"], "relevant": [each["id"]]} for each in records[:: RECORDS // QUERIES]]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    return path
+
+
+Verify = Callable[..., Any]
+
+
+@pytest.fixture
+def verify(gold: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
+    """Build into the engine of the tests, and run the command."""
+    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
+    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
+    create_database(tmp_path / "server.db")
+
+    def run(*flags: object, **engine: Any) -> Any:
+        made = Small(tmp_path / "server.db", **engine)
+        monkeypatch.setattr(engines, "_made", lambda *_: made)
+        built = retrieve("build", "--catalog", tmp_path / "many.jsonl")
+        assert built.code == 0, built.err
+        return retrieve("engines", "verify", "--gold", gold, *flags)
+
+    return run
+
+
+def test_an_exact_engine_passes_with_the_same_answers(verify: Verify) -> None:
+    done = verify("--json")
+    found = json.loads(done.out)
+    assert (done.code, found["faults"], found["queries"]) == (0, [], QUERIES)
+    assert {each["retriever"] for each in found["retrievers"]} == {"bm25", "dense"}
+    for each in found["retrievers"]:
+        assert (each["overlap@10"], each["identical"], each["same_scores"]) == (1.0, 1.0, 1.0)
+        assert (each["difference"]["difference"], each["incomplete"]) == (0.0, 0)
+        assert each["latency_ms"]["local"]["p50"] <= each["latency_ms"]["local"]["p95"]
+        assert each["local_bytes"] > 0
+    assert found["pipeline"]["difference"]["difference"] == 0.0
+
+
+def test_filters_of_every_share_are_measured_as_rows_and_as_stored_values(verify: Verify) -> None:
+    found = json.loads(verify("--json").out)["retrievers"][1]["filters"]
+    measured = [(each["share"], each["condition"], each["records"]) for each in found]
+    assert measured[:2] == [(0.5, None, 600), (0.5, "license=BSD-3-Clause", 600)]
+    assert (0.01, "keywords=rare", 12) in measured or (0.01, "keyword=rare", 12) in measured, measured
+    assert [share for share, condition, _ in measured if condition is None] == [0.5, 0.1, 0.01, 0.001]
+    assert found[1]["listed"] == QUERIES, "the condition is sent, though the engine would take that many rows"
+
+
+def test_a_lossy_engine_fails_and_the_retriever_is_named(verify: Verify) -> None:
+    done = verify(lossy=0.3)
+    assert done.code == 9
+    assert "dense in pgvector: overlap@10 is 0." in done.err
+    assert "bm25 in pgvector" not in done.err
+    assert "failed: dense in pgvector" in done.out
+
+
+def test_a_loss_of_quality_above_the_limit_fails(verify: Verify) -> None:
+    assert verify("--min-overlap", "0", lossy=0.3).code == 0
+    done = verify("--min-overlap", "0", "--max-loss", "0.05", "--json", lossy=0.3)
+    lost = json.loads(done.out)["retrievers"][1]["difference"]
+    assert done.code == 9
+    assert lost["difference"] < -0.05
+    assert lost["lost"] > 0
+    assert "dense in pgvector: nDCG@10 is" in json.loads(done.err)["error"]["message"]
+
+
+def cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engine return five rows of any list that need not be exact, as filtered graphs do."""
+    nearest = SqliteVectors.nearest
+
+    def few(self: SqliteVectors, *given: Any, exact: bool = False, **more: Any) -> Any:
+        rows, scores = nearest(self, *given, exact=exact, **more)
+        return (rows, scores) if exact else (rows[:5], scores[:5])
+
+    monkeypatch.setattr(SqliteVectors, "nearest", few)
+
+
+def test_short_lists_are_all_detected_and_completed(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_short(monkeypatch)
+    done = verify("--json")
+    found = json.loads(done.out)["retrievers"][1]
+    assert (done.code, found["overlap@10"]) == (0, 1.0)
+    assert found["short"] == found["detected"] == found["completed"] == QUERIES
+    assert [each["short"] - each["detected"] for each in found["filters"]] == [0] * len(found["filters"])
+
+
+def test_a_short_list_that_is_not_noticed_fails(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_short(monkeypatch)
+    monkeypatch.setattr(VectorEngineIndex, "count", lambda _: None)
+    done = verify()
+    assert done.code == 9
+    assert f"{QUERIES} of {QUERIES} lists that the engine left short were not detected" in done.err
+
+
+def test_a_final_list_that_lacks_rows_fails(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = VectorEngineIndex._find
+
+    def shorter(self: Any, query: Any, wanted: Any) -> Any:
+        return find(self, query, wanted._replace(depth=10 if wanted.allowed is None else wanted.depth))
+
+    monkeypatch.setattr(VectorEngineIndex, "_find", shorter)
+    done = verify()
+    assert done.code == 9
+    assert f"dense in pgvector: {QUERIES} of {QUERIES} final lists have fewer rows than there are" in done.err
+
+
+def test_the_tables_fit_a_terminal_and_name_what_was_compared(verify: Verify) -> None:
+    lines = verify("--queries-limit", "3").out.splitlines()
+    assert "3 queries, compared with the local index" in lines[0]
+    assert max(map(len, lines[2:])) <= 90
+    text = "\n".join(lines)
+    for said in ("whole pipeline", "a pass over all rows", "license=BSD-3-Clause", "passed: overlap@10 >= 0.99"):
+        assert said in text
+
+
+def test_without_an_engine_there_is_nothing_to_verify(index: Path, gold: Path, retrieve: Program) -> None:
+    done = retrieve("engines", "verify", "--gold", gold)
+    assert done.code == 2
+    assert "no engine is configured" in done.err
+
+
+@pytest.mark.parametrize("flags", [("--min-overlap", "1.5"), ("--max-loss", "nan"), ("--queries-limit", "0")])
+def test_thresholds_that_make_no_sense_are_rejected(verify: Verify, flags: tuple[str, str]) -> None:
+    done = verify(*flags)
+    assert done.code == 2
+    assert flags[0] in done.err
+
+
+def test_a_generation_that_the_engine_lost_is_an_error(verify: Verify, retrieve: Program, gold: Path) -> None:
+    assert verify().code == 0
+    made = engines.engine("pgvector", load(None))
+    for staged in made.generations():
+        made.drop(staged.generation)
+    done = retrieve("engines", "verify", "--gold", gold)
+    assert done.code == 5
+    assert "retrieve engines push" in done.err
+
+
+def test_selections_are_the_same_in_every_run(verify: Verify) -> None:
+    assert verify("--queries-limit", "1").code == 0
+    with open_generation(Store(Path("artifacts"))) as generation:
+        first, second = selections(generation), selections(generation)
+        assert [each.mask.tolist() for each in first] == [each.mask.tolist() for each in second]
+
+
+def test_the_exact_reference_has_the_answers_of_a_flat_index(verify: Verify) -> None:
+    assert verify("--queries-limit", "1").code == 0
+    with open_generation(Store(Path("artifacts"))) as generation:
+        index = local_indexes(generation, load(None))["dense"]
+        queries = [index.vectors(np.array([row]))[0] for row in (3, 500)]  # type: ignore[attr-defined]
+        mask = np.arange(RECORDS) % 3 == 0
+        limits: dict[str, Any] = {"depth": 40, "starts": generation.starts, "allowed": [mask, None]}
+        pairs = zip(index.search(queries, **limits), ExactIndex(index).search(queries, **limits), strict=True)
+        for ours, theirs in pairs:
+            assert theirs.rows.tolist() == ours.rows.tolist()
+            assert theirs.scores.tobytes() == ours.scores.tobytes()
+            assert (theirs.before, theirs.after) == (ours.before, ours.after)
+            assert theirs.mean == pytest.approx(ours.mean, abs=1e-6)
+            assert theirs.deviation == pytest.approx(ours.deviation, rel=1e-4)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with running() as started:
+        yield started
+
+
+@pytest.mark.slow
+def test_pgvector_passes_with_the_top_ten_of_the_local_index(
+    server: PostgresServer, gold: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
+    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", server.url(server.database()))
+    assert retrieve("build", "--catalog", tmp_path / "many.jsonl").code == 0
+    done = retrieve("engines", "verify", "--gold", gold, "--json")
+    found = json.loads(done.out)
+    assert (done.code, found["faults"]) == (0, [])
+    assert [each["identical"] for each in found["retrievers"]] == [1.0, 1.0]
+    assert all(each["short"] == each["detected"] for one in found["retrievers"] for each in (one, *one["filters"]))
+    assert found["engines"]["pgvector"]["bytes"] > 0
