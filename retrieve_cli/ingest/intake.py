@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.assemble import splade
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, Source
@@ -21,14 +20,12 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.distributed import Losses, WorkerEncoding
 from retrieve_cli.ingest.embedding import (
-    TERM_LAYOUT,
     Encoding,
-    TermEncoding,
     Texts,
-    VectorEncoding,
     WrittenPassages,
 )
-from retrieve_cli.ingest.facets import FacetCounts, Faceting, Made, Waiting
+from retrieve_cli.ingest.encodings import faceting, term_encoding, vector_encoding
+from retrieve_cli.ingest.facets import FacetCounts, Made, Waiting
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices
@@ -39,37 +36,15 @@ from retrieve_cli.ingest.waiting import Embedding
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage import sums, token_table
-from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import FileEntry, SourceEntry
-from retrieve_cli.storage.token_cache import TokenCache
-from retrieve_cli.storage.vector_cache import VectorCache
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
     from retrieve_cli.ingest.reuse import Reuse
     from retrieve_cli.storage.key_rows import Keys
     from retrieve_cli.storage.mapped import Sums
-
-
-def _vectors(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:
-    if parts.encoder is None:
-        return None
-    card = parts.encoder.card
-    tokens = TokenCache(cache, card, say=say) if parts.keeps_tokens else None
-    return VectorEncoding(parts.encoder, VectorCache(cache, card, say=say), tokens)
-
-
-def _terms(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncoding | None:
-    if parts.sparse is None:
-        return None
-    ((name, card),) = splade.term_cards(parts.recipe).items()
-    return TermEncoding(parts.sparse, name, card, ContentCache(cache, card, TERM_LAYOUT, say=say))
-
-
-def _facets(parts: Parts, cache: Path, say: Callable[[str], None], *, asks: bool) -> Faceting | None:
-    return None if parts.facets is None else Faceting(parts.facets, cache, say=say, asks=asks)
 
 
 class Intake:
@@ -102,14 +77,14 @@ class Intake:
         reuse, progress, (cache, facets) = self._reuse, self._progress, self._caches
         self._parts = parts
         self._lost = lost
-        self._vectors = _vectors(parts, cache, progress.say)
-        self._terms = _terms(parts, cache, progress.say)
+        self._vectors = vector_encoding(parts, cache, progress.say)
+        self._terms = term_encoding(parts, cache, progress.say)
         encodings: list[Encoding] = [each for each in (self._vectors, self._terms) if each is not None]
         self._workers = None
         if encodings and (executor := parts.executor(progress.say)) is not None:
             self._workers = WorkerEncoding(executor, self._vectors, self._terms)
             encodings = [self._workers]
-        self._facets = _facets(parts, facets or cache, progress.say, asks=facets is None)
+        self._facets = faceting(parts, facets or cache, progress.say, asks=facets is None)
         self._waiting = None if self._facets is None else Waiting(self._facets)
         self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
         self._inventory = Inventory(self._before)
