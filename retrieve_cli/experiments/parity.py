@@ -104,7 +104,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """All that was measured."""
+    """Measured figures of all engines."""
 
     generation: str
     queries: int

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from retrieve_cli.stages.rerank import Reader
     from retrieve_cli.stages.retrieve import Retrieval
 
-_OPENED_UNDER = ("dense", "engines", "pgvector", "qdrant", "milvus", "opensearch")
-"""Sections of the settings on which open indexes depend."""
 _READERS = 16
 """Rerankers that are kept: requests may choose how many results a chat model picks, each number another reranker."""
 
@@ -64,7 +62,7 @@ class Ranker:
         sibling = copy(self)
         sibling.settings = settings
         sibling.models = self.models.under(settings)
-        if any(getattr(settings, name) != getattr(self.settings, name) for name in _OPENED_UNDER):
+        if _of_indexes(settings) != _of_indexes(self.settings):
             sibling.indexes = open_indexes(self.generation, settings)
         if indexes:
             sibling.indexes = sibling.indexes.replaced(indexes)
@@ -292,3 +290,9 @@ class Ranker:
             **({"rescored": moved} if moved else {}),
             **({"llm": pipelines.chooser_card(self.settings)} if LLM in ranked.retrievers else {}),
         }
+
+
+def _of_indexes(settings: Settings) -> tuple[object, ...]:
+    """Return the sections of the settings on which open indexes depend."""
+    servers = (settings.pgvector, settings.qdrant, settings.milvus, settings.opensearch)
+    return (settings.dense, settings.engines, *servers)

@@ -178,6 +178,7 @@ ELSEWHERE = {
         if section.name in ("engines", "pgvector", "qdrant", "milvus", "opensearch")
         for key in dataclasses.fields(getattr(Settings(), section.name))
     },
+    **{f"executors.{key.name}": "tests/executors" for key in dataclasses.fields(Settings().executors)},
     "query.server": "tests/warm",
     "query.api_key_env": "tests/warm",
     "query.keep_warm": "tests/warm",
