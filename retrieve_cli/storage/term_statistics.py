@@ -155,7 +155,7 @@ def posting_statistics(table: PostingTable, *, starts: Rows | None = None, sampl
 
 
 class _Collected:
-    """Sums of the rows added so far. Sums are made one by one in order of row, in whatever blocks the postings come."""
+    """Collector of postings. Sums are made one by one in order of row, in whatever blocks the postings come."""
 
     def __init__(self, length: int, groups: Rows | None, sample: int) -> None:
         self.groups = groups
