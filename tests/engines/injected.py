@@ -1,0 +1,201 @@
+"""The program with SQLite in place of the servers: each configured engine is a database file, named by its URL.
+
+Every call of an engine appends a line to a file beside the database before it begins. So tests can count calls and
+rows, and a process that is killed at its n-th change of the disk can be killed before any call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engines.sqlite_engine import SqliteEngine, SqliteStaging, create_database
+
+from retrieve_cli.assemble import engines
+from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part
+from retrieve_cli.errors import Unavailable
+
+CALLS = ".calls"
+"""End of the names of the files that list the calls."""
+NAMES = {"pgvector": "Pgvector", "qdrant": "Qdrant", "milvus": "Milvus", "opensearch": "Opensearch"}
+
+
+class Watched(SqliteEngine):
+    """An engine on a database file that lists its calls; one of `DOES_NOT_COPY` has no copies of rows."""
+
+    def __init__(self, settings: Any, **secrets: str) -> None:
+        super().__init__(Path(settings.url))
+        self._calls = Path(settings.url + CALLS)
+        self.secrets = secrets
+
+    @property
+    def capabilities(self) -> Capabilities:
+        copies = os.environ.get("DOES_NOT_COPY") != self.name
+        return super().capabilities._replace(copies=copies, vectors=os.environ.get("HAS_NO_VECTORS") != self.name)
+
+    def note(self, call: str, *facts: object) -> None:
+        """Append a call to the list."""
+        with self._calls.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([call, *facts]) + "\n")
+
+    def stage(self, generation: str, parts: Sequence[Part]) -> WatchedStaging:
+        self.note("stage", generation)
+        super().stage(generation, parts)
+        return WatchedStaging(self.opened, generation, parts, self.note)
+
+    def publish(self, generation: str) -> None:
+        self.note("publish", generation)
+        super().publish(generation)
+
+    def live(self) -> str | None:
+        self.note("live")
+        return super().live()
+
+    def generations(self) -> list[Any]:
+        self.note("generations")
+        return super().generations()
+
+    def drop(self, generation: str) -> None:
+        self.note("drop", generation)
+        super().drop(generation)
+
+
+class WatchedStaging(SqliteStaging):
+    """A generation on its way into the database, whose calls are listed."""
+
+    def __init__(self, opened: Any, generation: str, parts: Sequence[Part], note: Callable[..., None]) -> None:
+        super().__init__(opened, generation, parts)
+        self._note = note
+
+    def put(self, part: str, batch: Batch) -> None:
+        self._note("put", part, len(batch.rows))
+        super().put(part, batch)
+
+    def copy(self, part: str, older: str, rows: Any, older_rows: Any, labels: Sequence[Label]) -> None:
+        self._note("copy", part, len(rows))
+        super().copy(part, older, rows, older_rows, labels)
+
+    def put_block(self, file: str, number: int, data: bytes) -> None:
+        self._note("put_block", file, number)
+        super().put_block(file, number, data)
+
+    def finish(self) -> Census:
+        self._note("finish")
+        return super().finish()
+
+    def close(self) -> None:
+        self._note("close")
+        super().close()
+
+
+class Pgvector(Watched):
+    name = "pgvector"
+
+
+class Qdrant(Watched):
+    name = "qdrant"
+
+
+class Milvus(Watched):
+    name = "milvus"
+
+
+class Opensearch(Watched):
+    name = "opensearch"
+
+
+class Servers:
+    """Database files in a folder, one for each engine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def create(self) -> Servers:
+        """Create empty databases."""
+        self.folder.mkdir()
+        for name in NAMES:
+            create_database(self.path(name))
+        return self
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"{name}.db"
+
+    def engine(self, name: str) -> SqliteEngine:
+        """Return an engine over a database, whose calls are not listed."""
+        return SqliteEngine(self.path(name))
+
+    def environment(self, **places: str) -> Mapping[str, str]:
+        """Return the variables that configure the engines, by default vectors in one and words in another."""
+        chosen = places or {"dense": "qdrant", "lexical": "pgvector"}
+        urls = {f"RETRIEVE_{name.upper()}__URL": str(self.path(name)) for name in NAMES}
+        return urls | {f"RETRIEVE_ENGINES__{role.upper()}": name for role, name in chosen.items()}
+
+    def calls(self, name: str) -> list[list[Any]]:
+        """Return the calls since the last look."""
+        path = Path(f"{self.path(name)}{CALLS}")
+        found = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+        path.unlink(missing_ok=True)
+        return found
+
+    def stop(self, name: str) -> None:
+        """Make a server unreachable; what it holds stays."""
+        self.path(name).rename(self.folder / f"{name}.stopped")
+
+    def start(self, name: str) -> None:
+        (self.folder / f"{name}.stopped").rename(self.path(name))
+
+    def lose(self, name: str) -> None:
+        """Replace a database by an empty one."""
+        for path in self.folder.glob(f"{name}.db*"):
+            path.unlink()
+        create_database(self.path(name))
+
+    def keep(self, place: Path) -> None:
+        """Copy all databases to another folder."""
+        shutil.copytree(self.folder, place)
+
+    def restore(self, place: Path) -> None:
+        """Copy all databases from another folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(place, self.folder)
+
+
+def inject(patch: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Let the program make these engines."""
+    patch(engines, "_ENGINES", {name: (__name__, kind) for name, kind in NAMES.items()})
+    engines._made.cache_clear()
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program with these engines."""
+    from retrieve_cli.cli.main import main as program
+
+    inject()
+    return int(program(arguments))
+
+
+class Dying:
+    """Any object of an engine, of which a call fails as if the server died then."""
+
+    def __init__(self, inner: Any, call: str, left: int = 0) -> None:
+        """The call fails after `left` times."""
+        self._inner = inner
+        self._call = call
+        self._left = left
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name != self._call:
+            return found
+
+        def fails(*arguments: Any, **options: Any) -> Any:
+            if self._left:
+                self._left -= 1
+                return found(*arguments, **options)
+            raise Unavailable("the server closed the connection", hint="start it")
+
+        return fails
