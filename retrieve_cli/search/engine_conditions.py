@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts.engines import AnyOf
+from retrieve_cli.errors import UsageError
 from retrieve_cli.records.columns import columns_of
+from retrieve_cli.search.access import columns_seen
 from retrieve_cli.search.conditions import chunk_fields, in_all_spellings
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.queries.filters import Condition
     from retrieve_cli.records.columns import Columns
 
@@ -33,11 +36,18 @@ def conditions_on(
     tenant: str | None,
     ids: Sequence[Sequence[str]],
     excluded: Sequence[str],
+    visible: Mask | None = None,
 ) -> list[AnyOf] | None:
     """Return conditions that just the records satisfy which pass the filters, belong to the tenant, have one of each of
-    the lists of `ids` that are not empty, and are not excluded; None if that cannot be said."""
-    columns = columns_of(generation)
-    said = [] if tenant is None else [AnyOf(TENANT, [tenant])]
+    the lists of `ids` that are not empty, and are not excluded; None if that cannot be said.
+
+    A name of a field means what it means among the records that are `visible`, (records,) bool; None: all.
+    """
+    try:
+        columns, column = columns_seen(generation, visible), columns_of(generation).column(TENANT)
+    except UsageError:  # an index of an earlier version has no columns, and its rows were sent without values
+        return None
+    said = [] if tenant is None else [AnyOf(TENANT if column is None else column.name, [tenant])]
     said += [AnyOf(_ID, list(names)) for names in ids if names]
     said += [AnyOf(_ID, list(excluded), negated=True)] if excluded else []
     for condition in conditions:

@@ -218,6 +218,7 @@ class RequestReader:
             tenant=request.tenant,
             ids=[request.doc_ids, *([self._ids(included)] if tagged.included else [])],
             excluded=self._ids(access.excluded),
+            visible=access.visible,
         )
 
     def _ids(self, rows: Sequence[int]) -> list[str]:
