@@ -59,6 +59,8 @@ class Push:
         self._settings = settings
         self._say = say
         self._generation: Generation | None = None
+        self._before: str | None = None
+        """The generation that was current before."""
         self._entries: dict[str, Entry] = {}
         self._allotted: attaching.Shares = {}
 
@@ -81,6 +83,7 @@ class Push:
         Raises:
             Unavailable, IndexCorrupt, UsageError: as `stage` does.
         """
+        self._before = store.live()
         folder = store.generations / manifest.id
         known = engine_record.read(folder) if folder.is_dir() else {}
         if known:
@@ -146,8 +149,10 @@ class Push:
         """Remove what the engines hold besides the newest `engines.keep` generations; a failure is only reported."""
         if self._generation is None:
             return
-        kept = [each.manifest.id for each in store.kept()]
-        newest = {self._generation.id, *kept[-self._settings.engines.keep :]}
+        # One that a crash left in the store has a higher number than the one that readers still have open.
+        last = list(dict.fromkeys(each for each in (self._before, self._generation.id) if each is not None))
+        kept = [each.manifest.id for each in store.kept() if each.manifest.id not in last]
+        newest = {self._generation.id, *[*kept, *last][-self._settings.engines.keep :]}
         for name in self._entries:
             try:
                 engine = engines.engine(name, self._settings)
