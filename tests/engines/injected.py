@@ -199,3 +199,8 @@ class Dying:
             raise Unavailable("the server closed the connection", hint="start it")
 
         return fails
+
+
+def said(answer: Any) -> Any:
+    """Return what an answer says, without times."""
+    return {key: value for key, value in answer.items() if key not in ("timings_ms", "time")}
