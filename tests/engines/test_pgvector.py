@@ -282,7 +282,7 @@ def test_old_servers_and_extensions_are_problems() -> None:
         },
         'GRANT CREATE ON DATABASE "a""b" TO "me";': {"may_create": False},
         "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;": {"encoding": "SQL_ASCII"},
-        "set engines.pgvector.url to the primary server": {"replica": True},
+        "set pgvector.url to the primary server": {"replica": True},
     }
     assert list(diagnosis.problems(good, bytes_live=0)) == []
     for fix, change in cases.items():

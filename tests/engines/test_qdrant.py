@@ -401,7 +401,7 @@ def test_a_key_that_travels_unencrypted_to_another_host_is_a_problem(monkeypatch
     monkeypatch.setattr(engine._server, "call", lambda method, path: answers[path])
     ((text, hint),) = engine.problems()
     assert text == "the API key is sent to example.org without encryption"
-    assert hint == "use https:// in engines.qdrant.url"
+    assert hint == "use https:// in qdrant.url"
 
 
 def test_a_key_is_sent(tmp_path: Path, qdrant: Server) -> None:

@@ -99,7 +99,7 @@ class MilvusEngine:
         alias, target = self._names.alias, self._names.published(generation, parts)
         current = self._server.target(alias)
         if current == alias:
-            hint = "set engines.milvus.collection to another name"
+            hint = "set milvus.collection to another name"
             raise UsageError(f"Milvus at {self._server.address} has a collection named {alias}", hint=hint)
         if current != target:
             self._server.ask("create_alias" if current is None else "alter_alias", target, alias)
@@ -176,7 +176,7 @@ class MilvusEngine:
             fix = "upgrade to Milvus 2.4 or later, or set engines.lexical and engines.sparse to local"
             problems.append((f"{version.name} has no sparse vectors: it can hold embeddings only", fix))
         if target == self._names.alias:
-            fix = "set engines.milvus.collection to another name"
+            fix = "set milvus.collection to another name"
             problems.append((f"{self._names.alias} is a collection there, and must become an alias", fix))
         return problems
 

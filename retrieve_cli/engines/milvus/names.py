@@ -27,7 +27,7 @@ class Names:
 
     def __init__(self, collection: str) -> None:
         if not _NAME.match(collection):
-            hint = "set engines.milvus.collection to letters, digits and `_`, for example: chunks"
+            hint = "set milvus.collection to letters, digits and `_`, for example: chunks"
             raise UsageError(f"{quoted(collection)} cannot be the name of a Milvus collection", hint=hint)
         self.alias = collection
 

@@ -144,7 +144,7 @@ class MilvusVectors:
         """Return rows with the highest inner products, and these, best first.
 
         With an HNSW index Milvus has no exact search: then all vectors that may be found are read page by page and
-        compared here, 1.3 s for 20,000 rows of 384 numbers. `engines.milvus.index: flat` makes every search exact.
+        compared here, 1.3 s for 20,000 rows of 384 numbers. `milvus.index: flat` makes every search exact.
         """
         if exact and self._settings.index != "flat":
             return self._compared(query, limit, within=within)

@@ -158,9 +158,9 @@ class Server:
         said = shortened(hide(text, self._secrets), 300)
         if getattr(error, "code", None) == _NOT_FOUND:
             return IndexCorrupt(f"Milvus at {self.address}: {said}", hint="run: retrieve engines push")
-        hint = "check engines.milvus.url, and that the server runs"
+        hint = "check milvus.url, and that the server runs"
         if "auth" in text.lower() or "permission" in text.lower():
-            hint = "check the token in the environment variable that engines.milvus.token_env names"
+            hint = "check the token in the environment variable that milvus.token_env names"
         return Unavailable(f"Milvus at {self.address}: {said}", hint=hint)
 
 

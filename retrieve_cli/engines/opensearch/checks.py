@@ -44,7 +44,7 @@ def server_problems(server: Server, names: Names) -> Sequence[tuple[str, str]]:
         problems.append(("the k-NN plugin is not installed: OpenSearch cannot hold vectors", _INSTALL))
     if server.authenticated and not server.encrypted and server.host not in _LOCAL:
         message = f"the password is sent to {server.host} without encryption"
-        problems.append((message, "write engines.opensearch.url as https://…"))
+        problems.append((message, "write opensearch.url as https://…"))
     try:
         settings = server.ask("GET", f"/{names.prefix}-*/_settings")
     except (Absent, Rejected):
@@ -59,7 +59,7 @@ def server_problems(server: Server, names: Names) -> Sequence[tuple[str, str]]:
     return problems
 
 
-_UPGRADE = "run OpenSearch 2.16 or later, or edit engines.opensearch.url"
+_UPGRADE = "run OpenSearch 2.16 or later, or edit opensearch.url"
 
 
 def _unfit(version: str) -> str:

@@ -58,7 +58,7 @@ class IndexReader:
     def exact(self, rows: Rows) -> list[str]:
         """Return the exact numbers of some rows, as they are stored."""
         found: list[str] = []
-        parameters = {"_source": "exact", "realtime": "false", "filter_path": "docs._id,docs._source,docs.error"}
+        parameters = {"_source": "exact", "realtime": "false", "filter_path": "docs.*"}
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             ids = [str(row) for row in rows[start : start + _ROWS_AT_ONCE].tolist()]
             answers = self._ask("_mget", {"ids": ids}, parameters).get("docs", [])

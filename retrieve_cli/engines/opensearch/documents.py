@@ -43,7 +43,7 @@ class Names:
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
             hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
-            raise UsageError(f"engines.opensearch.index is {quoted(prefix)}, which cannot name an index", hint=hint)
+            raise UsageError(f"opensearch.index is {quoted(prefix)}, which cannot name an index", hint=hint)
         self.prefix = prefix
 
     def home(self, generation: str) -> str:

@@ -105,9 +105,7 @@ class OpensearchEngine:
             raise corrupt(self._names.home(generation), error) from error
         except Rejected as error:
             message = f"OpenSearch does not set the alias {self._names.prefix}: {error}"
-            raise Unavailable(
-                message, hint="remove the index of that name, or edit engines.opensearch.index"
-            ) from error
+            raise Unavailable(message, hint="remove the index of that name, or edit opensearch.index") from error
 
     def live(self) -> str | None:
         live = [index for index, aliases in self._indexes().items() if self._names.prefix in aliases]
@@ -195,7 +193,7 @@ class OpensearchEngine:
         except Absent:
             return {}
         except Rejected as error:
-            hint = "give the user the right to list the indexes of engines.opensearch.index"
+            hint = "give the user the right to list the indexes of opensearch.index"
             raise Unavailable(f"OpenSearch does not list indexes: {error}", hint=hint) from error
         return {index: list(facts["aliases"]) for index, facts in answer.items() if self._names.generation(index)}
 

@@ -67,7 +67,7 @@ def write_metadata(server: Server, home: str, metadata: Metadata) -> None:
     server.store(home, [(documents.METADATA, orjson.dumps(document))])
 
 
-_ACCESS = "give the user read and write access to the indexes of engines.opensearch.index"
+_ACCESS = "give the user read and write access to the indexes of opensearch.index"
 
 
 def _json(value: Json) -> str:

@@ -61,10 +61,10 @@ class Server:
         parts = urlsplit(settings.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             hint = "write it as http://HOST:9200 or https://HOST:9200"
-            raise UsageError("engines.opensearch.url is not the address of a server", hint=hint)
+            raise UsageError("opensearch.url is not the address of a server", hint=hint)
         if parts.username is not None or parts.password is not None:
-            hint = "name environment variables in engines.opensearch.user_env and password_env instead"
-            raise UsageError("engines.opensearch.url has a user name or a password in it", hint=hint)
+            hint = "name environment variables in opensearch.user_env and password_env instead"
+            raise UsageError("opensearch.url has a user name or a password in it", hint=hint)
         self.address = settings.url
         self.host = parts.hostname
         self.encrypted = parts.scheme == "https"
@@ -115,19 +115,19 @@ class Server:
         except failures.NotFoundError as error:
             raise Absent(_reason(error)) from error
         except failures.AuthenticationException as error:
-            hint = "set the variables that engines.opensearch.user_env and password_env name"
+            hint = "set the variables that opensearch.user_env and password_env name"
             raise Unavailable(f"OpenSearch at {self.address} rejects the credential", hint=hint) from error
         except failures.ConnectionTimeout as error:
-            hint = "raise engines.opensearch.timeout_s, or check the load of the server"
+            hint = "raise opensearch.timeout_s, or check the load of the server"
             raise Unavailable(f"OpenSearch at {self.address} does not answer in time", hint=hint) from error
         except failures.ConnectionError as error:
-            hint = "start the server, or edit engines.opensearch.url"
+            hint = "start the server, or edit opensearch.url"
             message = f"OpenSearch at {self.address} cannot be reached: {shortened(str(error.error))}"
             raise Unavailable(message, hint=hint) from error
         except failures.TransportError as error:
             raise self._failure(error) from error
         except (failures.SerializationError, UnicodeDecodeError) as error:
-            hint = "check engines.opensearch.url"
+            hint = "check opensearch.url"
             raise Unavailable(f"{self.address} does not answer as OpenSearch does", hint=hint) from error
 
     def store(self, index: str, lines: Iterable[Line]) -> None:

@@ -185,7 +185,7 @@ class Connections:
             known: dict[str, Any] = package().conninfo.conninfo_to_dict(self._url)
         except package().Error:
             hint = "write it as postgresql://USER@HOST:5432/DATABASE; the password goes into password_env"
-            raise UsageError("engines.pgvector.url is not an address of PostgreSQL", hint=hint) from None
+            raise UsageError("pgvector.url is not an address of PostgreSQL", hint=hint) from None
         defaults = {"application_name": "retrieve", "connect_timeout": _CONNECT_S, **_KEEPALIVES}
         given = {} if self._password is None else {"password": self._password}
         return {**defaults, **known, **given}

@@ -65,7 +65,7 @@ def problems(known: Mapping[str, Any], *, bytes_live: int) -> Iterator[tuple[str
     if known["replica"]:
         yield (
             "the server is a replica, to which nothing can be pushed",
-            "set engines.pgvector.url to the primary server",
+            "set pgvector.url to the primary server",
         )
     if bytes_live > known["buffers"] * 2:
         size = f"{bytes_live / 2**30:.3g} GiB"

@@ -30,9 +30,9 @@ def unreachable(error: psycopg.Error, address: str) -> RetrieveError:
     """Return the error for a connection that was not made."""
     reason = _reason(error)
     if _code(error) in _CREDENTIAL or "authentication failed" in reason or "no password supplied" in reason:
-        hint = "check the user in engines.pgvector.url, and the variable that engines.pgvector.password_env names"
+        hint = "check the user in pgvector.url, and the variable that pgvector.password_env names"
         return Unavailable(f"PostgreSQL at {address} rejects the credential", hint=hint)
-    hint = "start the server, or set engines.pgvector.url to its address"
+    hint = "start the server, or set pgvector.url to its address"
     return Unavailable(f"PostgreSQL at {address} cannot be reached: {reason}", hint=hint)
 
 
@@ -40,13 +40,13 @@ def explained(error: psycopg.Error, address: str, *, timeout_s: float, late: boo
     """Return the error for a statement that failed."""
     code, reason = _code(error), _reason(error)
     if late or code in _LATE:
-        hint = "raise engines.pgvector.timeout_s, or find what keeps the server busy: SELECT * FROM pg_stat_activity"
+        hint = "raise pgvector.timeout_s, or find what keeps the server busy: SELECT * FROM pg_stat_activity"
         return Unavailable(f"PostgreSQL at {address} did not answer within {timeout_s:.3g} s", hint=hint)
     if code in _GONE:
         hint = "run `retrieve engines push`, which stores the generation again"
         return IndexCorrupt(f"PostgreSQL at {address} lacks a part of the index: {reason}", hint=hint)
     if code == _TAKEN:
-        hint = "remove it if it is left over: DROP SCHEMA … CASCADE; or choose another engines.pgvector.schema"
+        hint = "remove it if it is left over: DROP SCHEMA … CASCADE; or choose another pgvector.schema"
         return UsageError(f"PostgreSQL at {address} has something else of that name: {reason}", hint=hint)
     if code == _RIGHTS:
         hint = "let its owner grant the right: GRANT CREATE ON DATABASE … TO …; `retrieve doctor` prints the statement"
@@ -55,7 +55,7 @@ def explained(error: psycopg.Error, address: str, *, timeout_s: float, late: boo
         hint = "free space on the server; a container needs shared memory for parallel builds: docker run --shm-size=2g"
         return Unavailable(f"PostgreSQL at {address} has no space or memory left: {reason}", hint=hint)
     if code == _READ_ONLY:
-        hint = "set engines.pgvector.url to the primary server, not to a replica"
+        hint = "set pgvector.url to the primary server, not to a replica"
         return Unavailable(f"PostgreSQL at {address} is read-only", hint=hint)
     hint = "see the server's log; `retrieve doctor` checks the server"
     return Unavailable(f"PostgreSQL at {address} failed: {reason}", hint=hint)

@@ -88,8 +88,8 @@ def checked_prefix(schema: str) -> str:
     known = schema and not (set(schema) - _NAME) and not schema[0].isdigit() and not schema.startswith("pg_")
     if known and len(schema) <= _LONGEST_SCHEMA:
         return schema
-    hint = "use up to 40 lower-case letters, digits and _, as in engines.pgvector.schema: retrieve"
-    raise UsageError("engines.pgvector.schema is not a name of a schema", hint=hint)
+    hint = "use up to 40 lower-case letters, digits and _, as in pgvector.schema: retrieve"
+    raise UsageError("pgvector.schema is not a name of a schema", hint=hint)
 
 
 def checked_generation(generation: str) -> str:

@@ -181,10 +181,10 @@ class QdrantEngine:
             yield f"Qdrant {version} has no endpoint points/query", "install Qdrant 1.10 or later"
         server = self._server
         if server.has_key and not server.encrypted and server.host not in _LOCAL:
-            yield f"the API key is sent to {server.host} without encryption", "use https:// in engines.qdrant.url"
+            yield f"the API key is sent to {server.host} without encryption", "use https:// in qdrant.url"
         collections = self._collections()
         if self._names.alias in collections:
-            fix = "change engines.qdrant.collection, or remove that collection"
+            fix = "change qdrant.collection, or remove that collection"
             yield f"there is a collection {self._names.alias}, so that no alias can have this name", fix
         ours = [collection for collection in collections if self._names.owner(collection)]
         for collection in ours[:1]:

@@ -22,7 +22,7 @@ class Names:
         """
         if not _PREFIX.fullmatch(alias):
             raise UsageError(
-                f"engines.qdrant.collection is {quoted(alias)}, which is not the name of a collection",
+                f"qdrant.collection is {quoted(alias)}, which is not the name of a collection",
                 hint="use up to 128 letters, digits, `_` and `-`",
             )
         self.alias = alias

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 _HEADERS = {"Content-Type": "application/json"}
-_CREDENTIAL = "set the environment variable that engines.qdrant.api_key_env names to a key with write access"
-_START = "start the server or change engines.qdrant.url"
+_CREDENTIAL = "set the environment variable that qdrant.api_key_env names to a key with write access"
+_START = "start the server or change qdrant.url"
 
 
 class Missing(IndexCorrupt):
@@ -104,7 +104,7 @@ class Server:
                 raise Unavailable(f"Qdrant at {self.address} limits the rate of requests: {text}", hint=hint) from None
             except ValueError:
                 message = f"{self.address} answers {quoted(path)} with something else than JSON"
-                raise Unavailable(message, hint="check that engines.qdrant.url is the address of Qdrant") from None
+                raise Unavailable(message, hint="check that qdrant.url is the address of Qdrant") from None
 
     def _connected(self) -> QdrantClient:
         with self._lock:
@@ -137,7 +137,7 @@ class Server:
 
     def _silence(self, error: object, *, late: bool) -> Unavailable:
         if late:
-            hint = "raise engines.qdrant.timeout_s"
+            hint = "raise qdrant.timeout_s"
             return Unavailable(f"Qdrant at {self.address} does not answer within {self._timeout_s:g} s", hint=hint)
         return Unavailable(f"cannot reach Qdrant at {self.address}: {self._safe(str(error))}", hint=_START)
 
@@ -154,8 +154,8 @@ def _address(url: str) -> tuple[str, str, bool]:
         host, port = None, None
     if not host or parts.scheme not in ("http", "https"):
         raise UsageError(
-            "engines.qdrant.url must be an address such as http://localhost:6333",
-            hint="change engines.qdrant.url",
+            "qdrant.url must be an address such as http://localhost:6333",
+            hint="change qdrant.url",
         )
     named = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{named}:{port or 6333}", host, parts.scheme == "https"
