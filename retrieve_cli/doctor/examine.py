@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.doctor import configuration, index_folder, machine, origins
+from retrieve_cli.doctor import configuration, engines, index_folder, machine, origins
 from retrieve_cli.doctor.documents import documents
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.errors import RetrieveError, UsageError
@@ -22,6 +23,7 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "disk": index_folder.disk,
     "model": machine.model,
     "servers": machine.model_servers,
+    **{name: partial(engines.engine, name) for name in engines.NAMES},
     "gpu": machine.gpu,
     "packages": machine.packages,
     "sources": origins.sources,
