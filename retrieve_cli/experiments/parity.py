@@ -104,7 +104,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Measured figures of all engines."""
+    """Measurements of a generation in engines, and the limits that they are held to."""
 
     generation: str
     queries: int

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 Lists = list["Rows"]
-"""Rows of each list that an engine returned from its index, in the order of the requests."""
+"""Rows of each list from an engine's index, in the order of the requests."""
 
 
 class WatchedIndexes(RemoteIndexes):
