@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -110,48 +110,60 @@ class RemoteIndexes:
         self._settings = settings
         self.places: Mapping[str, str] = places(settings, generation.manifest.recipe.retrievers)
         """Names of engines by retriever."""
-        self._opened: dict[str, tuple[Engine, Entry, EngineGeneration]] = {}
+        self._opened: dict[str, EngineGeneration] = {}
         self._lock = RLock()
 
     def index(self, retriever_name: str) -> Index[Any]:
-        """Return the index of a retriever.
+        """Return the index of a retriever; its searches raise IndexCorrupt if the engine does not hold this generation,
+        or other contents under its id, and Unavailable if it cannot be reached.
 
         Raises:
-            IndexCorrupt: the engine does not hold this generation, or other contents under its id.
-            Unavailable: the engine cannot be reached.
+            IndexCorrupt: the generation was not sent to the engine.
+            Unavailable: a variable that holds a secret is not set.
         """
         from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
 
         retriever = registry.retriever(retriever_name)
         name = self.places[retriever_name]
-        engine, entry, opened = self._open(name)
+        if (entry := engine_record.read(self._generation.folder).get(name)) is None:
+            raise IndexCorrupt(f"generation {self._generation.id} was not sent to {name}", hint=_PUSH)
         if (part := entry.part(retriever.name)) is None:
             raise IndexCorrupt(f"{name} does not hold the {retriever.name} index of {self._generation.id}", hint=_PUSH)
-        able, stored = engine.capabilities, stored_statistics(self._generation, part)
+        able = engine(name, self._settings).capabilities
+        stored = stored_statistics(self._generation, part)
         found = statistics(stored, part)
         if part.dim is None:
-            terms = opened.terms(part.name)
+            terms: Any = _Collection(lambda: self._open(name, entry).terms(part.name))
             signed = bool(stored.get(SIGNED, True))
             index: Any = TermEngineIndex(terms, part=part, capabilities=able, statistics=found, signed=signed)
         else:
-            vectors, longest = opened.vectors(part.name), float(stored.get(LONGEST, 1.0))
+            vectors: Any = _Collection(lambda: self._open(name, entry).vectors(part.name))
+            longest = float(stored.get(LONGEST, 1.0))
             index = VectorEngineIndex(vectors, part=part, capabilities=able, statistics=found, longest=longest)
         return retriever.remote(index, self._generation, self._settings)
 
-    def _open(self, name: str) -> tuple[Engine, Entry, EngineGeneration]:
+    def _open(self, name: str, entry: Entry) -> EngineGeneration:
         """Open the generation in an engine, after comparing what is there with what was sent."""
         with self._lock:
             if name not in self._opened:
                 generation = self._generation
-                if (entry := engine_record.read(generation.folder).get(name)) is None:
-                    raise IndexCorrupt(f"generation {generation.id} was not sent to {name}", hint=_PUSH)
-                chosen = engine(name, self._settings)
-                opened = chosen.open(generation.id)
+                opened = engine(name, self._settings).open(generation.id)
                 if (opened.census.sample, dict(opened.census.rows)) != (entry.census.sample, entry.census.rows):
                     message = f"{name} holds other rows under {generation.id} than were sent to it"
                     raise IndexCorrupt(message, hint=_PUSH)
-                self._opened[name] = chosen, entry, opened
+                self._opened[name] = opened
             return self._opened[name]
+
+
+class _Collection:
+    """A collection that is opened at its first use, so that an engine that cannot be reached fails as a step of a
+    query, which the other retrievers then answer."""
+
+    def __init__(self, open_it: Callable[[], Any]) -> None:
+        self._open = open_it
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._open(), name)
 
 
 def blocks_of(folder: Path, manifest: Manifest, settings: Settings) -> Blocks:
