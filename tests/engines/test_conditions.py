@@ -124,21 +124,17 @@ def satisfied(label: Label, conditions: Sequence[AnyOf]) -> bool:
     )
 
 
-values = st.sampled_from(VALUES)
+def _value(text: str, quoted: bool) -> str:
+    """A value as filters write it; quoted if it must be."""
+    return '"' + text.replace('"', '""') + '"' if quoted or set('",') & set(text) else text
+
+
 plain = st.builds(
-    lambda field, operator, some, quoted, negated: (
-        ("!" if negated else "")
-        + field
-        + operator
-        + ",".join(
-            '"' + value.replace('"', '""') + '"' if quoted or set('",') & set(value) else value for value in some
-        )
-    ),
+    "{}{}{}{}".format,
+    st.sampled_from(["", "!"]),
     st.sampled_from(FIELDS),
     st.sampled_from(["=", "!="]),
-    st.lists(values, min_size=1, max_size=3),
-    st.booleans(),
-    st.booleans(),
+    st.lists(st.builds(_value, st.sampled_from(VALUES), st.booleans()), min_size=1, max_size=3).map(",".join),
 )
 compared = st.builds(
     "{}{}{}{}".format,

@@ -143,7 +143,7 @@ def published(place: Place, *command: object, versions_: Sequence[int]) -> dict[
 
 
 def places_of(place: Place, story: Story, kills: int) -> Iterator[Fault]:
-    """Yield places: before calls of the engines, before other changes of the disk, at any other moment."""
+    """Yield places: before calls of the engines, before any change of the disk, at any moment; a third of each."""
     first = min(story.next)
 
     def counted(fault: Fault) -> Any:
@@ -155,15 +155,21 @@ def places_of(place: Place, story: Story, kills: int) -> Iterator[Fault]:
     moments = counted(Fault(call=-1)).calls
     assert calls >= 16
     assert steps > calls + 30
-    faults = [Fault(step=step, within=CALLS) for step in range(1, calls + 1)]
-    faults += [Fault(step=step) for step in range(steps, 0, -1)]  # the last ones are about `current`
     chosen = random.Random(f"engines {SEED} {story.command[0]}")
-    if kills < len(faults):
-        yield from [*faults[:: max(1, 2 * calls // kills)], *chosen.sample(faults[calls:], kills)][:kills]
-        return
+    numbers = {CALLS: spread(calls, kills // 3), "": spread(steps, kills // 3)}
+    faults = [Fault(step=step, within=within) for within, some in numbers.items() for step in some]
     yield from faults
     for _ in range(kills - len(faults)):
         yield Fault(call=chosen.randint(1, moments))
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return numbers from 1 to `count` at even distances, the last one among them: all, if these are not too many."""
+    return (
+        sorted({round(count - at * count / most) for at in range(most)} - {0})
+        if count > most
+        else [*range(1, count + 1)]
+    )
 
 
 def killed(place: Place, story: Story, faults: Iterator[Fault]) -> int:

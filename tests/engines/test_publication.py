@@ -1,0 +1,277 @@
+"""Generations on their way into engines: what is sent, copied, kept, dropped and refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines.injected import Servers, inject, said
+from samples import Done, Program, write_catalog
+from sync.state import live, records
+
+SIZE = 24
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Vectors live in one engine, words in another."""
+    inject(monkeypatch.setattr)
+    made = Servers(tmp_path / "servers").create()
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")
+    return made
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_catalog(tmp_path / "tools.jsonl", records(1, SIZE))
+
+
+@pytest.fixture
+def built(servers: Servers, source: Path, retrieve: Program) -> str:
+    """The id of an index that was built into the engines."""
+    done = retrieve("build", "--catalog", source)
+    assert done.code == 0, done.err
+    return live(Path("artifacts"))
+
+
+def next_version(source: Path, retrieve: Program, version: int, changed: int = SIZE) -> Done:
+    """Sync after some records were changed."""
+    rows = [*records(version, SIZE)[:changed], *records(1, SIZE)[changed:]]
+    write_catalog(source, rows)
+    done = retrieve("sync", "--verbose")
+    assert done.code == 0, done.err
+    return done
+
+
+def sent(servers: Servers, name: str) -> Counter[tuple[str, str]]:
+    """The rows that an engine was sent and that it copied, by part."""
+    count: Counter[tuple[str, str]] = Counter()
+    for call, *facts in servers.calls(name):
+        if call in ("put", "copy"):
+            count[call, facts[0]] += facts[1]
+    return count
+
+
+def held(servers: Servers, name: str) -> list[str]:
+    return [each.generation for each in servers.engine(name).generations()]
+
+
+def test_each_engine_gets_its_share_and_the_alias(servers: Servers, built: str, retrieve: Program) -> None:
+    assert sent(servers, "qdrant") == {("put", "dense"): SIZE}
+    assert sent(servers, "pgvector") == {("put", "bm25"): SIZE}
+    for name in ("qdrant", "pgvector"):
+        assert [tuple(each) for each in servers.engine(name).generations()] == [(built, True, True)]
+    assert held(servers, "milvus") == []
+
+
+def test_the_id_is_that_of_an_index_without_engines(
+    servers: Servers, built: str, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for role in ("DENSE", "LEXICAL"):
+        monkeypatch.delenv(f"RETRIEVE_ENGINES__{role}")
+    assert retrieve("build", "--catalog", source, "--artifacts", "other").code == 0
+    assert live(Path("other")) == built
+
+
+def test_a_sync_copies_rows_whose_texts_are_the_same_and_sends_the_others(
+    servers: Servers, built: str, source: Path, retrieve: Program
+) -> None:
+    for name in ("qdrant", "pgvector"):
+        servers.calls(name)
+    done = next_version(source, retrieve, 2, changed=5)
+    assert sent(servers, "qdrant") == {("put", "dense"): 5, ("copy", "dense"): SIZE - 5}
+    assert sent(servers, "pgvector") == {("put", "bm25"): SIZE}
+    assert f"qdrant: sending 5 of {SIZE} rows of dense" in done.err
+    assert f"pgvector: sending all {SIZE} rows of bm25: its rows change with every sync" in done.err
+
+
+def test_an_engine_that_cannot_copy_is_sent_all_rows_and_the_program_says_so(
+    servers: Servers, built: str, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOES_NOT_COPY", "qdrant")
+    servers.calls("qdrant")
+    done = next_version(source, retrieve, 2, changed=5)
+    assert sent(servers, "qdrant") == {("put", "dense"): SIZE}
+    assert f"qdrant: sending all {SIZE} rows of dense: it cannot copy a generation" in done.err
+
+
+def test_copied_rows_have_the_same_bits_as_sent_ones(
+    servers: Servers, built: str, source: Path, retrieve: Program
+) -> None:
+    next_version(source, retrieve, 2, changed=5)
+    name = live(Path("artifacts"))
+    copied = servers.engine("qdrant").open(name).census
+    servers.lose("qdrant")
+    assert retrieve("engines", "push").code == 0
+    again = servers.engine("qdrant").open(name).census
+    assert (again.sample, again.rows) == (copied.sample, copied.rows)
+
+
+def test_engines_keep_as_many_generations_as_are_configured(
+    servers: Servers, built: str, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [built]
+    for version in (2, 3):
+        next_version(source, retrieve, version)
+        ids.append(live(Path("artifacts")))
+    assert held(servers, "qdrant") == held(servers, "pgvector") == sorted(ids[-2:])
+    monkeypatch.setenv("RETRIEVE_ENGINES__KEEP", "1")
+    done = next_version(source, retrieve, 4)
+    assert held(servers, "qdrant") == held(servers, "pgvector") == [live(Path("artifacts"))]
+    assert f"qdrant: removed generation {ids[-1]}" in done.err
+
+
+def test_a_sync_without_changes_sends_nothing_and_calls_no_alias(
+    servers: Servers, built: str, retrieve: Program
+) -> None:
+    servers.calls("qdrant")
+    assert retrieve("sync").code == 0
+    assert {call for call, *_ in servers.calls("qdrant")} <= {"live", "generations"}
+
+
+def test_a_sync_without_changes_sends_it_again_to_an_engine_that_lost_everything(
+    servers: Servers, built: str, retrieve: Program
+) -> None:
+    servers.lose("qdrant")
+    servers.calls("pgvector")
+    assert retrieve("query", "lungs", "--mode", "dense").code == 5
+    done = retrieve("sync")
+    assert done.code == 0, done.err
+    assert sent(servers, "qdrant") == {("put", "dense"): SIZE}
+    assert sent(servers, "pgvector") == {}
+    assert servers.engine("qdrant").live() == built
+    assert retrieve("query", "lungs", "--mode", "dense").code == 0
+
+
+def test_an_alias_that_names_something_else_is_set_again_by_the_next_run(
+    servers: Servers, built: str, source: Path, retrieve: Program
+) -> None:
+    next_version(source, retrieve, 2)
+    now = live(Path("artifacts"))
+    servers.engine("qdrant").publish(built)
+    answer = retrieve("query", "lungs", "--json")
+    assert (answer.code, answer.json["generation"]) == (0, now)  # readers never ask for the alias
+    assert answer.json["strategies_used"] == ["bm25", "dense"]
+    assert retrieve("sync").code == 0
+    assert servers.engine("qdrant").live() == now
+
+
+def test_a_rollback_sends_a_generation_that_the_engines_dropped(
+    servers: Servers, built: str, source: Path, retrieve: Program
+) -> None:
+    for version in (2, 3):
+        next_version(source, retrieve, version)
+    assert built not in held(servers, "qdrant")
+    done = retrieve("sync", "--rollback", built)
+    assert done.code == 0, done.err
+    assert live(Path("artifacts")) == built == servers.engine("qdrant").live() == servers.engine("pgvector").live()
+    assert retrieve("query", "version1", "--json").json["generation"] == built
+
+
+def test_a_rollback_changes_nothing_if_an_engine_cannot_be_reached(
+    servers: Servers, built: str, source: Path, retrieve: Program
+) -> None:
+    next_version(source, retrieve, 2)
+    now = live(Path("artifacts"))
+    servers.stop("pgvector")
+    done = retrieve("sync", "--rollback")
+    assert (done.code, live(Path("artifacts"))) == (6, now)
+    servers.start("pgvector")
+    assert servers.engine("pgvector").live() == now
+    assert retrieve("query", "version2", "--json").json["generation"] == now
+
+
+def test_an_existing_index_is_sent_by_push(
+    servers: Servers, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as local:
+        for role in ("DENSE", "LEXICAL"):
+            local.delenv(f"RETRIEVE_ENGINES__{role}")
+        assert retrieve("build", "--catalog", source).code == 0
+        wanted = said(retrieve("query", "lungs word3", "--json").json)
+    failed = retrieve("query", "lungs word3", "--mode", "dense")
+    assert failed.code == 5
+    assert "was not sent to qdrant" in failed.err
+    assert "retrieve engines push" in failed.err
+    assert retrieve("engines", "push").code == 0
+    assert said(retrieve("query", "lungs word3", "--json").json) == wanted
+
+
+@pytest.mark.parametrize("command", ["build", "sync"])
+def test_nothing_is_published_if_an_engine_cannot_be_reached(
+    servers: Servers, built: str, source: Path, retrieve: Program, command: str
+) -> None:
+    write_catalog(source, records(2, SIZE))
+    servers.stop("pgvector")
+    before = servers.calls("qdrant") and sorted(path.name for path in Path("artifacts/generations").iterdir())
+    done = retrieve(*(("build", "--catalog", source) if command == "build" else ("sync",)))
+    assert done.code == 6
+    assert "does not answer" in done.err
+    assert live(Path("artifacts")) == built
+    assert sorted(path.name for path in Path("artifacts/generations").iterdir()) == before
+    assert sent(servers, "qdrant") == {}  # it is known before anything is sent
+    answer = retrieve("query", "lungs", "--json")
+    assert (answer.code, answer.json["generation"], answer.json["strategies_used"]) == (0, built, ["dense"])
+    servers.start("pgvector")
+    assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
+
+
+def test_an_engine_without_vectors_is_refused_with_the_key(
+    servers: Servers, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAS_NO_VECTORS", "qdrant")
+    done = retrieve("build", "--catalog", source)
+    assert done.code == 2
+    assert "qdrant cannot hold vectors" in done.err
+    assert "engines.dense" in done.err
+    assert not Path("artifacts/current").exists()
+
+
+def alter(servers: Servers, name: str, statement: str, *values: Any) -> None:
+    with closing(sqlite3.connect(servers.path(name))) as database:
+        assert database.execute(statement, values).rowcount
+        database.commit()
+
+
+def test_rows_that_are_missing_when_the_staging_ends_are_an_error(
+    servers: Servers, built: str, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engines.injected import WatchedStaging
+
+    put = WatchedStaging.put
+
+    def loses_one(self: WatchedStaging, part: str, batch: Any) -> None:
+        put(self, part, batch)
+        with self._opened() as database:
+            database.execute("DELETE FROM rows WHERE generation = ? AND row = 3", (self._generation,))
+
+    monkeypatch.setattr(WatchedStaging, "put", loses_one)
+    write_catalog(source, records(2, SIZE))
+    done = retrieve("sync")
+    assert done.code == 5
+    assert f"{SIZE - 1} of the {SIZE} rows" in done.err
+    assert live(Path("artifacts")) == built == servers.engine("qdrant").live()
+    monkeypatch.undo()
+
+
+def test_another_generation_under_the_same_id_is_noticed_and_sent_again(
+    servers: Servers, built: str, source: Path, retrieve: Program
+) -> None:
+    """As if another index had been staged by the same name: its census is not the one that was noted."""
+    alter(servers, "qdrant", "UPDATE generations SET census = replace(census, substr(census, -60, 8), '00000000')")
+    other = servers.engine("qdrant").open(built).census
+    alter(servers, "qdrant", "UPDATE generations SET census = json_set(census, '$[1]', ?)", "0" * 40)
+    assert servers.engine("qdrant").open(built).census.sample != other.sample
+    done = retrieve("query", "lungs", "--mode", "dense")
+    assert done.code == 5
+    assert f"qdrant holds other rows under {built} than were sent to it" in done.err
+    assert "retrieve engines push" in done.err
+    assert "verified" not in retrieve("engines", "status").out.splitlines()[1]
+    assert retrieve("sync").code == 0
+    assert retrieve("query", "lungs", "--mode", "dense").code == 0
