@@ -12,6 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import registry
+from retrieve_cli.contracts.engines import Capabilities
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 from retrieve_cli.storage import engine_record, pickles
 from retrieve_cli.storage.engine_record import LONGEST, SIGNED, STATISTICS
@@ -119,7 +120,6 @@ class RemoteIndexes:
 
         Raises:
             IndexCorrupt: the generation was not sent to the engine.
-            Unavailable: a variable that holds a secret is not set.
         """
         from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
 
@@ -129,7 +129,7 @@ class RemoteIndexes:
             raise IndexCorrupt(f"generation {self._generation.id} was not sent to {name}", hint=_PUSH)
         if (part := entry.part(retriever.name)) is None:
             raise IndexCorrupt(f"{name} does not hold the {retriever.name} index of {self._generation.id}", hint=_PUSH)
-        able = engine(name, self._settings).capabilities
+        able = self._capabilities(name)
         stored = stored_statistics(self._generation, part)
         found = statistics(stored, part)
         if part.dim is None:
@@ -141,6 +141,13 @@ class RemoteIndexes:
             longest = float(stored.get(LONGEST, 1.0))
             index = VectorEngineIndex(vectors, part=part, capabilities=able, statistics=found, longest=longest)
         return retriever.remote(index, self._generation, self._settings)
+
+    def _capabilities(self, name: str) -> Capabilities:
+        """Return the abilities of an engine; the least ones if it cannot be reached now, as its searches will say."""
+        try:
+            return engine(name, self._settings).capabilities
+        except Unavailable:
+            return Capabilities(most_rows=0)
 
     def _open(self, name: str, entry: Entry) -> EngineGeneration:
         """Open the generation in an engine, after comparing what is there with what was sent."""

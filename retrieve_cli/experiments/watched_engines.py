@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import (
         Capabilities,
         Census,
-        Engine,
         EngineGeneration,
         TermCollection,
         VectorCollection,
@@ -49,17 +48,12 @@ class WatchedIndexes(RemoteIndexes):
         """Return the lists of a part since the last call."""
         return self._lists.pop(part, [])
 
-    def _open(self, name: str) -> tuple[Engine, Entry, EngineGeneration]:
-        found, entry, opened = super()._open(name)
-        shown: Any = _WithoutRows(found.capabilities) if self._by_conditions else found
-        return shown, entry, _WatchedGeneration(opened, self._lists)
+    def _capabilities(self, name: str) -> Capabilities:
+        found = super()._capabilities(name)
+        return found._replace(most_rows=0) if self._by_conditions else found
 
-
-class _WithoutRows:
-    """Abilities of an engine that cannot be told the rows of a filter."""
-
-    def __init__(self, capabilities: Capabilities) -> None:
-        self.capabilities = capabilities._replace(most_rows=0)
+    def _open(self, name: str, entry: Entry) -> EngineGeneration:
+        return _WatchedGeneration(super()._open(name, entry), self._lists)
 
 
 class _WatchedGeneration:
