@@ -55,7 +55,7 @@ def push(*, shared: Shared) -> None:
         held = engine_record.read(generation.folder)
     value = {"schema_version": 1, "generation": generation.id, "engines": {name: _account(held[name]) for name in held}}
     lines = [f"{name} holds {generation.id}: {_rows(held[name].census.rows)}" for name in settings.engines.in_use]
-    print(dump(value) if shared.format == "json" else printable("\n".join(lines)))
+    print(dump(value) if shared.format == "json" else "\n".join(map(printable, lines)))
 
 
 @app.command()
@@ -105,7 +105,9 @@ def drop(
     if not dropped:
         raise UsageError(f"no engine holds a generation {generation}", hint="list them: retrieve engines status")
     lines = [f"{one['engine']}: removed generation {one['generation']}" for one in dropped]
-    print(dump({"schema_version": 1, "dropped": dropped}) if shared.format == "json" else printable("\n".join(lines)))
+    print(
+        dump({"schema_version": 1, "dropped": dropped}) if shared.format == "json" else "\n".join(map(printable, lines))
+    )
 
 
 @app.command()
@@ -126,7 +128,7 @@ def snapshot(
         found = {name: made(name, settings).snapshot(generation.id, place) for name in _named(engine, settings)}
     lines = [f"{name}: {described}" for name, described in found.items()]
     value = {"schema_version": 1, "generation": generation.id, "snapshots": found}
-    print(dump(value) if shared.format == "json" else printable("\n".join(lines)))
+    print(dump(value) if shared.format == "json" else "\n".join(map(printable, lines)))
 
 
 @app.command()
