@@ -1,0 +1,194 @@
+"""Readers of generations in engines: while others are published, when engines die, lose or change what they hold."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines.injected import Servers, inject, said
+from engines.sqlite_collections import SqliteTerms, SqliteVectors
+from samples import Program, write_catalog
+from sync.state import live, records, versions
+
+from retrieve_cli.api.index import Index
+from retrieve_cli.config import loading
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.storage.store import Store
+
+SIZE = 24
+TEXT = "segment lungs word3"
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Vectors live in one engine, words in another."""
+    inject(monkeypatch.setattr)
+    made = Servers(tmp_path / "servers").create()
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.fixture
+def built(servers: Servers, tmp_path: Path, retrieve: Program) -> str:
+    """The id of an index that was built into the engines."""
+    source = write_catalog(tmp_path / "tools.jsonl", records(1, SIZE))
+    assert retrieve("build", "--catalog", source).code == 0
+    return live(Path("artifacts"))
+
+
+@pytest.fixture
+def reader(built: str) -> Iterator[Index]:
+    """An index that stays open and follows no newer generation."""
+    with Index(Store(Path("artifacts").resolve()), loading.load(None, os.environ)) as index:
+        yield index
+
+
+def publish(version: int, retrieve: Program) -> str:
+    write_catalog(Path("tools.jsonl"), records(version, SIZE))
+    done = retrieve("sync")
+    assert done.code == 0, done.err
+    return live(Path("artifacts"))
+
+
+def answer(reader: Index, **choices: Any) -> Any:
+    return said(reader.search(TEXT, **choices).to_json())
+
+
+def test_answers_are_those_of_local_files_but_for_rounding_of_statistics(
+    servers: Servers, reader: Index, built: str
+) -> None:
+    """Fused scores use stored statistics, whose rounding is not that of a pass over all rows."""
+    local_settings = loading.load(None, {"RETRIEVE_ENCODER__KIND": "hashed"})
+    with Index(Store(Path("artifacts").resolve()), local_settings) as local:
+        wanted, found = answer(local, k=SIZE), answer(reader, k=SIZE)
+    assert [hit["id"] for hit in found["results"]] == [hit["id"] for hit in wanted["results"]]
+    for one, other in zip(found["results"], wanted["results"], strict=True):
+        for name in ("bm25", "dense"):
+            assert one["source_scores"][name]["score"] == other["source_scores"][name]["score"]
+        assert one["score"] == pytest.approx(other["score"], abs=1e-3)
+
+
+def test_readers_of_the_older_generation_go_on_while_a_new_one_is_published(
+    servers: Servers, reader: Index, built: str, retrieve: Program
+) -> None:
+    before = answer(reader)
+    with ThreadPoolExecutor(2) as threads:
+        answers = [threads.submit(answer, reader) for _ in range(20)]
+        now = publish(2, retrieve)
+        answers += [threads.submit(answer, reader) for _ in range(5)]
+    assert now != built
+    for each in answers:
+        for key in ("generation", "strategies_used", "total_matches"):
+            assert each.result()[key] == before[key]
+        assert [hit | {"freshness": "fresh"} for hit in each.result()["results"]] == before["results"]
+    assert reader.refresh()
+    assert answer(reader)["generation"] == now
+    assert versions(answer(reader)) == {"version2"}
+
+
+def test_a_reader_whose_generation_was_dropped_is_given_the_command(
+    servers: Servers, reader: Index, built: str, retrieve: Program
+) -> None:
+    answer(reader)
+    for version in (2, 3):
+        publish(version, retrieve)
+    assert built not in [each.generation for each in servers.engine("qdrant").generations()]
+    for choices in ({"mode": "dense"}, {"mode": "bm25"}, {}):
+        with pytest.raises(IndexCorrupt, match=f"no complete generation {built}") as failed:
+            answer(reader, **choices)
+        assert "retrieve engines push" in failed.value.hint
+    assert reader.refresh()
+    assert answer(reader)["strategies_used"] == ["bm25", "dense"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "left", "role"),
+    [
+        (SqliteVectors, "vectors", "bm25", "dense"),
+        (SqliteTerms, "matching", "dense", "bm25"),
+        (SqliteTerms, "weights", "dense", "bm25"),
+    ],
+)
+def test_a_retriever_whose_engine_dies_in_a_query_is_skipped_and_alone_is_an_error(
+    servers: Servers,
+    reader: Index,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type,
+    call: str,
+    left: str,
+    role: str,
+) -> None:
+    answer(reader)
+
+    def dies(*_: Any, **__: Any) -> Any:
+        raise Unavailable("the server closed the connection", hint="start it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, call, dies)
+        found = answer(reader)
+        assert found["strategies_used"] == [left]
+        assert "the server closed the connection" in found["strategies_skipped"][role]
+        assert found["results"]
+        with pytest.raises(Unavailable, match="closed the connection"):
+            answer(reader, mode=role)
+    assert answer(reader)["strategies_used"] == ["bm25", "dense"]
+
+
+@pytest.mark.parametrize(("name", "role", "left"), [("qdrant", "dense", "bm25"), ("pgvector", "bm25", "dense")])
+def test_an_engine_that_cannot_be_reached_is_skipped_until_it_is_there_again(
+    servers: Servers, reader: Index, retrieve: Program, name: str, role: str, left: str
+) -> None:
+    servers.stop(name)
+    for found in (answer(reader), said(retrieve("query", TEXT, "--json").json)):
+        assert found["strategies_used"] == [left]
+        assert "does not answer" in found["strategies_skipped"][role]
+    failed = retrieve("query", TEXT, "--mode", role)
+    assert (failed.code, failed.out) == (6, "")
+    assert f"the database {name}.db does not answer" in failed.err
+    servers.start(name)
+    assert answer(reader)["strategies_used"] == ["bm25", "dense"]
+
+
+def test_a_row_that_is_missing_in_the_engine_is_damage(servers: Servers, reader: Index, built: str) -> None:
+    with closing(sqlite3.connect(servers.path("qdrant"))) as database:
+        database.execute("PRAGMA foreign_keys=ON")
+        assert database.execute("DELETE FROM rows WHERE row = 5").rowcount == 1
+        database.commit()
+    with pytest.raises(IndexCorrupt):
+        answer(reader, mode="dense")
+
+
+def test_a_secret_that_is_missing_is_named_and_one_that_is_there_is_not_shown(
+    servers: Servers, built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_QDRANT__API_KEY_ENV", "OUR_KEY")
+    for command in (["query", TEXT, "--mode", "dense"], ["sync"], ["engines", "status"], ["engines", "push"]):
+        failed = retrieve(*command)
+        assert failed.code == 6
+        assert "qdrant.api_key_env: OUR_KEY is not set" in failed.err
+        assert "export OUR_KEY=" in failed.err
+    monkeypatch.setenv("OUR_KEY", "s3cr3t-s3cr3t")
+    for command in (["query", TEXT, "--mode", "dense"], ["sync", "--verbose"], ["engines", "status", "--json"]):
+        done = retrieve(*command)
+        assert done.code == 0, done.err
+        assert "s3cr3t" not in done.out + done.err
+    assert "s3cr3t" not in "".join(path.read_text() for path in Path("artifacts").rglob("*.json"))
+
+
+def test_an_index_that_was_sent_elsewhere_names_the_command(
+    servers: Servers, built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "milvus")
+    failed = retrieve("query", TEXT)
+    assert failed.code == 5
+    assert f"generation {built} was not sent to milvus" in failed.err
+    assert "retrieve engines push" in failed.err
+    assert retrieve("engines", "push").code == 0
+    assert retrieve("query", TEXT, "--json").json["strategies_used"] == ["bm25", "dense"]

@@ -1,0 +1,181 @@
+"""Configuration of engines and the commands `retrieve engines`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from engines.injected import Servers, inject
+from samples import Program, write_catalog
+from sync.state import live, records
+
+from retrieve_cli.config import loading
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.errors import UsageError
+
+
+def loaded(text: str, **environment: str) -> Settings:
+    Path("config.yaml").write_text(text, "utf-8")
+    return loading.load(None, environment)
+
+
+def test_servers_may_be_written_within_engines() -> None:
+    nested = loaded("engines: {dense: qdrant, lexical: opensearch, qdrant: {url: 'http://q:1', quantize: none}}")
+    flat = loaded("engines: {dense: qdrant, lexical: opensearch}\nqdrant: {url: 'http://q:1', quantize: none}")
+    assert nested == flat
+    assert (nested.qdrant.url, nested.qdrant.quantize) == ("http://q:1", "none")
+    assert nested.engines.in_use == ("qdrant", "opensearch")
+
+
+def test_published_names_of_the_keys_are_accepted() -> None:
+    wanted = loaded("engines: {dense: pgvector, lexical: opensearch}")
+    assert loaded("vector_index: pgvector\nlexical_index: opensearch") == wanted
+    assert loaded("engines: {vector_index: pgvector, lexical_index: opensearch}") == wanted
+
+
+def test_variables_win_over_the_file() -> None:
+    settings = loaded(
+        "engines: {dense: qdrant, qdrant: {url: 'http://file:1', hnsw_m: 20}}",
+        RETRIEVE_QDRANT__URL="http://variable:2",
+        RETRIEVE_ENGINES__LEXICAL="pgvector",
+    )
+    assert (settings.qdrant.url, settings.qdrant.hnsw_m) == ("http://variable:2", 20)
+    assert settings.engines.in_use == ("qdrant", "pgvector")
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "near"),
+    [
+        ("engines: {dense: qdrnt}", "qdrnt", "qdrant"),
+        ("engines: {lexcal: pgvector}", "lexcal", "lexical"),
+        ("engines: {dense: qdrant, qdrant: {collecton: x}}", "collecton", "collection"),
+        ("vector_index: pgvectr", "pgvectr", "pgvector"),
+        ("pgvecto: {url: x}", "pgvecto", "pgvector"),
+        ("milvus: {index: hsnw}", "hsnw", "hnsw"),
+    ],
+)
+def test_an_unknown_name_is_rejected_with_the_nearest(text: str, named: str, near: str) -> None:
+    with pytest.raises(UsageError) as failed:
+        loaded(text)
+    said = f"{failed.value.message} {failed.value.hint}"
+    assert named in said
+    assert f"`{near}`" in said
+
+
+def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> None:
+    Path("config.yaml").write_text("engines: {dense: qdrant, qdrant: {url: 'http://q:1'}}\n", "utf-8")
+    shown = retrieve("config", "show", "--json").json
+    assert "http://q:1" in json.dumps(shown)
+    assert retrieve("config", "show", "qdrant.url").out.split()[1] == "http://q:1"
+    assert retrieve("config", "show", "engines.dense").out.split()[1] == "qdrant"
+    assert retrieve("config", "set", "qdrant.hnsw_m", "24").code == 0
+    assert retrieve("config", "set", "engines.lexical", "pgvector").code == 0
+    settings = loading.load(None, {})
+    assert (settings.qdrant.url, settings.qdrant.hnsw_m, settings.engines.lexical) == ("http://q:1", 24, "pgvector")
+    failed = retrieve("config", "set", "engines.dense", "qdrnt")
+    assert failed.code == 2
+    assert "`qdrant`" in failed.err
+
+
+# ------------------------------------------------------------------------------------------------------ commands
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    inject(monkeypatch.setattr)
+    made = Servers(tmp_path / "servers").create()
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.fixture
+def built(servers: Servers, tmp_path: Path, retrieve: Program) -> str:
+    """The id of an index of two generations, of which the engines hold both."""
+    source = write_catalog(tmp_path / "tools.jsonl", records(1, 10))
+    assert retrieve("build", "--catalog", source).code == 0
+    write_catalog(source, records(2, 10))
+    assert retrieve("sync").code == 0
+    return live(Path("artifacts"))
+
+
+@pytest.mark.parametrize("command", [["push"], ["status"], ["drop", "abc"], ["snapshot", "place"]])
+def test_commands_without_a_configured_engine_give_an_example(
+    index: Path, retrieve: Program, command: list[str]
+) -> None:
+    failed = retrieve("engines", *command)
+    assert (failed.code, failed.out) == (2, "")
+    assert "no engine is configured" in failed.err
+    assert "RETRIEVE_ENGINES__LEXICAL=pgvector" in failed.err
+
+
+def test_push_says_what_engines_hold(servers: Servers, built: str, retrieve: Program) -> None:
+    servers.lose("qdrant")
+    text = retrieve("engines", "push")
+    assert text.code == 0
+    assert text.out.splitlines() == [
+        f"qdrant holds {built}: 10 rows of dense",
+        f"pgvector holds {built}: 10 rows of bm25",
+    ]
+    value = retrieve("engines", "push", "--json").json
+    assert (value["generation"], value["engines"]["qdrant"]["rows"]) == (built, {"dense": 10})
+    assert len(value["engines"]["pgvector"]["sample"]) == 40
+
+
+def test_status_marks_the_current_generation_and_what_is_incomplete(
+    servers: Servers, built: str, retrieve: Program
+) -> None:
+    servers.engine("qdrant").stage("0123456789ab", [])
+    lines = retrieve("engines", "status").out.splitlines()
+    assert f"  {built}  current, live, complete, verified" in lines
+    assert "  0123456789ab  incomplete: the next push removes it" in lines
+    found = retrieve("engines", "status", "--json").json["engines"]
+    assert {each["generation"]: each["current"] for each in found["pgvector"]["generations"]}[built]
+    assert sum(each["live"] for each in found["qdrant"]["generations"]) == 1
+    assert retrieve("sync").code == 0
+    assert "0123456789ab" not in retrieve("engines", "status").out
+
+
+def test_the_current_generation_cannot_be_dropped_and_others_can_by_the_beginning_of_their_ids(
+    servers: Servers, built: str, retrieve: Program
+) -> None:
+    failed = retrieve("engines", "drop", built)
+    assert (failed.code, failed.out) == (2, "")
+    assert f"{built} is the current generation" in failed.err
+    (older,) = [each.generation for each in servers.engine("qdrant").generations() if each.generation != built]
+    assert retrieve("engines", "drop", older[:6], "qdrant").out == f"qdrant: removed generation {older}\n"
+    done = retrieve("engines", "drop", older, "--json").json
+    assert done["dropped"] == [{"engine": "pgvector", "generation": older}]
+    failed = retrieve("engines", "drop", older)
+    assert failed.code == 2
+    assert "retrieve engines status" in failed.err
+    failed = retrieve("engines", "drop", older, "milvus")
+    assert failed.code == 2
+    assert "no index lives in milvus" in failed.err
+    assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
+
+
+def test_a_snapshot_of_an_engine_that_makes_none_is_an_error(servers: Servers, built: str, retrieve: Program) -> None:
+    failed = retrieve("engines", "snapshot", "place", "qdrant")
+    assert (failed.code, failed.out) == (2, "")
+    assert "makes no snapshots" in failed.err
+
+
+def test_a_snapshot_says_what_each_engine_wrote(
+    servers: Servers, built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "engines.sqlite_engine.SqliteEngine.snapshot", lambda self, generation, place: f"{place}/{generation}"
+    )
+    assert retrieve("engines", "snapshot", "nightly").out.splitlines() == [
+        f"{name}: nightly/{built}" for name in ("qdrant", "pgvector")
+    ]
+    done = retrieve("engines", "snapshot", "nightly", "qdrant", "--json").json
+    assert (done["generation"], done["snapshots"]) == (built, {"qdrant": f"nightly/{built}"})
+
+
+def test_drop_of_an_empty_beginning_is_an_error(servers: Servers, built: str, retrieve: Program) -> None:
+    failed = retrieve("engines", "drop", "")
+    assert failed.code == 2
+    assert len(servers.engine("qdrant").generations()) == 2
