@@ -168,9 +168,12 @@ class _Collection:
 
     def __init__(self, open_it: Callable[[], Any]) -> None:
         self._open = open_it
+        self._opened: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._open(), name)
+        if self._opened is None:
+            self._opened = self._open()
+        return getattr(self._opened, name)
 
 
 def blocks_of(folder: Path, manifest: Manifest, settings: Settings) -> Blocks:

@@ -130,9 +130,11 @@ def _changes(changes: Json) -> str:
 
 def verify_lines(view: Mapping[str, Json]) -> Iterator[str]:
     """Yield whether a generation is intact, and what is wrong with each damaged part."""
-    files = figures.count(len(view["files"]), "file")
+    elsewhere = [name for name, state in view["files"].items() if state == "elsewhere"]
+    files = figures.count(len(view["files"]) - len(elsewhere), "file")
     if view["ok"]:
-        yield f"generation {view['generation']} is intact: {files} verified"
+        others = f"; the rows of {', '.join(elsewhere)} are in an engine" if elsewhere else ""
+        yield f"generation {view['generation']} is intact: {files} verified{others}"
         return
     yield f"generation {view['generation']} is damaged: {len(view['faults'])} of {files}"
     for name, fault in view["faults"].items():

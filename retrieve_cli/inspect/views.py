@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,9 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.records.lookup import find_chunk, find_record
 from retrieve_cli.search.conditions import allowed_by
+from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
+from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -163,14 +165,29 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
         IndexMissing, IndexCorrupt: there is no manifest to check against.
     """
     manifest, faults = store.verify()
+    elsewhere: Collection[str] = ()
     if not faults:
         try:
             with open_generation(store) as generation:
+                elsewhere = _fetched(generation, faults)
                 dict(open_indexes(generation, settings))  # each is opened when it is reached
         except IndexCorrupt as error:
             faults["generation"] = error.message
-    files = {name: faults.get(name, "sound") for name in manifest.files}
+    files = {name: faults.get(name, "elsewhere" if name in elsewhere else "sound") for name in manifest.files}
     return {"generation": manifest.id, "ok": not faults, "files": files, "faults": faults}
+
+
+def _fetched(generation: Generation, faults: dict[str, str]) -> Collection[str]:
+    """Fetch and verify the files of an attached generation; return those that only exist as rows of an engine."""
+    if not (generation.folder / ATTACHED).exists():
+        return ()
+    kept = {file for entry in engine_record.read(generation.folder).values() for file in entry.files}
+    for name in kept & generation.manifest.files.keys():
+        try:
+            generation.file(name).check()
+        except IndexCorrupt as error:
+            faults[name] = error.message
+    return generation.manifest.files.keys() - kept
 
 
 def history(store: Store) -> list[dict[str, Json]]:

@@ -67,8 +67,8 @@ def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> 
     Path("config.yaml").write_text("engines: {dense: qdrant, qdrant: {url: 'http://q:1'}}\n", "utf-8")
     shown = retrieve("config", "show", "--json").json
     assert "http://q:1" in json.dumps(shown)
-    assert retrieve("config", "show", "qdrant.url").out.split()[1] == "http://q:1"
-    assert retrieve("config", "show", "engines.dense").out.split()[1] == "qdrant"
+    assert retrieve("config", "show", "qdrant.url").out.split()[2] == "http://q:1"
+    assert retrieve("config", "show", "engines.dense").out.split()[2] == "qdrant"
     assert retrieve("config", "set", "qdrant.hnsw_m", "24").code == 0
     assert retrieve("config", "set", "engines.lexical", "pgvector").code == 0
     settings = loading.load(None, {})

@@ -1,0 +1,158 @@
+"""Attached generations: a folder with the manifest alone, whose files are read from an engine block by block."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines.injected import Servers, inject
+from samples import Program, write_catalog
+from sync.state import records
+
+from retrieve_cli.storage.mapped import BLOCK
+
+SIZE = 60
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Vectors and files live in one engine, words in another."""
+    inject(monkeypatch.setattr)
+    made = Servers(tmp_path / "servers").create()
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("RETRIEVE_ENGINES__STORE", "engine")
+    monkeypatch.setenv("RETRIEVE_ENGINES__TOKENS", "payload")
+    return made
+
+
+@pytest.fixture
+def built(servers: Servers, tmp_path: Path, retrieve: Program) -> str:
+    """The id of an index that was built into the engines, in the folder `artifacts`."""
+    done = retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records(1, SIZE)), "--json")
+    assert done.code == 0, done.err
+    return str(done.json["generation"])
+
+
+@pytest.fixture
+def thin(built: str, retrieve: Program) -> Path:
+    """A folder to which that index is attached."""
+    done = retrieve("engines", "attach", "--artifacts", "thin")
+    assert (done.code, done.out) == (0, f"attached {built}\n"), done.err
+    return Path("thin")
+
+
+def answer(retrieve: Program, artifacts: str, *words: str) -> Any:
+    done = retrieve("query", "record number 7", "--json", "--artifacts", artifacts, *words)
+    assert done.code == 0, done.err
+    return {key: value for key, value in done.json.items() if key not in ("timings_ms", "stale")}
+
+
+def stored(folder: Path) -> int:
+    """Bytes on the disk, holes not counted."""
+    return sum(512 * path.stat().st_blocks for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("words", [(), ("-k", "3", "--explain"), ("--mode", "dense"), ("--mode", "bm25")])
+def test_an_attached_index_answers_as_the_one_that_was_built(thin: Path, retrieve: Program, words: tuple[str]) -> None:
+    assert answer(retrieve, "thin", *words) == answer(retrieve, "artifacts", *words)
+
+
+def test_diversity_takes_the_vectors_from_the_engine(
+    thin: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_DIVERSITY__MMR", "0.5")
+    assert answer(retrieve, "thin") == answer(retrieve, "artifacts")
+
+
+def test_a_folder_that_was_only_attached_holds_no_texts(thin: Path, built: str) -> None:
+    folder = thin / "generations" / built
+    assert (folder / "chunks.jsonl").stat().st_size > 0
+    assert (folder / "chunks.jsonl").stat().st_blocks == 0
+    assert stored(thin) < 2 << 20
+
+
+def test_a_block_is_fetched_once(thin: Path, built: str, servers: Servers, retrieve: Program) -> None:
+    first = answer(retrieve, "thin")
+    with closing(sqlite3.connect(servers.path("qdrant"))) as database, database:
+        database.execute("DELETE FROM blocks")
+    assert answer(retrieve, "thin") == first
+
+
+def test_a_block_that_differs_in_the_engine_is_rejected(
+    thin: Path, built: str, servers: Servers, retrieve: Program
+) -> None:
+    with closing(sqlite3.connect(servers.path("qdrant"))) as database, database:
+        changed = database.execute(
+            "UPDATE blocks SET data = zeroblob(length(data)) WHERE file = 'records.jsonl' AND number = 0"
+        )
+        assert changed.rowcount == 1
+    done = retrieve("query", "record number 7", "--artifacts", "thin")
+    assert done.code == 5
+    assert "records.jsonl" in done.err
+    assert retrieve("inspect", "verify", "--artifacts", "thin").code == 5
+
+
+def test_every_file_of_the_engine_is_verified(thin: Path, built: str, retrieve: Program) -> None:
+    done = retrieve("inspect", "verify", "--artifacts", "thin", "--json")
+    assert done.code == 0, done.err
+    states = done.json["files"]
+    assert states["chunks.jsonl"] == "sound"
+    assert states["dense.faiss"] == "elsewhere"
+    text = retrieve("inspect", "verify", "--artifacts", "thin").out
+    assert "the rows of dense.faiss are in an engine" in text
+
+
+def test_the_engine_that_has_the_files_is_needed(
+    thin: Path, servers: Servers, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers.stop("qdrant")
+    assert retrieve("query", "record", "--artifacts", "thin").code == 6
+    servers.start("qdrant")
+    assert retrieve("query", "record", "--artifacts", "thin").code == 0
+    for role in ("DENSE", "LEXICAL"):
+        monkeypatch.setenv(f"RETRIEVE_ENGINES__{role}", "milvus")
+    done = retrieve("query", "record", "--artifacts", "thin")
+    assert done.code == 2
+    assert "qdrant" in done.err
+
+
+def test_without_engines_nothing_can_be_attached(
+    servers: Servers, built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENGINES__STORE", "local")
+    done = retrieve("engines", "attach", "--artifacts", "other")
+    assert done.code == 2
+    assert "engines.store: engine" in done.err
+
+
+def test_an_engine_without_a_published_generation_has_nothing_to_attach(servers: Servers, retrieve: Program) -> None:
+    done = retrieve("engines", "attach", "--artifacts", "other")
+    assert done.code == 2
+    assert "retrieve engines push" in done.err
+    assert not list(Path("other").glob("generations/*"))
+
+
+def test_an_account_that_is_damaged_is_rejected(built: str, servers: Servers, retrieve: Program) -> None:
+    with closing(sqlite3.connect(servers.path("qdrant"))) as database, database:
+        database.execute("UPDATE blocks SET data = ? WHERE file = 'attach.json'", (json.dumps([1]).encode(),))
+    done = retrieve("engines", "attach", "--artifacts", "other")
+    assert done.code == 5
+    assert not (Path("other") / "current").exists()
+
+
+def test_a_large_file_travels_in_blocks(servers: Servers, tmp_path: Path, retrieve: Program) -> None:
+    rows = [{"id": f"r{number}", "name": f"record {number}", "description": "words " * 200} for number in range(300)]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "all.jsonl", rows)).code == 0
+    with closing(sqlite3.connect(servers.path("qdrant"))) as database:
+        sizes = database.execute(
+            "SELECT length(data) FROM blocks WHERE file = 'chunks.jsonl' ORDER BY number"
+        ).fetchall()
+    assert len(sizes) > 2
+    assert {size for (size,) in sizes[:-1]} == {BLOCK}
+    assert retrieve("engines", "attach", "--artifacts", "thin").code == 0
+    assert answer(retrieve, "thin", *()) == answer(retrieve, "artifacts")
