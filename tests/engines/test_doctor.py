@@ -245,9 +245,13 @@ def test_pgvector_is_checked_by_the_same_rules(
     server: PostgresServer, catalog: Path, look: Look, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", server.url(server.database()))
-    before = look()
-    assert (before["status"], before["fix"]) == ("warn", "CREATE EXTENSION vector;")
+    database = server.database()
+    server.run("CREATE ROLE reader LOGIN")
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", server.url(database, "reader"))
+    check = look()
+    assert check["status"] == "warn"
+    assert f'GRANT CREATE ON DATABASE "{database}" TO "reader"' in check["fix"]
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", server.url(database))
     built: Any = retrieve("build", "--catalog", catalog)
     assert built.code == 0, built.err
     assert look()["status"] == "ok"
