@@ -9,47 +9,29 @@ rows are still there: readers ask for the generation that `current` names, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from shutil import copyfile
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import engines, registry
 from retrieve_cli.assemble.indexes import local_indexes
-from retrieve_cli.contracts.engines import Batch
 from retrieve_cli.errors import RetrieveError, UsageError
-from retrieve_cli.ingest import attaching
-from retrieve_cli.ingest.labels import Labels
-from retrieve_cli.progress.tasks import task
-from retrieve_cli.storage import durable, engine_record, pickles
+from retrieve_cli.ingest import attaching, engine_statistics
+from retrieve_cli.ingest.sending import Share, holds, send
+from retrieve_cli.storage import durable, engine_record
 from retrieve_cli.storage.engine_record import Entry
-from retrieve_cli.storage.exported import Exported
 from retrieve_cli.storage.generation import open_unpublished
-from retrieve_cli.storage.key_rows import KeyRows, as_keys
-from retrieve_cli.storage.mapped import BLOCK
+from retrieve_cli.storage.generations import SENT
+from retrieve_cli.untrusted.files import MANIFEST, read_text
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Rows, Vectors
-    from retrieve_cli.contracts.engines import Engine, Staging
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.store import Store
 
-_ROWS = 1000
-"""Rows that are sent at a time."""
-
-
-class _Share(NamedTuple):
-    """The part of a generation that one engine gets."""
-
-    engine: Engine
-    parts: Sequence[Exported]
-    files: Sequence[str]
+_NOTED = 1000
+"""Generations that are remembered as sent."""
 
 
 class Push:
@@ -119,22 +101,22 @@ class Push:
         self._allotted = {
             share.engine.name: ([exported.part for exported in share.parts], share.files) for share in shares
         }
-        self._write_statistics(generation, [part for share in shares for part in share.parts])
+        engine_statistics.write(generation, [part for share in shares for part in share.parts])
         for share in shares:
             name = share.engine.name
             entry = known.get(name)
-            if entry is not None and _holds(share, entry, generation.id):
+            if entry is not None and holds(share, entry, generation.id):
                 self._entries[name] = entry
                 continue
-            self._entries[name] = self._send(share, generation, older)
+            _note(_sent(generation.folder.parents[1]), f"{name} {generation.id}")
+            self._entries[name] = send(share, generation, older, shares=self._allotted, say=self._say)
 
     def record(self, folder: Path) -> None:
         """Note in the folder of the generation what the engines hold; readers compare it. Raises: OSError."""
         if self._generation is None or not self._entries:
             return
         if folder != self._generation.folder:
-            statistics = folder / engine_record.STATISTICS
-            _settle(statistics, partial(copyfile, self._generation.folder / engine_record.STATISTICS))
+            engine_statistics.copy(self._generation.folder, folder)
         engine_record.write(folder, {**engine_record.read(folder), **self._entries})
 
     def publish(self) -> None:
@@ -146,24 +128,26 @@ class Push:
                     engine.publish(self._generation.id)
 
     def tidy(self, store: Store) -> None:
-        """Remove what the engines hold besides the newest `engines.keep` generations; a failure is only reported."""
+        """Remove what this store sent to the engines besides the newest `engines.keep` generations; a failure is only
+        reported. Generations that another store sent stay."""
         if self._generation is None:
             return
         # One that a crash left in the store has a higher number than the one that readers still have open.
         last = list(dict.fromkeys(each for each in (self._before, self._generation.id) if each is not None))
         kept = [each.manifest.id for each in store.kept() if each.manifest.id not in last]
         newest = {self._generation.id, *[*kept, *last][-self._settings.engines.keep :]}
+        sent = set(_lines(_sent(store.path)))
         for name in self._entries:
             try:
                 engine = engines.engine(name, self._settings)
                 for staged in engine.generations():
-                    if staged.generation not in newest and not staged.live:
+                    if f"{name} {staged.generation}" in sent and staged.generation not in newest and not staged.live:
                         engine.drop(staged.generation)
                         self._say(f"{name}: removed generation {staged.generation}")
             except RetrieveError as error:
                 self._say(f"{name}: older generations could not be removed: {error.message}")
 
-    def _shares(self, generation: Generation) -> list[_Share]:
+    def _shares(self, generation: Generation) -> list[Share]:
         """The share of each engine."""
         placed = engines.places(self._settings, generation.manifest.recipe.retrievers)
         indexes = local_indexes(generation, self._settings)
@@ -174,7 +158,7 @@ class Push:
             parts = [retriever.exported(indexes[retriever.name]) for retriever in mine]
             files = engines.kept_files(generation, self._settings) if name == keeper else []
             if parts or files:
-                shares.append(_Share(engines.engine(name, self._settings), parts, files))
+                shares.append(Share(engines.engine(name, self._settings), parts, files))
         for share in shares:
             able = share.engine.capabilities
             for exported in share.parts:
@@ -185,151 +169,17 @@ class Push:
                     raise UsageError(f"{share.engine.name} cannot hold {what} ({exported.part.name})", hint=hint)
         return shares
 
-    def _write_statistics(self, generation: Generation, parts: Sequence[Exported]) -> None:
-        """Write the statistics of the scores of all parts, unless they are there."""
-        path = generation.folder / engine_record.STATISTICS
-        if path.exists():
-            stored = pickles.load(path)
-            if isinstance(stored, dict) and all(exported.part.name in stored for exported in parts):
-                return
-        found = {exported.part.name: _statistics(exported, generation) for exported in parts}
-        _settle(path, partial(pickles.dump, found))
 
-    def _send(self, share: _Share, generation: Generation, older: Generation | None) -> Entry:
-        """Send the share of an engine; return what it holds then."""
-        engine = share.engine
-        labels = Labels(generation)
-        staging = engine.stage(generation.id, [exported.part for exported in share.parts])
-        with closing(staging):
-            for exported in share.parts:
-                copies = self._copies(engine, exported, generation, older)
-                title = f"sending {exported.part.name} to {engine.name}"
-                with task(title, "rows", exported.part.rows) as progress:
-                    for batch in batches(exported, labels):
-                        _store(staging, exported.part.name, batch, copies)
-                        progress.advance(len(batch.rows))
-            for file in share.files:
-                data = generation.file(file)
-                with task(f"sending {file} to {engine.name}", "bytes", len(data)) as progress:
-                    for number, start in enumerate(range(0, len(data), BLOCK)):
-                        data.check(start, min(start + BLOCK, len(data)))
-                        block = data.data[start : start + BLOCK].tobytes()
-                        staging.put_block(file, number, block)
-                        progress.advance(len(block))
-                    data.release()
-            if share.files:
-                attaching.send(staging, generation, self._allotted)
-            census = staging.finish()
-        for exported in share.parts:
-            if census.rows.get(exported.part.name) != exported.part.rows:
-                held = census.rows.get(exported.part.name)
-                message = f"{engine.name} holds {held} rows of {exported.part.name}, and {exported.part.rows} were sent"
-                raise RetrieveError(message, hint="run it again: retrieve engines push")
-        return Entry(engine.card, [exported.part for exported in share.parts], share.files, census)
-
-    def _copies(
-        self, engine: Engine, exported: Exported, generation: Generation, older: Generation | None
-    ) -> tuple[str, Rows] | None:
-        """The older generation whose rows the engine can copy, and by row of the new one its row there, -1 if none."""
-        name, rows = exported.part.name, exported.part.rows
-        sent = f"{engine.name}: sending all {rows:,} rows of {name}"
-        if older is None or older.id == generation.id:
-            self._say(sent)
-            return None
-        retriever, recipes = registry.retriever(name), (older.manifest.recipe, generation.manifest.recipe)
-        same = all(
-            before == after
-            for before, after in (
-                (recipes[0].encoder, recipes[1].encoder),
-                (recipes[0].retrievers.get(name), recipes[1].retrievers.get(name)),
-            )
-        )
-        there = {staged.generation for staged in engine.generations() if staged.complete}
-        held = engine_record.read(older.folder).get(engine.name)
-        if not (engine.capabilities.copies and retriever.by_text and same and older.id in there):
-            why = "its rows change with every sync" if not retriever.by_text else "it cannot copy a generation"
-            self._say(f"{sent}: {why}" if older.id in there else sent)
-            return None
-        if held is None or held.part(name) is None or held.card != engine.card:
-            self._say(sent)
-            return None
-        found = KeyRows(as_keys(older.texts)).find(as_keys(generation.texts))
-        self._say(f"{engine.name}: sending {int(np.count_nonzero(found < 0)):,} of {rows:,} rows of {name}")
-        return older.id, found
+def _sent(artifacts: Path) -> Path:
+    """The list of what was sent from this folder, lines of an engine and a generation: others may use it too."""
+    return artifacts / SENT
 
 
-def _settle(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file in one step that survives a crash. Raises: OSError."""
-    unfinished = durable.unfinished(path)
-    write(unfinished)
-    durable.sync(unfinished)
-    unfinished.replace(path)
+def _lines(path: Path) -> list[str]:
+    return read_text(path, limit=MANIFEST).splitlines() if path.exists() else []
 
 
-def batches(exported: Exported, labels: Labels) -> Iterator[Batch]:
-    """Yield the rows of an index in order, with their labels."""
-    start = 0
-    for block in exported.blocks():
-        for first in range(0, len(block), _ROWS):
-            some = block[first : first + _ROWS]
-            rows = range(start + first, start + first + len(some))
-            described = labels.of(exported.part.unit, rows)
-            if isinstance(some, list):
-                yield Batch(np.array(rows), described, weights=some)
-            else:
-                yield Batch(np.array(rows), described, vectors=some)
-        start += len(block)
-
-
-def _store(staging: Staging, part: str, batch: Batch, copies: tuple[str, Rows] | None) -> None:
-    """Store a batch; rows that the engine has in an older generation are copied."""
-    if copies is None:
-        staging.put(part, batch)
-        return
-    older, places = copies
-    known = places[batch.rows] >= 0
-    if known.any():
-        labels = [batch.labels[place] for place in np.flatnonzero(known).tolist()]
-        staging.copy(part, older, batch.rows[known], places[batch.rows[known]], labels)
-    if not known.all():
-        staging.put(part, _some(batch, np.flatnonzero(~known)))
-
-
-def _some(batch: Batch, places: Rows) -> Batch:
-    """Return some rows of a batch."""
-    vectors = None if batch.vectors is None else batch.vectors[places]
-    weights = [batch.weights[place] for place in places.tolist()] if batch.weights else ()
-    return Batch(batch.rows[places], [batch.labels[place] for place in places.tolist()], vectors, weights)
-
-
-def _holds(share: _Share, entry: Entry, generation: str) -> bool:
-    """Return True if an engine holds all of its share already."""
-    parts = [exported.part for exported in share.parts]
-    if (dict(entry.card), list(entry.parts), list(entry.files)) != (dict(share.engine.card), parts, list(share.files)):
-        return False
-    if generation not in {staged.generation for staged in share.engine.generations() if staged.complete}:
-        return False
-    with closing(share.engine.open(generation)) as opened:
-        return (opened.census.sample, dict(opened.census.rows)) == (entry.census.sample, dict(entry.census.rows))
-
-
-def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]:
-    """Return the statistics of the scores of a part, as they are stored."""
-    from retrieve_cli.storage.term_statistics import posting_statistics
-    from retrieve_cli.storage.vector_statistics import vector_statistics
-
-    starts = generation.starts if exported.part.unit == "chunk" else None
-    part = exported.part
-    if exported.postings is not None:
-        signed = int(bool((exported.postings.values <= 0).any()))
-        return {**posting_statistics(exported.postings, starts=starts).to_arrays(), engine_record.SIGNED: signed}
-    longest = 0.0
-
-    def watched() -> Iterator[Vectors]:
-        nonlocal longest
-        for block in exported.vectors() if exported.vectors else ():
-            longest = max(longest, float(np.sqrt(np.einsum("ij,ij->i", block, block).max(initial=0.0))))
-            yield block
-
-    found = vector_statistics(watched(), dim=part.dim or 0, length=part.rows, starts=starts)
-    return {**found.to_arrays(), engine_record.LONGEST: longest}
+def _note(path: Path, line: str) -> None:
+    """Add a line to a file, in one step that survives a crash. Raises: OSError."""
+    if line not in (known := _lines(path)):
+        durable.replace(path, "".join(f"{each}\n" for each in [*known, line][-_NOTED:]))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.remote_file import Blocks
 
 MANIFEST = "manifest.json"
+SENT = "sent.txt"
+"""File that lists what was sent to engines."""
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
 _ID = re.compile(r"[0-9a-f]{12}")
 

@@ -12,6 +12,7 @@
     artifacts/judgments/                  votes of people on results, see evaluation/votes.py
     artifacts/calibration.json            relevance of scores, see evaluation/calibration.py
     artifacts/quarantine.jsonl            items that the last build rejected
+    artifacts/sent.txt                    generations that were sent to engines, see ingest/pushing.py
     artifacts/lock                        the active writer
     artifacts/synced                      time of the last attempt to sync, see ingest/schedule.py
 
@@ -38,7 +39,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, unwritable
 from retrieve_cli.storage import durable, lock, sums
-from retrieve_cli.storage.generations import MANIFEST, Generations
+from retrieve_cli.storage.generations import MANIFEST, SENT, Generations
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import JUDGMENTS, lines, open_regular
@@ -222,7 +223,7 @@ class Store(Generations):
         """Remove scratch folders of dead writers; only the holder of the lock may do so."""
         for folder in self.generations.glob(_SCRATCH + "*"):
             shutil.rmtree(folder, ignore_errors=True)
-        for path in (self.path / "current", self.quarantine):
+        for path in (self.path / "current", self.path / SENT, self.quarantine):
             durable.unfinished(path).unlink(missing_ok=True)
 
 

@@ -127,6 +127,20 @@ def test_engines_keep_as_many_generations_as_are_configured(
     assert f"qdrant: removed generation {ids[-1]}" in done.err
 
 
+def test_generations_that_another_index_sent_stay(
+    servers: Servers, source: Path, built: str, retrieve: Program
+) -> None:
+    other = write_catalog(source.parent / "other.jsonl", records(5, SIZE))
+    assert retrieve("build", "--catalog", other, "--artifacts", "elsewhere").code == 0
+    theirs = live(Path("elsewhere"))
+    for version in range(2, 6):
+        next_version(source, retrieve, version)
+    there = {staged.generation for staged in servers.engine("qdrant").generations()}
+    assert theirs in there
+    assert built not in there
+    assert retrieve("query", "record 3", "--artifacts", "elsewhere").code == 0
+
+
 def test_a_sync_without_changes_sends_nothing_and_calls_no_alias(
     servers: Servers, built: str, retrieve: Program
 ) -> None:

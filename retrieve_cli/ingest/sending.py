@@ -1,0 +1,162 @@
+"""The rows and files of a generation on their way into one engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from retrieve_cli.assemble import registry
+from retrieve_cli.contracts.engines import Batch
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.ingest import attaching
+from retrieve_cli.ingest.labels import Labels
+from retrieve_cli.progress.tasks import task
+from retrieve_cli.storage import engine_record
+from retrieve_cli.storage.engine_record import Entry
+from retrieve_cli.storage.exported import Exported
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
+from retrieve_cli.storage.mapped import BLOCK
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.contracts.engines import Engine, Staging
+    from retrieve_cli.ingest.attaching import Shares
+    from retrieve_cli.storage.generation import Generation
+
+_ROWS = 1000
+"""Rows that are sent at a time."""
+
+
+class Share(NamedTuple):
+    """The part of a generation that one engine gets."""
+
+    engine: Engine
+    parts: Sequence[Exported]
+    files: Sequence[str]
+
+
+def holds(share: Share, entry: Entry, generation: str) -> bool:
+    """Return True if an engine holds all of its share already."""
+    parts = [exported.part for exported in share.parts]
+    if (dict(entry.card), list(entry.parts), list(entry.files)) != (dict(share.engine.card), parts, list(share.files)):
+        return False
+    if generation not in {staged.generation for staged in share.engine.generations() if staged.complete}:
+        return False
+    with closing(share.engine.open(generation)) as opened:
+        return (opened.census.sample, dict(opened.census.rows)) == (entry.census.sample, dict(entry.census.rows))
+
+
+def send(
+    share: Share, generation: Generation, older: Generation | None, *, shares: Shares, say: Callable[[str], None]
+) -> Entry:
+    """Send the share of an engine; return what it holds then. Rows that the engine can copy from `older` are not sent;
+    `shares` are those of all engines.
+
+    Raises:
+        Unavailable: the engine cannot be reached, or rejects the rows.
+        IndexCorrupt, RetrieveError: it lost rows.
+    """
+    engine = share.engine
+    labels = Labels(generation)
+    staging = engine.stage(generation.id, [exported.part for exported in share.parts])
+    with closing(staging):
+        for exported in share.parts:
+            copies = _copies(engine, exported, generation, older, say=say)
+            title = f"sending {exported.part.name} to {engine.name}"
+            with task(title, "rows", exported.part.rows) as progress:
+                for batch in batches(exported, labels):
+                    _store(staging, exported.part.name, batch, copies)
+                    progress.advance(len(batch.rows))
+        for file in share.files:
+            data = generation.file(file)
+            with task(f"sending {file} to {engine.name}", "bytes", len(data)) as progress:
+                for number, start in enumerate(range(0, len(data), BLOCK)):
+                    data.check(start, min(start + BLOCK, len(data)))
+                    block = data.data[start : start + BLOCK].tobytes()
+                    staging.put_block(file, number, block)
+                    progress.advance(len(block))
+                data.release()
+        if share.files:
+            attaching.send(staging, generation, shares)
+        census = staging.finish()
+    for exported in share.parts:
+        if census.rows.get(exported.part.name) != exported.part.rows:
+            held = census.rows.get(exported.part.name)
+            message = f"{engine.name} holds {held} rows of {exported.part.name}, and {exported.part.rows} were sent"
+            raise RetrieveError(message, hint="run it again: retrieve engines push")
+    return Entry(engine.card, [exported.part for exported in share.parts], share.files, census)
+
+
+def _copies(
+    engine: Engine,
+    exported: Exported,
+    generation: Generation,
+    older: Generation | None,
+    *,
+    say: Callable[[str], None],
+) -> tuple[str, Rows] | None:
+    """The older generation whose rows the engine can copy, and by row of the new one its row there, -1 if none."""
+    name, rows = exported.part.name, exported.part.rows
+    sent = f"{engine.name}: sending all {rows:,} rows of {name}"
+    if older is None or older.id == generation.id:
+        say(sent)
+        return None
+    retriever, recipes = registry.retriever(name), (older.manifest.recipe, generation.manifest.recipe)
+    same = all(
+        before == after
+        for before, after in (
+            (recipes[0].encoder, recipes[1].encoder),
+            (recipes[0].retrievers.get(name), recipes[1].retrievers.get(name)),
+        )
+    )
+    there = {staged.generation for staged in engine.generations() if staged.complete}
+    held = engine_record.read(older.folder).get(engine.name)
+    if not (engine.capabilities.copies and retriever.by_text and same and older.id in there):
+        why = "its rows change with every sync" if not retriever.by_text else "it cannot copy a generation"
+        say(f"{sent}: {why}" if older.id in there else sent)
+        return None
+    if held is None or held.part(name) is None or held.card != engine.card:
+        say(sent)
+        return None
+    found = KeyRows(as_keys(older.texts)).find(as_keys(generation.texts))
+    say(f"{engine.name}: sending {int(np.count_nonzero(found < 0)):,} of {rows:,} rows of {name}")
+    return older.id, found
+
+
+def batches(exported: Exported, labels: Labels) -> Iterator[Batch]:
+    """Yield the rows of an index in order, with their labels."""
+    start = 0
+    for block in exported.blocks():
+        for first in range(0, len(block), _ROWS):
+            some = block[first : first + _ROWS]
+            rows = range(start + first, start + first + len(some))
+            described = labels.of(exported.part.unit, rows)
+            if isinstance(some, list):
+                yield Batch(np.array(rows), described, weights=some)
+            else:
+                yield Batch(np.array(rows), described, vectors=some)
+        start += len(block)
+
+
+def _store(staging: Staging, part: str, batch: Batch, copies: tuple[str, Rows] | None) -> None:
+    """Store a batch; rows that the engine has in an older generation are copied."""
+    if copies is None:
+        staging.put(part, batch)
+        return
+    older, places = copies
+    known = places[batch.rows] >= 0
+    if known.any():
+        labels = [batch.labels[place] for place in np.flatnonzero(known).tolist()]
+        staging.copy(part, older, batch.rows[known], places[batch.rows[known]], labels)
+    if not known.all():
+        staging.put(part, _some(batch, np.flatnonzero(~known)))
+
+
+def _some(batch: Batch, places: Rows) -> Batch:
+    """Return some rows of a batch."""
+    vectors = None if batch.vectors is None else batch.vectors[places]
+    weights = [batch.weights[place] for place in places.tolist()] if batch.weights else ()
+    return Batch(batch.rows[places], [batch.labels[place] for place in places.tolist()], vectors, weights)
