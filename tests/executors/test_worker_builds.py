@@ -27,12 +27,16 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.executors.admission import PROBES
+from retrieve_cli.executors.leases import Policy
 from retrieve_cli.ingest.build import build
 from retrieve_cli.ingest.report import Limits, Report
 from retrieve_cli.ingest.sync import Sync
 from retrieve_cli.storage.store import Store
 from tests.executors.conftest import Crews, Hired
 from tests.executors.worker_encoders import POISON, SlowEncoder
+
+_MANY = 6000
 
 
 class Silent:
@@ -137,29 +141,30 @@ def test_without_workers_nothing_of_them_is_loaded(catalog: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_build_whose_workers_are_killed_at_random_gives_the_generation_of_one_process(
+def test_a_build_of_whose_eight_workers_each_is_killed_three_times_gives_the_generation_of_one_process(
     crew: Crews, tmp_path: Path
 ) -> None:
-    catalog = write_catalog(tmp_path / "many.jsonl", records(2500))
+    catalog = write_catalog(tmp_path / "many.jsonl", records(_MANY))
     expected = built(catalog, tmp_path / "one")
+    count = tmp_path / "count"
     hired: list[Hired] = []
     ended = threading.Event()
-    kills: dict[str, int] = {}
+    kills = dict.fromkeys((f"worker {place}" for place in range(1, 9)), 0)
 
     def hire() -> Hired:
-        hired.append(crew(4, {"seconds": 0.01}))
+        hired.append(crew(8, {"seconds": 0.02, "count": str(count)}, policy=Policy(unit_tokens=2048)))
         return hired[-1]
 
     def kill() -> None:
         chance = random.Random(3)
-        while not ended.is_set():
-            time.sleep(chance.uniform(0.05, 0.2))
+        while not ended.is_set() and min(kills.values()) < 3:
+            time.sleep(chance.uniform(0.02, 0.2))
             ready = [name for each in hired for name, taken in list(each._taken.items()) if taken.ready]
-            fewest = [name for name in ready if kills.get(name, 0) < 3]
-            if fewest:
-                name = chance.choice(fewest)
+            rarest = [name for name in ready if kills[name] == min(kills.values())]
+            if rarest:
+                name = chance.choice(rarest)
                 next(worker for own, worker in reversed(hired[-1].processes) if own == name).kill()
-                kills[name] = kills.get(name, 0) + 1
+                kills[name] += 1
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -169,8 +174,10 @@ def test_a_build_whose_workers_are_killed_at_random_gives_the_generation_of_one_
         ended.set()
         killer.join()
     assert report.generation == expected.generation
-    assert report.embedded == 2500
-    assert sum(kills.values()) >= 4
+    assert report.embedded == _MANY
+    assert min(kills.values()) >= 3
+    probes = len(PROBES) * len(hired[-1].processes)
+    assert count.stat().st_size - probes <= 1.05 * _MANY
 
 
 def test_a_record_with_a_text_that_ends_every_worker_is_rejected(crew: Crews, tmp_path: Path) -> None:
