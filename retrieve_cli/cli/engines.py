@@ -195,4 +195,4 @@ def _facts(one: Any) -> str:
 
 def _state(staged: Any) -> str:
     words = [name for name in ("current", "live", "complete", "verified") if staged[name]]
-    return ", ".join(words) or "incomplete: the next push removes it"
+    return ", ".join(words) or "incomplete: the next push from its index removes it"

@@ -13,6 +13,7 @@ from sync.state import live, records
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
+from retrieve_cli.storage.generations import SENT
 
 
 def loaded(text: str, **environment: str) -> Settings:
@@ -126,15 +127,20 @@ def test_push_says_what_engines_hold(servers: Servers, built: str, retrieve: Pro
 def test_status_marks_the_current_generation_and_what_is_incomplete(
     servers: Servers, built: str, retrieve: Program
 ) -> None:
+    with (Path("artifacts") / SENT).open("a") as sent:  # as if a push had been killed
+        sent.write("qdrant 0123456789ab\n")
     servers.engine("qdrant").stage("0123456789ab", [])
+    servers.engine("qdrant").stage("ba9876543210", [])
     lines = retrieve("engines", "status").out.splitlines()
     assert f"  {built}  current, live, complete, verified" in lines
-    assert "  0123456789ab  incomplete: the next push removes it" in lines
+    assert "  0123456789ab  incomplete: the next push from its index removes it" in lines
     found = retrieve("engines", "status", "--json").json["engines"]
     assert {each["generation"]: each["current"] for each in found["pgvector"]["generations"]}[built]
     assert sum(each["live"] for each in found["qdrant"]["generations"]) == 1
     assert retrieve("sync").code == 0
-    assert "0123456789ab" not in retrieve("engines", "status").out
+    after = retrieve("engines", "status").out
+    assert "0123456789ab" not in after
+    assert "ba9876543210" in after  # another index may be at work on it
 
 
 def test_the_current_generation_cannot_be_dropped_and_others_can_by_the_beginning_of_their_ids(
