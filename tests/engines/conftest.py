@@ -1,6 +1,30 @@
-"""Failed assertions of the engine suite are explained as those of test files."""
+"""Failed assertions of the engine suite are explained as those of test files; servers that several files use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from engines.pgvector_server import PostgresServer
+
 for name in ("suite", "suite_generations", "suite_contents", "suite_answers", "suite_base"):
     pytest.register_assert_rewrite(f"engines.{name}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A running server of PostgreSQL with pgvector."""
+    from engines.pgvector_server import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> str:
+    """An empty database."""
+    postgres.start()
+    return postgres.database()

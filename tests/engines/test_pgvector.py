@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, parts_of, send
-from engines.pgvector_server import PostgresServer, running
+from engines.pgvector_server import PostgresServer
 from engines.suite import EngineSuite
 from engines.suite_base import vector, words
 
@@ -22,19 +22,6 @@ from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 PASSWORD = "sesame-84"
 NewEngine = Callable[..., PgvectorEngine]
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    with running() as server:
-        yield server
-
-
-@pytest.fixture
-def database(postgres: PostgresServer) -> str:
-    """An empty database."""
-    postgres.start()
-    return postgres.database()
 
 
 class TestPgvector(EngineSuite):

@@ -1,0 +1,116 @@
+"""The program with every index in a real PostgreSQL: the answers of local files, through syncs and crashes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines.injected import said
+from engines.pgvector_server import PostgresServer
+from samples import Program, write_catalog
+from sync.state import live, records
+
+SIZE = 40
+ENGINES = ("RETRIEVE_ENGINES__DENSE", "RETRIEVE_ENGINES__LEXICAL")
+
+
+@pytest.fixture
+def source(
+    postgres: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retrieve: Program
+) -> Path:
+    """A catalog whose index was built into a database."""
+    for name in ENGINES:
+        monkeypatch.setenv(name, "pgvector")
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__TIMEOUT_S", "20")
+    monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")
+    catalog = write_catalog(tmp_path / "tools.jsonl", tenants(1))
+    done = retrieve("build", "--catalog", catalog)
+    assert done.code == 0, done.err
+    return catalog
+
+
+def tenants(version: int) -> list[dict[str, Any]]:
+    rows = [{**row, "tenant": "ab"[place % 2], "license": "MIT"} for place, row in enumerate(records(version, SIZE))]
+    rows[3]["license"] = 'it\'s "x", y\\z; DROP SCHEMA retrieve CASCADE; --'
+    return rows
+
+
+def answers(retrieve: Program, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[Any, Any]:
+    """An answer through the engine, and that of local files."""
+    found = []
+    for place in ("pgvector", "local"):
+        for name in ENGINES:
+            monkeypatch.setenv(name, place)
+        done = retrieve("query", "segment lungs word3", "-k", "20", "--json", *words)
+        assert done.code == 0, done.err
+        found.append(said(done.json))
+    for name in ENGINES:
+        monkeypatch.setenv(name, "pgvector")
+    return found[0], found[1]
+
+
+FILTERS = (
+    (),
+    ("--filter", "license=MIT"),
+    ("--filter", "!license=MIT"),
+    ("--filter", 'license="it\'s ""x"", y\\z; DROP SCHEMA retrieve CASCADE; --"'),
+    ("--tenant", "a"),
+    ("--tenant", "b", "--filter", "license=*", "--chunks"),
+)
+
+
+@pytest.mark.parametrize("words", FILTERS)
+def test_answers_are_those_of_local_files(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    through, local = answers(retrieve, monkeypatch, *words)
+    assert through["results"]
+    assert through == local
+
+
+def test_a_sync_copies_unchanged_rows_and_the_views_show_the_new_generation(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer, database: str
+) -> None:
+    before = live(Path("artifacts"))
+    write_catalog(source, [*tenants(2)[:2], *tenants(1)[2:]])
+    done = retrieve("sync", "--verbose")
+    assert done.code == 0, done.err
+    assert f"sending 2 of {SIZE} rows of dense" in done.err
+    now = live(Path("artifacts"))
+    assert now != before
+    through, local = answers(retrieve, monkeypatch)
+    assert through == local
+    rows = postgres.run("SELECT count(*) FROM retrieve.chunks", database=database)
+    assert rows == [(SIZE,)]
+    schemas = {name for (name,) in postgres.run("SELECT nspname FROM pg_namespace", database=database)}
+    assert {f"retrieve_{before}", f"retrieve_{now}"} <= schemas
+
+
+def test_a_server_that_dies_is_named_and_answers_after_its_restart(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer
+) -> None:
+    wanted = answers(retrieve, monkeypatch)[0]
+    postgres.kill()
+    try:
+        done = retrieve("query", "segment lungs")
+        assert done.code == 6
+        assert "pgvector" in done.err
+        done = retrieve("sync")
+        assert done.code == 6
+    finally:
+        postgres.start()
+    assert answers(retrieve, monkeypatch)[0] == wanted
+
+
+def test_an_attached_folder_answers_as_the_one_that_was_built(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENGINES__STORE", "engine")
+    monkeypatch.setenv("RETRIEVE_ENGINES__TOKENS", "payload")
+    assert retrieve("engines", "push").code == 0
+    wanted = retrieve("query", "segment lungs word3", "--json")
+    assert retrieve("engines", "attach", "--artifacts", "thin").code == 0
+    found = retrieve("query", "segment lungs word3", "--json", "--artifacts", "thin")
+    assert said(found.json) == said(wanted.json)
