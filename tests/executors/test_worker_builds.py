@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documents.sandbox.builds import heeding_interrupts
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble.parts import Parts, parts_for
@@ -223,13 +224,14 @@ def test_a_kept_record_whose_text_ends_every_worker_is_rejected_by_a_sync(crew: 
 def interrupted(catalog: Path, number: int, *flags: str) -> tuple[subprocess.Popen[str], list[int], str]:
     """A build with workers that gets a signal while it embeds; its workers at that time, and what it said."""
     environment = {**os.environ, "RETRIEVE_EXECUTORS__UNIT_TOKENS": "512"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "retrieve_cli", "build", str(catalog), "--workers", "2", *flags],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    )
+    with heeding_interrupts():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "retrieve_cli", "build", str(catalog), "--workers", "2", *flags],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
     end = time.monotonic() + 60
     while len(workers := children(process.pid)) < 2 and time.monotonic() < end:
         time.sleep(0.02)
