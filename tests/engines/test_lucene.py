@@ -1,7 +1,6 @@
 """Lucene's lists of candidates are long and close enough: rescored exactly, the best ten are those of local files."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -73,20 +72,13 @@ def compared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     index = Bm25Index(columns)
     asked, terms = [], []
     for query in queries:
-        counted = Counter(index.analyzer.terms(query))
-        known = {place: count for term, count in counted.items() if (place := number(index, term)) >= 0}
-        if known:
+        known = index.weights_of(query)
+        if len(known.terms):
             asked.append(query)
-            terms.append((np.array(list(known)), np.array(list(known.values()), np.float32)))
+            terms.append((known.terms.astype(np.int64), known.weights))
     folder = tmp_path_factory.mktemp("lucene")
     lists = lucene_lists(folder, rows_of(columns, len(texts)), terms, k1=1.2, b=0.75, length=_LENGTH)
     return Compared(index, asked, lists)
-
-
-def number(index: Bm25Index, term: str) -> int:
-    """Return the number of a term in the vocabulary; -1 if it is not there."""
-    column = index._column(term)
-    return -1 if column is None else int(np.searchsorted(index._starts, column.start, side="right")) - 1
 
 
 def rows_of(columns: dict[str, "Rows"], count: int) -> list[LuceneRow]:

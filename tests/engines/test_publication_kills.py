@@ -22,7 +22,7 @@ MAIN = "engines.injected:main"
 KILLS = int(os.environ.get("RETRIEVE_KILLS", "0"))
 QUERY = ("query", "segment lungs word3", "-k", "20", "--json")
 FEW = 16
-MANY = KILLS or 300
+MANY = KILLS or 100
 SIZE = 24
 """Records of a version."""
 
