@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
@@ -40,12 +39,25 @@ _SECRETS = {"password_env": "password", "api_key_env": "api_key", "token_env": "
 _PUSH = "send the index: retrieve engines push"
 
 
-@lru_cache(maxsize=16)
+_kept: dict[tuple[Any, ...], Engine] = {}
+_making = RLock()
+
+
 def _made(name: str, section: Any, secrets: tuple[tuple[str, str], ...]) -> Engine:
     """Make an engine once for each configuration: its connections are shared."""
-    module, kind = _ENGINES[name]
-    made: Engine = getattr(import_module(module), kind)(section, **dict(secrets))
-    return made
+    with _making:
+        if (name, section, secrets) not in _kept:
+            module, kind = _ENGINES[name]
+            _kept[name, section, secrets] = getattr(import_module(module), kind)(section, **dict(secrets))
+        return _kept[name, section, secrets]
+
+
+def close_all() -> None:
+    """Close the connections of all engines; they are made again when they are needed."""
+    with _making:
+        for made in _kept.values():
+            made.close()
+        _kept.clear()
 
 
 def engine(name: str, settings: Settings) -> Engine:

@@ -167,7 +167,7 @@ class Servers:
 def inject(patch: Callable[[Any, str, Any], None] = setattr) -> None:
     """Let the program make these engines."""
     patch(engines, "_ENGINES", {name: (__name__, kind) for name, kind in NAMES.items()})
-    engines._made.cache_clear()
+    engines.close_all()
 
 
 def main(arguments: list[str]) -> int:

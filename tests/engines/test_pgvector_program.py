@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from engines.pgvector_server import PostgresServer
 from samples import Program, write_catalog
 from sync.state import live, records
 
+from retrieve_cli.assemble.engines import close_all
+
 SIZE = 40
 ENGINES = ("RETRIEVE_ENGINES__DENSE", "RETRIEVE_ENGINES__LEXICAL")
 
@@ -18,7 +21,7 @@ ENGINES = ("RETRIEVE_ENGINES__DENSE", "RETRIEVE_ENGINES__LEXICAL")
 @pytest.fixture
 def source(
     postgres: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retrieve: Program
-) -> Path:
+) -> Iterator[Path]:
     """A catalog whose index was built into a database."""
     for name in ENGINES:
         monkeypatch.setenv(name, "pgvector")
@@ -28,7 +31,8 @@ def source(
     catalog = write_catalog(tmp_path / "tools.jsonl", tenants(1))
     done = retrieve("build", "--catalog", catalog)
     assert done.code == 0, done.err
-    return catalog
+    yield catalog
+    close_all()
 
 
 def tenants(version: int) -> list[dict[str, Any]]:
