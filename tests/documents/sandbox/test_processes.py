@@ -90,8 +90,9 @@ def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(tmp_path: Path
 def test_a_document_may_take_so_much_cpu_time_and_so_much_time(pool: Pool, tmp_path: Path, monkeypatch) -> None:
     cpu = reason_of(pool, request(tmp_path, "spin", page=4, cpu_s=0.2))
     assert cpu == "the reader ended on page 4 (more than 0.2 s of CPU time); parsing.cpu_s sets the limit"
-    monkeypatch.setattr("retrieve_cli.documents.processes.process._WALL_S", 0.1)
-    wall = reason_of(pool, request(tmp_path, "sleep", 100, page=5, cpu_s=0.1))
+    monkeypatch.setattr("retrieve_cli.documents.processes.process._WALL_PER_CPU", 0)  # so that CPU time is no limit
+    monkeypatch.setattr("retrieve_cli.documents.processes.process._WALL_S", 0.4)
+    wall = reason_of(pool, request(tmp_path, "sleep", 100, page=5, cpu_s=20.0))
     assert wall == "the reader ended on page 5 (no end within 0 s); parsing.cpu_s sets the limit"
 
 
