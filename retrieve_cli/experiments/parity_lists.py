@@ -150,17 +150,17 @@ def compare(
     limits: dict[str, Any] = {"depth": pair.depth, "starts": pair.starts}
     if selection is not None:
         limits["allowed"] = [selection.mask]
-    told = limits if selection is None else {**limits, "conditions": [selection.conditions]}
+    sent = limits if selection is None else {**limits, "conditions": [selection.conditions]}
     for number, form in enumerate(forms):
         before = pair.remote.completed
         pair.lists()
         # Each is first in every other search, so that neither always finds warm caches.
         if number % 2:
-            theirs, remote_ms = _search(pair.remote, form, told)
+            theirs, remote_ms = _search(pair.remote, form, sent)
             ours, local_ms = _search(pair.local, form, limits)
         else:
             ours, local_ms = _search(pair.local, form, limits)
-            theirs, remote_ms = _search(pair.remote, form, told)
+            theirs, remote_ms = _search(pair.remote, form, sent)
         lists = pair.lists()
         _count(counts, pair, mask, ours, theirs, lists, completed=pair.remote.completed - before)
         if timed is not None:

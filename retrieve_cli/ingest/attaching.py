@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from retrieve_cli import __version__
 from retrieve_cli.assemble import engines
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
@@ -82,7 +83,7 @@ def attach(store: Store, settings: Settings, *, generation: str | None = None) -
                 hole.truncate(entry.bytes)
         engine_record.write(scratch, _entries(account["engines"], name, settings))
         durable.replace(scratch / ATTACHED, json.dumps({"engine": keeper}) + "\n")
-        return store.publish(scratch, manifest, {"version": "attached", "sources": []})
+        return store.publish(scratch, manifest, {"version": __version__, "sources": []})
 
 
 def _account(opened: EngineGeneration, name: str) -> Mapping[str, Json]:

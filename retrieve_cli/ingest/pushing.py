@@ -22,6 +22,7 @@ from retrieve_cli.storage import durable, engine_record
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.generation import open_unpublished
 from retrieve_cli.storage.generations import SENT
+from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import MANIFEST, read_text
 
 if TYPE_CHECKING:
@@ -80,8 +81,12 @@ class Push:
         """Send a published generation as far as the engines do not hold it, and let their aliases name it.
 
         Raises:
-            Unavailable, IndexCorrupt, UsageError: as `stage` does.
+            UsageError: as `stage` does, or its files are in an engine themselves.
+            Unavailable, IndexCorrupt: as `stage` does.
         """
+        if (generation.folder / ATTACHED).exists():
+            message = f"generation {generation.id} is attached: its rows are not on this machine"
+            raise UsageError(message, hint="send it where the index is built: retrieve engines push")
         self.stage(generation)
         self.record(generation.folder)
         self.publish()

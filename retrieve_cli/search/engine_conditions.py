@@ -1,7 +1,7 @@
 """Filters in the words of engines: conditions on stored values, compared to the letter.
 
 A condition of the filter language is true for some of the values that a field has in the index, in whichever spelling,
-glob or comparison it was written. An engine is told these values, so that no dialect has to know the language.
+glob or comparison it was written. An engine receives these values, so that no dialect has to know the language.
 """
 
 from __future__ import annotations

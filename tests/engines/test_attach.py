@@ -130,6 +130,12 @@ def test_without_engines_nothing_can_be_attached(
     assert "engines.store: engine" in done.err
 
 
+def test_an_attached_index_is_not_sent(thin: Path, retrieve: Program) -> None:
+    done = retrieve("engines", "push", "--artifacts", "thin")
+    assert done.code == 2
+    assert "where the index is built" in done.err
+
+
 def test_an_engine_without_a_published_generation_has_nothing_to_attach(servers: Servers, retrieve: Program) -> None:
     done = retrieve("engines", "attach", "--artifacts", "other")
     assert done.code == 2

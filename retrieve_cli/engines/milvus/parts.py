@@ -269,7 +269,7 @@ class MilvusTerms:
 
 
 _EVERY_TERM = {"drop_ratio_search": 0.0}
-"""No term of a query is left out, however small its weight."""
+"""No term of a query is skipped, however small its weight."""
 _ROUNDED = 1.0 + 1e-4
 """The engine sums in float32."""
 
