@@ -19,7 +19,7 @@ reads this list and checks every import against it.
     models          models that the stages need: list, pull, verify, export
     search ingest   Request -> Answer over the current generation; sources -> published generation
     assemble        settings -> parts: names the concrete sources, encoders, retrievers and rerankers
-    sources documents chunking encoders executors retrievers engines graph queries stages evaluation records
+    sources documents chunking encoders executors retrievers engines graph queries stages evaluation records websearch
     warm            a process that is ready answers for a command
     storage web config
     untrusted       files and YAML from outside, read within bounds of kind, size and depth

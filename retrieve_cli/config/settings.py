@@ -58,6 +58,7 @@ from retrieve_cli.config.query_settings import (
     SearchSettings,
 )
 from retrieve_cli.config.serve_settings import JwtSettings, ServeSettings
+from retrieve_cli.config.web_settings import WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.frozen import dataclass
 
@@ -106,6 +107,7 @@ __all__ = [
     "SpladeSettings",
     "StoreSettings",
     "SyncSettings",
+    "WebSettings",
     "sections",
 ]
 Changes = Literal["answers", "index", "neither"]
@@ -161,6 +163,7 @@ class Settings:
     serve: ServeSettings = field(default_factory=ServeSettings, metadata=_NEITHER)
     jwt: JwtSettings = field(default_factory=JwtSettings, metadata=_NEITHER)
     query: QuerySettings = field(default_factory=QuerySettings, metadata=_NEITHER)
+    web: WebSettings = field(default_factory=WebSettings, metadata=_NEITHER)
     plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, metadata=_INDEX)
     """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""
 

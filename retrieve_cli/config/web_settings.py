@@ -1,0 +1,29 @@
+"""Section of the configuration that concerns web and literature search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from retrieve_cli.config.bounds import bounded
+from retrieve_cli.frozen import dataclass
+
+PROVIDERS = ("tavily", "serper", "serpapi", "ddg", "pubmed", "europepmc", "biorxiv", "s2", "arxiv")
+"""Names of the built-in providers, in the order in which `--first` asks them."""
+ENRICHERS = ("crossref", "s2", "biorxiv")
+"""Names of the built-in sources of further facts about works that were found."""
+
+
+@dataclass(frozen=True)
+class WebSettings:
+    """Providers of web and literature search, and the limits of one search."""
+
+    enabled: bool = False
+    providers: Sequence[str] = field(default_factory=lambda: [name for name in PROVIDERS if name != "ddg"])
+    enrich: Sequence[str] = field(default_factory=lambda: list(ENRICHERS))
+    k: int = bounded(20, 1, 100)
+    deadline_ms: float = bounded(10_000.0, 1)
+    max_age: float = field(default=86_400.0, metadata={"duration": True})
+    keep: float = field(default=30 * 86_400.0, metadata={"duration": True})
+    keep_mb: int = bounded(500, 1)
+    endpoints: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,92 @@
+"""Items from what providers say: texts without markup and within bounds, identifiers in normal form.
+
+Every provider makes its items here, so that no answer brings more than these bounds into the program.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+
+from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
+from retrieve_cli.terms import licences
+from retrieve_cli.websearch import dates, ids
+
+TITLE, ABSTRACT, SNIPPET, NAME, ADDRESS = 1000, 20_000, 2000, 300, 2000
+"""Characters that are kept of a title, an abstract, a snippet, a name and an address."""
+AUTHORS, RELATIONS = 1000, 100
+"""Authors and relations that are kept."""
+_TAG = re.compile(r"</?[A-Za-z!?][^<>]{0,300}>")
+_ENTITY_ROUNDS = 2
+"""Some providers escape twice."""
+
+
+def plain(text: str, most: int) -> str:
+    """Return a text on one line without tags and entities, cut to `most` characters."""
+    text = text[: 8 * most]
+    for _ in range(_ENTITY_ROUNDS):
+        text = html.unescape(_TAG.sub(" " if "<p" in text or "<sec" in text or "<jats" in text else "", text))
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def address(text: str) -> str:
+    """Return a web address for people to open; empty if it is not an http or https address."""
+    text = text.strip()
+    return text if len(text) <= ADDRESS and ids.url(text) is not None else ""
+
+
+def made(
+    *,
+    type: WorkType,  # noqa: A002  as in `Item`
+    title: str,
+    ids_: Iterable[Id | None],
+    url: str = "",
+    pdf_url: str = "",
+    authors: Iterable[str] = (),
+    first_family: str = "",
+    date: str = "",
+    venue: str = "",
+    abstract: str = "",
+    snippet: str = "",
+    open_access: bool | None = None,
+    license: str = "",  # noqa: A002  as in `Item`
+    citations: int | None = None,
+    retracted: bool | None = None,
+    version: str = "",
+    relations: Iterable[tuple[RelationKind, Id | None]] = (),
+) -> Item | None:
+    """Return an item; None if it has no title, or neither an identifier nor an address.
+
+    `ids_` may hold None for what is no identifier; the address is added to them. `date` is a date of `dates.py`.
+    """
+    title, shown = plain(title, TITLE), address(url)
+    known = dict.fromkeys(one for one in (*ids_, ids.of_address(url), ids.url(url) if shown else None) if one)
+    if not title or not known:
+        return None
+    names = [name for author in authors if (name := plain(author, NAME))][:AUTHORS]
+    return Item(
+        type=type,
+        title=title,
+        ids=tuple(known),
+        authors=tuple(names),
+        first_family=plain(first_family, NAME),
+        date=dates.of_text(date),
+        venue=plain(venue, NAME),
+        abstract=plain(abstract, ABSTRACT),
+        snippet=plain(snippet, SNIPPET),
+        url=shown,
+        pdf_url=address(pdf_url),
+        open_access=open_access,
+        license=_license(license),
+        citations=citations,
+        retracted=retracted,
+        version=version,
+        relations=tuple(dict.fromkeys((kind, other) for kind, other in relations if other))[:RELATIONS],
+    )
+
+
+def _license(text: str) -> str:
+    named = plain(text, NAME)
+    return licences.spdx_of(named) or named if named else ""

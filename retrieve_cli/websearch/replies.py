@@ -1,0 +1,125 @@
+"""Answers of providers as JSON or XML, within bounds of depth and number; anything else is a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
+from xml.etree.ElementTree import Element, ParseError, fromstring
+from xml.parsers import expat
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.websearch import Malformed, ProviderFailed
+from retrieve_cli.errors import printable, shortened
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.websearch import Response
+
+_DEEPEST = 60
+_MOST_ELEMENTS = 500_000
+_EXCERPT = 80
+
+
+def read_json(response: Response) -> Json:
+    """Return the body as JSON.
+
+    Raises:
+        ProviderFailed: it is not JSON, or is nested too deeply; `Malformed`.
+    """
+    import orjson
+
+    try:
+        value = orjson.loads(response.body)
+    except ValueError:
+        malformed("JSON", response)
+    level: list[Json] = [value]
+    for _ in range(_DEEPEST):
+        level = [part for value in level for part in _parts(value)]
+        if not level:
+            return value
+    return malformed(f"JSON of at most {_DEEPEST} levels", response)
+
+
+def _parts(value: Json) -> Sequence[Json]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def read_object(response: Response) -> Mapping[str, Json]:
+    """Return the body as an object of JSON. Raises: ProviderFailed: it is not one."""
+    value = read_json(response)
+    return value if isinstance(value, dict) else malformed("an object", response)
+
+
+def read_xml(response: Response) -> Element:
+    """Return the root element of the body. A document type may be named, and must not declare anything.
+
+    Raises:
+        ProviderFailed: it is not XML, declares entities, or has too many elements or levels; `Malformed`.
+    """
+    depth = count = 0
+    parser = expat.ParserCreate()
+
+    def begin(*_: object) -> None:
+        nonlocal depth, count
+        depth, count = depth + 1, count + 1
+        if depth > _DEEPEST or count > _MOST_ELEMENTS:
+            malformed(f"XML of at most {_DEEPEST} levels and {_MOST_ELEMENTS:,} elements", response)
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def declared(*_: object) -> None:
+        malformed("XML without declarations of entities", response)
+
+    parser.StartElementHandler, parser.EndElementHandler = begin, end
+    parser.EntityDeclHandler = declared
+    try:
+        parser.Parse(response.body, True)  # noqa: FBT003  it is the last piece
+        return fromstring(response.body)  # noqa: S314  its declarations, depth and size were just checked
+    except (expat.ExpatError, ParseError, ValueError, LookupError):  # the last two: an unknown encoding
+        return malformed("XML", response)
+
+
+def malformed(expected: str, response: Response) -> NoReturn:
+    """Raises: ProviderFailed: the answer is not what was `expected`; quotes its beginning."""
+    beginning = printable(shortened(response.body[: 4 * _EXCERPT].decode("utf-8", "replace"), _EXCERPT))
+    said = f"its answer is not {expected}" + (f": “{beginning}”" if beginning else ": it is empty")
+    raise ProviderFailed(Malformed(said))
+
+
+def listed(value: Json, response: Response, name: str) -> list[Mapping[str, Json]]:
+    """Return a list of objects that must be there.
+
+    Raises:
+        ProviderFailed: it is missing, or not a list of objects; `name` is that of its key.
+    """
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        malformed(f"an object with the list `{name}`", response)
+    return value
+
+
+def text(value: Json, *path: str) -> str:
+    """Return the text at a path of keys in an object; empty if there is none. Numbers count as texts."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value)
+
+
+def number(value: Json, *path: str) -> int | None:
+    """Return the number at a path of keys in an object, None if there is none, or it is negative."""
+    said = text(value, *path)
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 12 else None
+
+
+def objects(value: Json, *path: str) -> Iterator[Mapping[str, Json]]:
+    """Yield the objects of an optional list at a path of keys; nothing if there is no list."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    yield from (entry for entry in value if isinstance(entry, dict)) if isinstance(value, list) else ()
+
+
+def content(element: Element | None) -> str:
+    """Return the text of an element and all within it; empty for None."""
+    return "" if element is None else "".join(element.itertext())
