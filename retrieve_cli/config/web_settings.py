@@ -22,6 +22,7 @@ class WebSettings:
     providers: Sequence[str] = field(default_factory=lambda: [name for name in PROVIDERS if name != "ddg"])
     enrich: Sequence[str] = field(default_factory=lambda: list(ENRICHERS))
     k: int = bounded(20, 1, 100)
+    interpolate: float = bounded(0.8, 0, 1)
     deadline_ms: float = bounded(10_000.0, 1)
     max_age: float = field(default=86_400.0, metadata={"duration": True})
     keep: float = field(default=30 * 86_400.0, metadata={"duration": True})

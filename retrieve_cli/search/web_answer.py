@@ -42,8 +42,9 @@ class ProviderStatus(NamedTuple):
     provider: str
     role: Literal["provider", "enricher"]
     status: str
-    """`ok`, `not_asked` (with `--first`, after another one had results), or the kind of a failure: `no_key`,
-    `rate_limited`, `rejected`, `timeout`, `unreachable`, `malformed`, `not_stored`, `not_installed`."""
+    """`ok`, `not_asked` (with `--first`, after another one had results), `not_configured` (its credential is not in the
+    environment, and nobody named it), or the kind of a failure: `no_key`, `rate_limited`, `rejected`, `timeout`,
+    `unreachable`, `malformed`, `not_stored`, `not_installed`."""
     message: str = ""
     """Reason for the failure."""
     hint: str = ""
@@ -62,7 +63,7 @@ class ProviderStatus(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        return self.status not in ("ok", "not_asked")
+        return self.status not in ("ok", "not_asked", "not_configured")
 
 
 @dataclass(frozen=True, slots=True)

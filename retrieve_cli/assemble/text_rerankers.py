@@ -1,0 +1,77 @@
+"""The configured reranker over texts that no index holds, such as abstracts of works that were found on the web."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from retrieve_cli.assemble import extensions
+from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
+from retrieve_cli.assemble.rerankers import pair_scorer
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder
+from retrieve_cli.errors import Unavailable
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
+    from retrieve_cli.stages.rerank import Reader
+
+_PAIRS = ("cross_encoder", "remote", "llm")
+
+
+def query_encoder(settings: Settings) -> Encoder:
+    """Return the configured encoder as queries use it: on the CPU unless a GPU is configured.
+
+    Raises:
+        Unavailable: its model is not on this machine.
+    """
+    return encoder_to_query(settings, encoder_to_build(settings).card)
+
+
+def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) -> Reader | None:
+    """Return the reranker of texts, which takes a hit's row as the place of its text; None if none is configured.
+
+    `encoder` is that of `query_encoder`, or None if `needs_encoder` is false.
+
+    Raises:
+        Unavailable: its model is not on this machine, or the encoder has no token vectors.
+    """
+    backend = settings.rerank.backend
+    if backend == "none":
+        return None
+    if backend in ("auto", "maxsim"):
+        if encoder is None or not isinstance(encoder, TokenEncoder):
+            hint = "set encoder.kind: auto, or rerank.backend: none"
+            raise Unavailable("the configured encoder has no token vectors", hint=hint)
+        from retrieve_cli.encoders.text_reader import TextReader
+
+        return TextReader(encoder, encoder, texts)
+    if backend in _PAIRS:
+        return _Pairs(pair_scorer(settings), texts)
+    return _Pairs(extensions.make("reranker", backend, settings), texts)
+
+
+def needs_encoder(settings: Settings) -> bool:
+    """Return True if the configured reranker compares token vectors."""
+    return settings.rerank.backend in ("auto", "maxsim")
+
+
+class _Pairs:
+    """A scorer of pairs, applied to texts."""
+
+    def __init__(self, scorer: PairScorer, texts: Sequence[str]) -> None:
+        self._scorer = scorer
+        self._texts = texts
+
+    @property
+    def name(self) -> str:
+        return self._scorer.name
+
+    @property
+    def unit_scale(self) -> bool:
+        """True if the scorer's scores are on a scale from 0 to 1."""
+        return isinstance(self._scorer, Scaled) and self._scorer.unit_scale
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> Vectors:
+        """Return (n,) float32 scores of the query with each hit's text."""
+        return self._scorer.score(query.text, [self._texts[hit.row] for hit in hits])

@@ -1,0 +1,128 @@
+"""`retrieve web`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.web_record import record
+from retrieve_cli.errors import Exit
+
+if TYPE_CHECKING:
+    from typer._click import Context
+
+
+_SEARCH = "search"
+
+
+class Kind(StrEnum):
+    """Kind of a search."""
+
+    auto = "auto"
+    web = "web"
+    literature = "literature"
+
+
+class _Questions(TyperGroup):
+    """`retrieve web QUESTION` is `retrieve web search QUESTION`: what is no command begins a question."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Return the arguments, with the command in front if it is left out."""
+        if args and args[0] not in (*self.commands, "--help", "-h"):
+            args = [_SEARCH, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(help="Search the web and literature.", rich_markup_mode=None, cls=_Questions)
+
+
+@app.callback(invoke_without_command=True)
+def web(context: typer.Context) -> None:
+    """Search the web and literature: retrieve web "crispr off-target".
+
+    The question is sent to the configured providers (web.providers), so it is off until web.enabled is true. Keys are
+    read from the environment: TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY, NCBI_API_KEY, NCBI_EMAIL, S2_API_KEY.
+    A question that is the name of a command follows `search`.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+app.command()(record)
+
+
+@app.command()
+@shared("text", "json", "jsonl", "md", "prompt")
+def search(
+    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The question.")],
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--provider", metavar="A,B", help="Ask these providers only; repeatable.  [default: web.providers]"
+        ),
+    ] = None,
+    kind: Annotated[
+        Kind, typer.Option("--kind", metavar="auto|web|literature", help="What to search; auto: by the question.")
+    ] = Kind.auto,
+    since: Annotated[
+        str, typer.Option("--since", metavar="DATE", help="Drop results from before 2024, 2024-03 or 2024-03-05.")
+    ] = "",
+    category: Annotated[
+        list[str] | None,
+        typer.Option("--category", metavar="A,B", help="Search these categories of arXiv: q-bio, cs.AI; repeatable."),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "-n", "--top-k", "--limit", metavar="N", help="Number of results.  [default: 20]"),
+    ] = None,
+    first: Annotated[
+        bool, typer.Option("--first", help="Ask one provider after the other until one has results.")
+    ] = False,
+    deadline_ms: Annotated[
+        float | None, typer.Option("--deadline-ms", metavar="MS", help="Time for all providers together.")
+    ] = None,
+    max_age: Annotated[
+        str | None, typer.Option("--max-age", metavar="AGE", help="Use stored answers up to this age: 24h, 7d, off.")
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use stored answers only, of any age; send nothing.")
+    ] = False,
+    rerank: Annotated[bool, typer.Option("--rerank/--no-rerank", help="Rerank by title and abstract.")] = True,
+    add: Annotated[
+        bool, typer.Option("--add", help="Add the results to the documents of the index; sync makes them searchable.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Explain each score, and say what every provider did.")
+    ] = False,
+    save_run: Annotated[bool, typer.Option("--save-run", help="Save the run for retrieve replay.")] = False,
+    *,
+    shared: Shared,
+) -> None:
+    """Search the web and literature. Exit with 8 if a provider failed."""
+    from retrieve_cli.cli import web_answering
+
+    options = web_answering.options_of(
+        text,
+        providers=provider,
+        kind=kind.value,
+        since=since,
+        categories=category,
+        k=k,
+        first=first,
+        deadline_ms=deadline_ms,
+        max_age=max_age,
+        offline=offline,
+        rerank=rerank,
+    )
+    answer = web_answering.answer(shared, options, save_run=save_run)
+    web_answering.show(shared, answer, explain=explain)
+    if add:
+        web_answering.add(shared, answer)
+    if answer.partial:
+        sys.stdout.flush()
+        raise typer.Exit(Exit.PARTIAL)

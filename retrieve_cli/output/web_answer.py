@@ -1,0 +1,183 @@
+"""Answers to web and literature searches as JSON and as text for people.
+
+Titles, abstracts and snippets come from servers that are not trusted: `web_prompt.py` marks them for models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from retrieve_cli.contracts import Evidence, Json
+from retrieve_cli.contracts.works import Work
+from retrieve_cli.output import cells
+from retrieve_cli.output.formats import SCHEMA_VERSION
+from retrieve_cli.output.page import Line, Span
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit
+from retrieve_cli.terms import figures
+
+_PRECISIONS = {4: "year", 7: "month", 10: "day"}
+"""Precision of a date by its length."""
+_SHOWN_AUTHORS = 3
+_ABSTRACT = 400
+"""Characters of an abstract that people are shown."""
+
+
+def web_json(answer: WebAnswer) -> dict[str, Json]:
+    """Return the JSON object of an answer: equal for equal exchanges, without times of this machine.
+
+    Of a result, `score` is that of the ranking, `retrieval_score` the sum of the reciprocal ranks, `relevance` the
+    score of a reranker whose scale is 0 to 1, else null. `found_by` says by whom it was found: rank, the question as it
+    was sent, time and SHA-256 of the response. `provenance` names the provider of each field, `conflicts` the values of
+    others that differ. `versions` are merged into the result; `linked` are other works, such as its reviews.
+    `partial` is true if anybody who was asked failed.
+    """
+    options = answer.options
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "query": options.text,
+        "kind": answer.kind,
+        "kind_reason": answer.kind_reason,
+        "since": options.since or None,
+        "categories": list(options.categories),
+        "results": [result_json(rank, hit) for rank, hit in enumerate(answer.hits, 1)],
+        "total_results": len(answer.hits),
+        "total_works": answer.total_works,
+        "providers": [_status_json(status) for status in answer.statuses],
+        "partial": answer.partial,
+        "pipeline": answer.pipeline,
+        "reranked": answer.reranked,
+        "strategies_skipped": dict(answer.strategies_skipped),
+        "notices": list(answer.notices),
+    }
+
+
+def result_json(rank: int, web_hit: WebHit) -> dict[str, Json]:
+    """Return the JSON object of one result."""
+    work, hit = web_hit.work, web_hit.hit
+    reranked = hit.reranked
+    return {
+        "rank": rank,
+        "id": work.id,
+        "type": work.type,
+        "title": work.title,
+        "authors": list(work.authors),
+        "date": work.date or None,
+        "date_precision": _PRECISIONS.get(len(work.date)),
+        "venue": work.venue or None,
+        "abstract": work.abstract or None,
+        "snippet": work.snippet or None,
+        "url": work.url or None,
+        "pdf_url": work.pdf_url or None,
+        "open_access": work.open_access,
+        "license": work.license or None,
+        "citations": _citations(work),
+        "retracted": work.retracted,
+        "ids": {identifier.kind: identifier.value for identifier in work.ids},
+        "versions": [{**version._asdict(), "date": version.date or None} for version in work.versions],
+        "linked": [linked._asdict() for linked in work.linked],
+        "found_by": [source._asdict() for source in work.found_by],
+        "provenance": dict(work.provenance),
+        "conflicts": {name: [each._asdict() for each in values] for name, values in work.conflicts.items()},
+        "score": hit.score,
+        "retrieval_score": reranked.retrieval_score if reranked else hit.score,
+        "relevance": reranked.relevance if reranked else None,
+        "source_scores": {evidence.source: _evidence_json(evidence) for evidence in hit.evidence},
+        "rerank": {"scorer": reranked.scorer, "before": reranked.before, "score": reranked.score} if reranked else None,
+    }
+
+
+def _citations(work: Work) -> Json:
+    cited = work.citations
+    return cited and {"count": cited.number, "source": cited.source, "at": cited.at}
+
+
+def _evidence_json(evidence: Evidence) -> Mapping[str, Json]:
+    return {name: getattr(evidence, name) for name in ("rank", "score", "normalized", "weight")}
+
+
+def _status_json(status: ProviderStatus) -> dict[str, Json]:
+    given = status._asdict()
+    given["notices"] = list(status.notices)
+    return {key: None if value == "" else value for key, value in given.items()}
+
+
+# ------------------------------------------------------------------------------------------------- text
+
+
+def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]:
+    """Yield the lines of an answer for people: results, then those who failed."""
+    if not answer.hits:
+        yield [Span(_nothing(answer))]
+    indent = len(str(len(answer.hits))) + 2
+    for rank, hit in enumerate(answer.hits, 1):
+        yield from _result_lines(rank, hit, indent, width)
+        if explain:
+            yield from ([Span(" " * indent), Span(line, "dim")] for line in _explained(hit))
+    failed = [status for status in answer.statuses if status.failed]
+    if answer.hits and (failed or explain):
+        yield []
+    for status in answer.statuses if explain else failed:
+        yield [Span(f"{status.provider}: ", "alert" if status.failed else "dim"), Span(status_text(status))]
+
+
+def _nothing(answer: WebAnswer) -> str:
+    asked = [status for status in answer.statuses if status.role == "provider" and status.status != "not_configured"]
+    if asked and all(status.failed for status in asked):
+        return "no answer: everybody who was asked failed"
+    return "no results"
+
+
+def status_text(status: ProviderStatus) -> str:
+    """Return the status of a provider in words, with the next step after a failure."""
+    if status.status == "ok":
+        total = f" of {status.total:,}" if status.total is not None else ""
+        age = f", stored {figures.age(status.age_s)}" if status.age_s is not None else ""
+        return f"{figures.count(status.results, 'result')}{total}{age}" + "".join(
+            f"; {each}" for each in status.notices
+        )
+    return f"{status.message} ({status.hint})" if status.hint else status.message
+
+
+def _result_lines(rank: int, hit: WebHit, indent: int, width: int) -> Iterator[Line]:
+    work = hit.work
+    number = f"{rank}."
+    title = f"{'RETRACTED: ' if work.retracted else ''}{work.title}"
+    room = max(width - indent, 20)
+    for place, (start, end) in enumerate(cells.lines(title, room)):
+        lead = number.ljust(indent) if not place else " " * indent
+        style = "alert" if work.retracted else "name"
+        yield [Span(lead), Span(title[start:end], style, work.url)]
+    yield [Span(" " * indent), Span(" · ".join(_facts(work)), "dim")]
+    if work.url:
+        yield [Span(" " * indent), Span(work.url, "place", work.url)]
+    body = work.abstract or work.snippet
+    text = body if len(body) <= _ABSTRACT else body[: _ABSTRACT - 1].rstrip() + "…"
+    for start, end in cells.lines(text, room) if text else ():
+        yield [Span(" " * indent), Span(text[start:end])]
+
+
+def _facts(work: Work) -> Iterator[str]:
+    """Yield what is known of a work besides its title: type, authors, venue, date, citations, providers."""
+    yield work.type
+    if work.authors:
+        more = len(work.authors) - _SHOWN_AUTHORS
+        yield ", ".join(work.authors[:_SHOWN_AUTHORS]) + (f" and {more} more" if more > 0 else "")
+    yield from filter(None, (work.venue, work.date))
+    if work.citations is not None:
+        yield figures.count(work.citations.number, "citation")
+    if work.open_access:
+        yield f"open access{f' ({work.license})' if work.license else ''}"
+    yield from ([work.id] if not work.id.startswith(("http:", "https:")) else [])
+    yield from (f"{version.relation.replace('_', ' ')}: {version.id}" for version in work.versions)
+    yield "found by " + ", ".join(dict.fromkeys(source.provider for source in work.found_by if source.rank))
+
+
+def _explained(hit: WebHit) -> Sequence[str]:
+    lines = [f"{each.source}: rank {each.rank}, {figures.rounded(each.score)}" for each in hit.hit.evidence]
+    if hit.hit.reranked:
+        moved = hit.hit.reranked
+        before, score = figures.rounded(moved.retrieval_score), figures.rounded(hit.hit.score)
+        lines.append(f"{moved.scorer}: {figures.rounded(moved.score)}, from rank {moved.before} ({before} -> {score})")
+    for name, values in hit.work.conflicts.items():
+        lines.append(f"{name} differs: " + ", ".join(f"{each.value} ({each.source})" for each in values))
+    return lines

@@ -1,0 +1,177 @@
+"""Web and literature search: WebOptions -> WebAnswer.
+
+options -> providers of the kind -> asked at once, or one after the other -> enrichers -> works -> ranked -> answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.assemble import text_rerankers, websearch as parts
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts.websearch import NoKey, Page, Provider, WebQuery
+from retrieve_cli.contracts.works import Found, Source, Work
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebOptions
+from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
+from retrieve_cli.search.web_ranking import rank
+from retrieve_cli.search.web_status import not_asked, status_of, without_key
+from retrieve_cli.terms import figures
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Encoder
+    from retrieve_cli.stages.rerank import Reader
+    from retrieve_cli.websearch.asking import Asked
+    from retrieve_cli.websearch.exchange import Exchange
+    from retrieve_cli.websearch.tape import Tape
+
+_SHARE = 0.7
+"""Share of the deadline that providers have if enrichers are asked after them."""
+
+
+class Searched(NamedTuple):
+    """An answer, and the exchanges that it was made from."""
+
+    answer: WebAnswer
+    tape: Tape
+
+
+class WebSearch:
+    """Searches under one configuration. Threads may share one; the constructor is cheap."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        artifacts: Path,
+        *,
+        tape: Tape | None = None,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        """`tape` holds the exchanges of a saved run, from which alone searches are answered, and `now` its time."""
+        self._settings = settings
+        self._artifacts = artifacts
+        self._tape = tape
+        self._now = now
+        self._encoder: Encoder | None = None
+        self._lock = Lock()
+
+    def answer(self, options: WebOptions) -> WebAnswer:
+        """Return the answer to a search.
+
+        Raises:
+            UsageError: web search is off, a provider is not configured, or an option is out of range.
+        """
+        return self.search(options).answer
+
+    def search(self, options: WebOptions) -> Searched:
+        """Return the answer to a search with its exchanges. Raises as `answer` does."""
+        if self._tape is None:
+            check(options, self._settings)
+        chosen = chosen_providers(options, self._settings, missing_key=self._missing_key)
+        web = self._settings.web
+        exchange = parts.exchange(
+            self._settings,
+            self._artifacts,
+            max_age_s=web.max_age if options.max_age_s is None else options.max_age_s,
+            offline=options.offline,
+            tape=self._tape,
+            now=self._now,
+        )
+        try:
+            return Searched(self._answered(options, chosen, exchange), exchange.recorded)
+        finally:
+            exchange.close()
+
+    def _answered(self, options: WebOptions, chosen: Chosen, exchange: Exchange) -> WebAnswer:
+        from retrieve_cli.websearch.works import merge
+
+        k = self._settings.web.k if options.k is None else options.k
+        outcomes, further = self._asked(options, chosen, exchange, k)
+        found = [*_found(outcomes), *_found(further, ranked=False)]
+        works, notices = _since(merge(found), options.since)
+        answered = [asked.asked.name for asked in outcomes if asked is not None and isinstance(asked.outcome, Page)]
+        ranked = rank(
+            works,
+            options.text.strip(),
+            answered,
+            self._settings,
+            reader=self._reader if options.rerank else None,
+        )
+        return WebAnswer(
+            options=options,
+            kind=chosen.kind,
+            kind_reason=chosen.reason,
+            hits=ranked.hits[:k],
+            statuses=tuple(_statuses(chosen, outcomes, further)),
+            total_works=len(works),
+            pipeline=ranked.pipeline,
+            reranked=ranked.reranked,
+            strategies_skipped=ranked.skipped,
+            notices=(*notices, *exchange.notices),
+        )
+
+    def _asked(
+        self, options: WebOptions, chosen: Chosen, exchange: Exchange, k: int
+    ) -> tuple[list[Asked | None], list[Asked]]:
+        """Return what became of the providers (None: not asked), and of the enrichers."""
+        from retrieve_cli.websearch.asking import ask_all, ask_first, enrich_all
+
+        web = self._settings.web
+        enrichers = [] if chosen.kind == "web" else parts.enrichers(self._settings)
+        seconds = (web.deadline_ms if options.deadline_ms is None else options.deadline_ms) / 1000
+        until = monotonic() + seconds
+        query = WebQuery(options.text.strip(), k, options.since, options.categories)
+        ask = ask_first if options.first else ask_all
+        outcomes = list(ask(chosen.providers, query, exchange, deadline_s=seconds * (_SHARE if enrichers else 1.0)))
+        pages = [asked.outcome for asked in outcomes if asked is not None and isinstance(asked.outcome, Page)]
+        items = [item for page in pages for item in page.items]
+        if not enrichers or not items:
+            return outcomes, []
+        return outcomes, enrich_all(enrichers, items, exchange, deadline_s=max(until - monotonic(), 0.0))
+
+    def _missing_key(self, provider: Provider) -> NoKey | None:
+        """Return the failure of a provider without its credential; a replay and stored answers need none."""
+        return None if self._tape is not None else parts.missing_key(provider)
+
+    def _reader(self, texts: Sequence[str]) -> Reader | None:
+        encoder = None
+        if text_rerankers.needs_encoder(self._settings):
+            with self._lock:
+                if self._encoder is None:
+                    self._encoder = text_rerankers.query_encoder(self._settings)
+                encoder = self._encoder
+        return text_rerankers.reader(self._settings, encoder, texts)
+
+
+def _found(outcomes: Sequence[Asked | None], *, ranked: bool = True) -> list[Found]:
+    """Return the items of all pages with their sources."""
+    found = []
+    for asked in outcomes:
+        if asked is None or not isinstance(page := asked.outcome, Page):
+            continue
+        for place, item in enumerate(page.items, 1):
+            rank, response = place if ranked else None, page.response
+            found.append(Found(item, Source(asked.asked.name, rank, page.query, response.at, response.digest)))
+    return found
+
+
+def _since(works: Sequence[Work], since: str) -> tuple[Sequence[Work], list[str]]:
+    """Return the works that are not known to be older than a date, and a notice on the others."""
+    from retrieve_cli.websearch.dates import is_since
+
+    if not since:
+        return works, []
+    kept = [work for work in works if is_since(work.date, since)]
+    dropped = len(works) - len(kept)
+    return kept, [f"{figures.count(dropped, 'work')} from before {since} dropped"] if dropped else []
+
+
+def _statuses(chosen: Chosen, outcomes: Sequence[Asked | None], further: Sequence[Asked]) -> list[ProviderStatus]:
+    pairs = zip(chosen.providers, outcomes, strict=True)
+    asked = [not_asked(provider) if outcome is None else status_of(outcome, "provider") for provider, outcome in pairs]
+    unasked = [without_key(provider, failure) for provider, failure in chosen.without_key]
+    return [*asked, *unasked, *(status_of(outcome, "enricher") for outcome in further)]

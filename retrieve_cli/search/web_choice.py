@@ -1,0 +1,104 @@
+"""Choice of the providers of a search: those that were named, or those of its kind that are configured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from retrieve_cli.assemble import websearch as parts
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts.websearch import NoKey, Provider
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.search.web_answer import MOST_TEXT, WebOptions
+from retrieve_cli.websearch import dates
+from retrieve_cli.websearch.kinds import choose
+
+MOST_K = 100
+ENABLE = "set web.enabled: true in config.yaml, or RETRIEVE_WEB__ENABLED=true"
+
+
+class Chosen(NamedTuple):
+    """Providers of one search."""
+
+    kind: Literal["web", "literature", "both"]
+    reason: str
+    providers: Sequence[Provider]
+    """Those to ask."""
+    without_key: Sequence[tuple[Provider, NoKey]]
+    """Configured ones of the kind whose credential is not in the environment, and that nobody named: not asked."""
+
+
+def check(options: WebOptions, settings: Settings) -> None:
+    """Check the options of a search.
+
+    Raises:
+        UsageError: web search is off, or an option is out of range.
+    """
+    if not settings.web.enabled and not options.offline:
+        message = "web search is off, because it sends the question to servers on the internet"
+        raise UsageError(message, hint=ENABLE)
+    text = options.text.strip()
+    if not text:
+        raise UsageError("the question is empty", hint='retrieve web "crispr off-target"')
+    if len(text) > MOST_TEXT:
+        raise UsageError(
+            f"the question has {len(text):,} characters", hint=f"providers take short questions: at most {MOST_TEXT:,}"
+        )
+    if options.k is not None and not 1 <= options.k <= MOST_K:
+        raise UsageError(f"k is {options.k}; it takes 1 to {MOST_K}", hint="-k 20")
+    if options.since and dates.of_text(options.since) != options.since:
+        raise UsageError(f"since is {quoted(options.since)}, not a date", hint="2024, 2024-03 or 2024-03-05")
+    if options.deadline_ms is not None and not 1 <= options.deadline_ms <= 600_000:
+        raise UsageError(f"deadline_ms is {options.deadline_ms:g}; it takes 1 to 600,000", hint="--deadline-ms 10000")
+
+
+def chosen_providers(
+    options: WebOptions, settings: Settings, *, missing_key: Callable[[Provider], NoKey | None]
+) -> Chosen:
+    """Return the providers of a search.
+
+    Raises:
+        UsageError: one that was named does not exist or is not configured, or nobody is left to ask.
+    """
+    configured = tuple(dict.fromkeys(settings.web.providers))
+    if options.providers:
+        named = [parts.provider(name, settings) for name in dict.fromkeys(options.providers)]
+        for provider in named:
+            if provider.name not in configured:
+                raise UsageError(
+                    f"the provider {provider.name} is not configured",
+                    hint=f"add it to web.providers: [{', '.join((*configured, provider.name))}]",
+                )
+        _expect_key(named, missing_key)
+        kinds = {provider.kind for provider in named}
+        kind = kinds.pop() if len(kinds) == 1 else "both"
+        return Chosen(kind, "the providers were named", named, ())
+    choice = choose(options.text, has_categories=bool(options.categories))
+    kind, reason = (choice.kind, choice.reason) if options.kind == "auto" else (options.kind, "it was requested")
+    every = [parts.provider(name, settings) for name in configured]
+    fitting = [provider for provider in every if kind in ("both", provider.kind)]
+    if options.categories:
+        fitting = [provider for provider in fitting if provider.name in parts.CATEGORISED]
+    if not fitting:
+        with_them = " with categories" if options.categories else ""
+        raise UsageError(
+            f"no configured provider searches the {kind}{with_them}" if kind == "web" else
+            f"no configured provider searches literature{with_them}",
+            hint="see web.providers: retrieve config show web.providers",
+        )  # fmt: skip
+    missing = [(provider, missing_key(provider)) for provider in fitting]
+    usable = [provider for provider, failure in missing if failure is None]
+    if not usable:
+        _expect_key(fitting, missing_key)
+    without = [(provider, failure) for provider, failure in missing if failure is not None]
+    return Chosen(kind, reason, usable, without)
+
+
+def _expect_key(providers: Sequence[Provider], missing_key: Callable[[Provider], NoKey | None]) -> None:
+    """Raises: UsageError: none of the providers has the credential that it needs."""
+    failures = [missing_key(provider) for provider in providers]
+    if failures and all(failures):
+        names = " and ".join(provider.name for provider in providers)
+        variables = " or ".join(dict.fromkeys(failure.variable for failure in failures if failure))
+        needs = "need keys" if len(failures) > 1 else "needs a key"
+        raise UsageError(f"{names} {needs}: {variables} is not set", hint=f"export {failures[0].variable}=…")  # type: ignore[union-attr]

@@ -1,0 +1,62 @@
+"""The kind of search that a question calls for: literature, pages of the web, or both, by words that say so.
+
+The rules are few, so that a person can predict them, and the answer names the rule that applied.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from retrieve_cli.errors import shortened
+from retrieve_cli.websearch import ids
+
+_WORD = re.compile(r"[^\W_]+(?:[-'][^\W_]+){0,3}")
+_MOST_CHARS = 2000
+_LITERATURE = frozenset(
+    "abstract abstracts article articles arxiv author authors biorxiv cite citation citations citing cohort doi "
+    "evidence findings journal journals literature medrxiv meta-analysis paper papers peer-reviewed pmid preprint "
+    "preprints proceedings publication publications published pubmed rct study studies survey systematic thesis trial "
+    "trials".split()
+)
+"""Words about publications."""
+_WEB = frozenset(
+    "announced announcement announcements blog buy changelog company conference currently deadline docs documentation "
+    "download error forum github homepage install installation job jobs latest license news now official outage price "
+    "prices pricing release released releases repository stock today tomorrow tutorial update updates vendor version "
+    "versions weather website yesterday".split()
+)
+"""Words about things that change, or that pages of the web are about."""
+
+
+class Choice(NamedTuple):
+    """A kind of search, and the reason for it."""
+
+    kind: Literal["web", "literature", "both"]
+    reason: str
+
+
+def choose(text: str, *, has_categories: bool = False) -> Choice:
+    """Return the kind of search for a question.
+
+    Categories and identifiers of publications ask for literature; so do words about publications, while words about
+    current things ask for the web. With words of both kinds, both are searched; with neither, literature.
+    """
+    if has_categories:
+        return Choice("literature", "categories are those of literature")
+    parts = text[:_MOST_CHARS].split()
+    for part in parts:
+        if found := ids.doi(part) or ids.arxiv(part):
+            return Choice(
+                "literature", f"the question contains an identifier of a publication: {shortened(str(found))}"
+            )
+    words = [word.lower() for word in _WORD.findall(text[:_MOST_CHARS])]
+    literature = next((word for word in words if word in _LITERATURE), None)
+    web = next((word for word in words if word in _WEB), None)
+    if literature and web:
+        return Choice("both", f"“{literature}” asks for literature and “{web}” for the web")
+    if web:
+        return Choice("web", f"“{web}” asks for the web")
+    if literature:
+        return Choice("literature", f"“{literature}” asks for literature")
+    return Choice("literature", "no word of the question asks for the web")
