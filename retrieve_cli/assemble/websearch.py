@@ -113,7 +113,7 @@ def _is_provider(added: object) -> bool:
 
 def _made(name: str) -> Any:
     module, _, part = name.partition(".")
-    return getattr(import_module(f"retrieve_cli.websearch.{module}"), part)()
+    return getattr(import_module(f"retrieve_cli.websearch.providers.{module}"), part)()
 
 
 _BUILT_IN: Mapping[str, str] = {

@@ -33,24 +33,17 @@ class _Questions(TyperGroup):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Return the arguments, with the command in front if it is left out."""
-        if args and args[0] not in (*self.commands, "--help", "-h"):
-            args = [_SEARCH, *args]
+        if not args or args[0] not in self.commands:
+            args = [_SEARCH, *(args or ["--help"])]
         return super().parse_args(ctx, args)
 
 
 app = typer.Typer(help="Search the web and literature.", rich_markup_mode=None, cls=_Questions)
 
 
-@app.callback(invoke_without_command=True)
-def web(context: typer.Context) -> None:
-    """Search the web and literature: retrieve web "crispr off-target".
-
-    The question is sent to the configured providers (web.providers), so it is off until web.enabled is true. Keys are
-    read from the environment: TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY, NCBI_API_KEY, NCBI_EMAIL, S2_API_KEY.
-    A question that is the name of a command follows `search`.
-    """
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+@app.callback()
+def web() -> None:
+    """Search the web and literature, or record exchanges with providers."""
 
 
 app.command()(record)
@@ -103,7 +96,12 @@ def search(
     *,
     shared: Shared,
 ) -> None:
-    """Search the web and literature. Exit with 8 if a provider failed."""
+    """Search the web and literature: retrieve web "crispr off-target". Exit with 8 if a provider failed.
+
+    The question is sent to the configured providers (web.providers), so this is off until web.enabled is true. Keys
+    are read from the environment: TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY, NCBI_API_KEY, NCBI_EMAIL,
+    S2_API_KEY. `retrieve web record` writes exchanges with providers to files, for tests.
+    """
     from retrieve_cli.cli import web_answering
 
     options = web_answering.options_of(

@@ -91,7 +91,7 @@ class Need(NamedTuple):
     variable: str
     required: bool
     purpose: str
-    """What it does, for listings: `key`, `a higher rate`, `contact address`."""
+    """Its purpose, for listings: `key`, `a higher rate`, `contact address`."""
 
 
 class Rate(NamedTuple):

@@ -130,7 +130,7 @@ class Work:
     found_by: tuple[Source, ...]
     """In the order of providers, then ranks."""
     ids: tuple[Id, ...]
-    """All of the version that stands for the work, at most one of each kind; in the order of `IdKind`."""
+    """Those of the version that stands for the work, at most one of each kind; in the order of `IdKind`."""
     authors: tuple[str, ...] = ()
     date: str = ""
     venue: str = ""

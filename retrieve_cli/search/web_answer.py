@@ -37,7 +37,7 @@ class WebOptions:
 
 
 class ProviderStatus(NamedTuple):
-    """What became of asking a provider, or an enricher."""
+    """Outcome of asking a provider or an enricher."""
 
     provider: str
     role: Literal["provider", "enricher"]

@@ -22,7 +22,9 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_the_file_of_the_repository_shows_every_key_at_its_default() -> None:
     shown = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
-    assert shown == dataclasses.asdict(Settings())
+    every = dataclasses.asdict(Settings())
+    assert {name: list(keys) for name, keys in shown.items()} == {name: list(keys) for name, keys in every.items()}
+    assert loading.load(ROOT / "config.yaml", {}) == Settings()
 
 
 def test_a_flag_wins_over_the_environment_which_wins_over_the_file(tmp_path: Path) -> None:
@@ -309,6 +311,11 @@ ELSEWHERE = {
     "rerank.prompt": "tests/encoders/remote",
     "serve.allowed_hosts": "tests/serving/test_hosts.py",
     "serve.allowed_origins": "tests/serving/test_hosts.py",
+    **{
+        f"web.{key}": "tests/websearch/test_web_search.py"
+        for key in ("enabled", "providers", "enrich", "k", "interpolate", "deadline_ms", "max_age", "endpoints")
+    },
+    **dict.fromkeys(("web.keep", "web.keep_mb"), "tests/websearch/test_stored.py"),
     **{
         f"jwt.{key}": "tests/serving/test_web_tokens.py"
         for key in (

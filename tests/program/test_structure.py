@@ -18,7 +18,7 @@ PLAN = str(retrieve_cli.__doc__).partition("    __main__ ")
 FLOORS = [line.split() for line in _ROOMS.findall(PLAN[1] + PLAN[2])][::-1]
 """The rooms of each floor, the ground first, as the package's docstring lists them."""
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-CONCRETE = {"sources", "documents", "encoders", "retrievers", "engines", "websearch", "executors"}
+CONCRETE = {"sources", "documents", "encoders", "retrievers", "engines", "executors"}
 """Rooms with many of one kind behind one promise of contracts."""
 NAME_CONCRETE = {"assemble", "models"}
 """`models` reads, exports and verifies the very folders that `assemble` opens."""
@@ -33,7 +33,10 @@ WITHOUT_SETTINGS = {
     "records",
     "storage",
     "web",
+    "websearch",
 }
+PROVIDERS = "retrieve_cli.websearch.providers"
+"""The concrete part of `websearch`: what is beside them serves any provider."""
 HTTP_CLIENTS = {"urllib3", "requests", "httpx", "aiohttp", "http", "urllib.request", "socket", "ssl"}
 HEAVY = (
     "torch",
@@ -97,6 +100,17 @@ def test_rooms_on_one_floor_do_not_know_one_another() -> None:
 
 def test_only_assemble_names_concrete_parts() -> None:
     assert [(file, there) for file, here, there in imports() if there in CONCRETE and here not in NAME_CONCRETE] == []
+
+
+def test_only_assemble_names_providers_of_web_search() -> None:
+    found = [
+        (file, node.module)
+        for file, here, tree in files()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PROVIDERS)
+        if here != "assemble" and not file.startswith("websearch/providers/")
+    ]
+    assert found == []
 
 
 def test_only_the_upper_floors_see_the_settings() -> None:
