@@ -22,6 +22,7 @@ from retrieve_cli.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from retrieve_cli.cli.picturing import Picturing
+    from retrieve_cli.cli.web_section import WebSection
     from retrieve_cli.search.searcher import Searcher
 
 
@@ -44,6 +45,7 @@ class Run(NamedTuple):
     docs_dir: Path | None
     explain_empty: bool
     picture: Picturing | None
+    web: WebSection | None
     save_run: str | None
     log_json: bool
     strict_fresh: bool
@@ -69,6 +71,8 @@ class Run(NamedTuple):
 
     def end(self, *, stale: bool, found: bool) -> None:
         """Raises: typer.Exit if the flags ask for another exit code."""
+        if self.web is not None:
+            self.web.end()
         if self.strict_fresh and stale:
             raise typer.Exit(Exit.STALE)
         if self.exit_status and not found:
@@ -80,6 +84,13 @@ def picturing(path: Path, rank: int) -> Picturing:
     from retrieve_cli.cli.picturing import Picturing
 
     return Picturing(path, rank)
+
+
+def web_section(shared: Shared, settings: Settings, *, batch: bool) -> WebSection:
+    """Return the web section that a call asks for. Raises: UsageError: web search is off, or the flags contradict."""
+    from retrieve_cli.cli.web_section import WebSection
+
+    return WebSection(shared, settings, batch=batch)
 
 
 class Opened(NamedTuple):
@@ -190,6 +201,7 @@ def show(run: Run, place: Opened, answers: Sequence[Answer], *, write: Writing |
         answers = saving.saved(answers, run.shared, searcher=place.searcher, options=place.options, texts=texts)
     notes.say_notes(answers, run.shared, files=() if run.shape.batch else run.asked.files)
     written = [answer.without_times() for answer in answers] if run.shape.timing is False else answers
+    write = run.web.write if run.web is not None else write
     (write or printing.print_answers)(written, run.shared, run.shape)
     if run.picture is not None:
         run.picture.draw(answers[0], place.searcher, run.shared)

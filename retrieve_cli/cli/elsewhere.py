@@ -61,6 +61,7 @@ def _expect_elsewhere(run: Run) -> None:
         "--log-json": run.log_json,
         "--explain-empty": run.explain_empty,
         "--picture": run.picture,
+        "--web": run.web,
         "--strict-fresh": run.strict_fresh,
         "--trec-ids": run.shape.trec_ids,
         "--file": run.asked.files,

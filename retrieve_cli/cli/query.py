@@ -153,6 +153,9 @@ def query(
     strict_fresh: Annotated[
         bool, typer.Option("--strict-fresh", help="Exit with 10 if the source of a result has changed.")
     ] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="Add results of the web and literature beneath; see retrieve web.")
+    ] = False,
     exit_status: Annotated[bool, typer.Option("--exit-status", help="Exit with 3 if there are no results.")] = False,
     server: Annotated[
         str | None,
@@ -221,6 +224,7 @@ def query(
         docs_dir=docs_dir,
         explain_empty=explain_empty,
         picture=None if picture is None else answering.picturing(picture, picture_of),
+        web=answering.web_section(shared, settings, batch=batch) if web else None,
         save_run=save_run,
         log_json=log_json,
         strict_fresh=strict_fresh,

@@ -81,6 +81,8 @@ class WebSearch:
             tape=self._tape,
             now=self._now,
         )
+        for provider, failure in chosen.without_key:
+            exchange.recorded.keep_failure(_skipped(provider), failure)
         try:
             return Searched(self._answered(options, chosen, exchange), exchange.recorded)
         finally:
@@ -134,8 +136,11 @@ class WebSearch:
         return outcomes, enrich_all(enrichers, items, exchange, deadline_s=max(until - monotonic(), 0.0))
 
     def _missing_key(self, provider: Provider) -> NoKey | None:
-        """Return the failure of a provider without its credential; a replay and stored answers need none."""
-        return None if self._tape is not None else parts.missing_key(provider)
+        """Return the failure of a provider without its credential; in a replay, of one that had none then."""
+        if self._tape is None:
+            return parts.missing_key(provider)
+        failure = self._tape.failure(_skipped(provider))
+        return failure if isinstance(failure, NoKey) else None
 
     def _reader(self, texts: Sequence[str]) -> Reader | None:
         encoder = None
@@ -145,6 +150,11 @@ class WebSearch:
                     self._encoder = text_rerankers.query_encoder(self._settings)
                 encoder = self._encoder
         return text_rerankers.reader(self._settings, encoder, texts)
+
+
+def _skipped(provider: Provider) -> str:
+    """Return the name in a tape of a provider that was not asked, because it had no credential."""
+    return f"skipped:{provider.name}"
 
 
 def _found(outcomes: Sequence[Asked | None], *, ranked: bool = True) -> list[Found]:

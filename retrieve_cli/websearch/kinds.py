@@ -21,12 +21,13 @@ _LITERATURE = frozenset(
 )
 """Words about publications."""
 _WEB = frozenset(
-    "announced announcement announcements blog buy changelog company conference currently deadline docs documentation "
-    "download error forum github homepage install installation job jobs latest license news now official outage price "
-    "prices pricing release released releases repository stock today tomorrow tutorial update updates vendor version "
-    "versions weather website yesterday".split()
+    "announced announcement announcements blog buy changelog company conference deadline docs documentation download "
+    "error forum github homepage install installation job jobs license news official outage price prices pricing "
+    "release released releases repository stock tutorial vendor version versions weather website".split()
 )
-"""Words about things that change, or that pages of the web are about."""
+"""Words for things that pages of the web are about."""
+_CURRENT = frozenset("current currently latest now today tomorrow update updates yesterday".split())
+"""Words about the present: they ask for the web unless the question is about publications."""
 
 
 class Choice(NamedTuple):
@@ -39,8 +40,9 @@ class Choice(NamedTuple):
 def choose(text: str, *, has_categories: bool = False) -> Choice:
     """Return the kind of search for a question.
 
-    Categories and identifiers of publications ask for literature; so do words about publications, while words about
-    current things ask for the web. With words of both kinds, both are searched; with neither, literature.
+    Categories and identifiers of publications ask for literature; so do words about publications. Words for things
+    of the web ask for the web, as do words about the present without words about publications. If both are asked for,
+    both are searched; if neither is, literature.
     """
     if has_categories:
         return Choice("literature", "categories are those of literature")
@@ -52,7 +54,7 @@ def choose(text: str, *, has_categories: bool = False) -> Choice:
             )
     words = [word.lower() for word in _WORD.findall(text[:_MOST_CHARS])]
     literature = next((word for word in words if word in _LITERATURE), None)
-    web = next((word for word in words if word in _WEB), None)
+    web = next((word for word in words if word in _WEB or (word in _CURRENT and not literature)), None)
     if literature and web:
         return Choice("both", f"“{literature}” asks for literature and “{web}” for the web")
     if web:
