@@ -38,7 +38,7 @@ _EXITS = {
     Exit.INDEX_CORRUPT: "the index is damaged",
     Exit.UNAVAILABLE: "a model, an optional package or a GPU is missing",
     Exit.LOCKED: "another process is writing the index",
-    Exit.PARTIAL: "partial: some records were rejected, some queries of a batch have an error, or a web provider failed",
+    Exit.PARTIAL: "partial: some records were rejected, some queries have an error, or a web provider failed",
     Exit.GATE_FAILED: "an evaluation gate failed",
     Exit.STALE: "the sources have changed since the build (`--strict-fresh`, `freshness.policy: fail`)",
     Exit.INTERRUPTED: "interrupted",
