@@ -44,7 +44,9 @@ class WebSection:
         if shared.format != "json":
             printing.print_answers(answers, shared, shape)
             sys.stdout.flush()  # it is not withheld until providers answer
-        found = self._answer = web_answering.answer(shared, WebOptions(answer.question.clean or answer.query.text))
+        found = self._answer = web_answering.answer(
+            shared, WebOptions(answer.question.clean or answer.query.text), save_run=False
+        )
         if shared.format == "json":
             print(dump({**answer_json(answer), "web": web_json(found)}))
             return

@@ -33,7 +33,7 @@ def record_exchanges(settings: Settings, artifacts: Path, options: WebOptions, f
         exchange = parts.exchange(settings, artifacts, max_age_s=0.0, offline=False)
         try:
             fetch = exchange.fetch_for(provider, clock=Clock(seconds, seconds))
-            written.append(write(folder, record(provider, query, fetch)))
+            written.append(write(record(provider, query, fetch), folder))
         except ProviderFailed as error:
             raise SourceFailed(f"{provider.name}: {error.failure}", hint="nothing of it was recorded") from None
         finally:

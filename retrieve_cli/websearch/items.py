@@ -17,16 +17,18 @@ TITLE, ABSTRACT, SNIPPET, NAME, ADDRESS = 1000, 20_000, 2000, 300, 2000
 """Characters that are kept of a title, an abstract, a snippet, a name and an address."""
 AUTHORS, RELATIONS = 1000, 100
 """Authors and relations that are kept."""
+_BLOCK = re.compile(r"</?(?:jats:)?(?:p|div|br|li|ul|ol|sec|title|h[1-6])(?:\s[^<>]{0,300})?/?>", re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z!?][^<>]{0,300}>")
 _ENTITY_ROUNDS = 2
 """Some providers escape twice."""
 
 
 def plain(text: str, most: int) -> str:
-    """Return a text on one line without tags and entities, cut to `most` characters."""
+    """Return a text on one line without tags and entities, cut to `most` characters. Tags of blocks separate words;
+    others do not (`CO<sub>2</sub>` is one word)."""
     text = text[: 8 * most]
     for _ in range(_ENTITY_ROUNDS):
-        text = html.unescape(_TAG.sub(" " if "<p" in text or "<sec" in text or "<jats" in text else "", text))
+        text = html.unescape(_TAG.sub("", _BLOCK.sub(" ", text)))
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 

@@ -1,0 +1,253 @@
+"""`retrieve web` and `retrieve query --web`, asked of fakes of the providers on loopback."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Done, Program
+from websearch.fakes.server import Fakes
+from websearch.worlds import QUESTION, settle
+
+Ask = Callable[..., Done]
+PROVIDERS = ("pubmed", "europepmc", "arxiv", "s2")
+
+
+@pytest.fixture
+def ask(fakes: Fakes, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
+    """Run `retrieve web` about the question, of four providers; flags may say more."""
+    settle(fakes, *PROVIDERS)
+    configure(monkeypatch, fakes, providers=list(PROVIDERS))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return lambda *flags: retrieve("web", QUESTION, *flags)
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, fakes: Fakes, **keys: object) -> None:
+    given = {"enabled": True, "endpoints": fakes.endpoints, "enrich": [], **keys}
+    for key, value in given.items():
+        monkeypatch.setenv(f"RETRIEVE_WEB__{key.upper()}", json.dumps(value))
+
+
+def statuses(answer: dict[str, Any]) -> dict[str, str]:
+    return {status["provider"]: status["status"] for status in answer["providers"]}
+
+
+def test_every_provider_is_asked_and_every_result_says_by_whom_it_was_found(ask: Ask) -> None:
+    done = ask("--json")
+    assert done.code == 0, done.err
+    assert statuses(done.json) == dict.fromkeys(PROVIDERS, "ok")
+    assert done.json["results"]
+    for result in done.json["results"]:
+        assert result["found_by"]
+        assert set(result["source_scores"]) == {each["provider"] for each in result["found_by"] if each["rank"]}
+
+
+def test_every_digest_is_that_of_a_stored_body(ask: Ask) -> None:
+    for status in ask("--json").json["providers"]:
+        (path,) = Path("artifacts/web/bodies").rglob(status["digest"])
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == status["digest"]
+
+
+def test_a_search_is_refused_until_it_is_enabled(ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_WEB__ENABLED", "false")
+    done = ask()
+    assert done.code == 2
+    assert "web.enabled" in done.err
+    assert fakes.calls == []
+
+
+def test_only_configured_providers_receive_the_question(ask: Ask, fakes: Fakes) -> None:
+    ask("--provider", "arxiv")
+    assert {call.origin for call in fakes.calls} == {"https://export.arxiv.org"}
+    assert ask("--provider", "biorxiv").code == 2
+
+
+def test_the_first_search_says_to_whom_the_question_went_and_later_ones_do_not(ask: Ask) -> None:
+    said = "note: the question was sent to pubmed, europepmc, arxiv, s2"
+    assert said in ask().err
+    assert said not in ask().err
+
+
+def test_a_failure_makes_the_answer_partial_and_the_exit_code_8(ask: Ask, fakes: Fakes) -> None:
+    fakes.misbehave("https://api.semanticscholar.org", "429 with Retry-After")
+    done = ask("--json")
+    assert done.code == 8
+    assert done.json["partial"]
+    assert statuses(done.json)["s2"] == "rate_limited"
+    assert statuses(done.json)["pubmed"] == "ok"
+
+
+def test_a_stored_answer_is_used_again_and_its_age_is_told(ask: Ask, fakes: Fakes) -> None:
+    first = ask("--json").json
+    sent = len(fakes.calls)
+    second = ask("--json").json
+    assert len(fakes.calls) == sent
+    assert second["results"] == first["results"]
+    assert all(status["age_s"] is not None for status in second["providers"])
+
+
+def test_equal_searches_of_stored_answers_give_equal_bytes(ask: Ask) -> None:
+    ask("--json")
+    one, other = (json.loads(ask("--json").out) for _ in range(2))
+    for answer in (one, other):
+        for status in answer["providers"]:
+            del status["age_s"]
+    assert json.dumps(one) == json.dumps(other)
+
+
+def test_no_stored_answer_is_used_with_max_age_off(ask: Ask, fakes: Fakes) -> None:
+    ask("--provider", "s2")
+    sent = len(fakes.calls)
+    ask("--provider", "s2", "--max-age", "off")
+    assert len(fakes.calls) > sent
+
+
+def test_the_configured_age_of_stored_answers_holds(ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_WEB__MAX_AGE", "off")
+    ask("--provider", "s2")
+    sent = len(fakes.calls)
+    ask("--provider", "s2")
+    assert len(fakes.calls) > sent
+
+
+def test_offline_answers_come_from_the_store_alone(ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ask("--json").json
+    sent = len(fakes.calls)
+    monkeypatch.setenv("RETRIEVE_WEB__ENABLED", "false")
+    monkeypatch.setenv("RETRIEVE_WEB__MAX_AGE", "off")
+    done = ask("--json", "--offline")
+    assert done.code == 0
+    assert done.json["results"] == before["results"]
+    assert len(fakes.calls) == sent
+
+
+def test_offline_without_a_stored_answer_is_a_failure_and_not_an_empty_list(ask: Ask) -> None:
+    done = ask("--offline", "--json")
+    assert done.code == 8
+    assert set(statuses(done.json).values()) == {"not_stored"}
+    assert "everybody who was asked failed" in ask("--offline").out
+
+
+def test_the_first_provider_with_results_ends_the_asking(ask: Ask, fakes: Fakes) -> None:
+    done = ask("--first", "--json")
+    assert statuses(done.json) == {"pubmed": "ok", "europepmc": "not_asked", "arxiv": "not_asked", "s2": "not_asked"}
+    assert {call.origin for call in fakes.calls} == {"https://eutils.ncbi.nlm.nih.gov"}
+
+
+def test_a_failure_of_the_first_provider_leads_to_the_second(ask: Ask, fakes: Fakes) -> None:
+    fakes.misbehave("https://eutils.ncbi.nlm.nih.gov", "429 with Retry-After")
+    done = ask("--first", "--json")
+    assert done.code == 8
+    assert (statuses(done.json)["pubmed"], statuses(done.json)["europepmc"]) == ("rate_limited", "ok")
+
+
+def test_a_provider_that_hangs_does_not_hold_up_the_others(
+    ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_WEB__DEADLINE_MS", "3000")
+    fakes.misbehave("https://api.semanticscholar.org", "slow drip")
+    done = ask("--json")
+    assert statuses(done.json) == {"pubmed": "ok", "europepmc": "ok", "arxiv": "ok", "s2": "timeout"}
+
+
+def test_the_number_of_results_is_that_of_k(ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle(fakes, "pubmed", k=1)
+    monkeypatch.setenv("RETRIEVE_WEB__K", "1")
+    done = ask("--provider", "pubmed", "--json")
+    assert len(done.json["results"]) == 1
+
+
+def test_enrichers_are_asked_if_they_are_configured(ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_WEB__ENRICH", '["crossref"]')
+    done = ask("--json")
+    assert "crossref" in statuses(done.json)
+    assert any(call.origin == "https://api.crossref.org" for call in fakes.calls)
+
+
+def test_the_share_of_the_reranker_is_configured(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    reranked = ask("--json").json
+    assert reranked["reranked"]
+    assert reranked["pipeline"].endswith("> encoder+maxsim@50")
+    monkeypatch.setenv("RETRIEVE_WEB__INTERPOLATE", "0")
+    by_rank = ask("--json").json
+    assert [each["score"] for each in by_rank["results"]] == [each["retrieval_score"] for each in by_rank["results"]]
+    assert [each["score"] for each in reranked["results"]] != [each["score"] for each in by_rank["results"]]
+
+
+def test_a_skipped_reranker_is_said(ask: Ask) -> None:
+    done = ask("--json")
+    assert "no token vectors" in done.json["strategies_skipped"]["rerank"]
+    assert ask("--json", "--no-rerank").json["strategies_skipped"] == {}
+
+
+def test_results_before_a_date_are_dropped_and_counted(ask: Ask, fakes: Fakes) -> None:
+    settle(fakes, *PROVIDERS, since="2024")
+    done = ask("--since", "2024", "--json")
+    assert all((result["date"] or "2024")[:4] >= "2024" for result in done.json["results"])
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl", "md", "prompt"])
+def test_every_format_names_every_result(ask: Ask, form: str) -> None:
+    results = ask("--json").json["results"]
+    out = ask("--format", form).out
+    assert len(results) > 3
+    for result in results:
+        assert result["id"].partition(":")[2].replace("\\", "") in out.replace("\\", "")
+
+
+def test_added_results_are_found_offline_after_a_sync(
+    ask: Ask, retrieve: Program, catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert retrieve("build", "--catalog", catalog).code == 0
+    done = ask("--add", "--json")
+    result = next(each for each in done.json["results"] if each["abstract"])
+    assert retrieve("sync").code == 0
+    monkeypatch.setenv("RETRIEVE_WEB__ENABLED", "false")
+    (found,) = retrieve("query", result["title"], "-k", "1", "--json").json["results"]
+    assert found["name"] == result["title"]
+    assert found["doc_id"] == result["id"]
+
+
+def test_a_query_has_a_web_section_beneath_its_own_results(
+    ask: Ask, fakes: Fakes, retrieve: Program, catalog: Path
+) -> None:
+    retrieve("build", "--catalog", catalog)
+    settle(fakes, *PROVIDERS, text="skull")
+    local = retrieve("query", "skull", "--json", "--no-timing").json
+    both = retrieve("query", "skull", "--web", "--json", "--no-timing")
+    assert both.code == 0
+    assert {key: value for key, value in both.json.items() if key != "web"} == local
+    assert both.json["web"]["results"]
+    text = retrieve("query", "skull", "--web").out
+    assert (
+        text.index("BrainStrip")
+        < text.index("From the web:")
+        < text.index(both.json["web"]["results"][0]["title"][:20])
+    )
+
+
+def test_a_batch_has_no_web_section(retrieve: Program, ask: Ask) -> None:
+    del ask
+    done = retrieve("query", "-", "--web")
+    assert done.code == 2
+    assert "--web answers one query" in done.err
+
+
+def test_a_recording_has_the_exchanges_and_no_credentials(
+    ask: Ask, retrieve: Program, monkeypatch: pytest.MonkeyPatch, fakes: Fakes
+) -> None:
+    del ask
+    settle(fakes, "pubmed", k=5)
+    monkeypatch.setenv("NCBI_API_KEY", "sesame-sesame")
+    monkeypatch.setenv("NCBI_EMAIL", "someone@example.org")
+    Path("recorded").mkdir()
+    done = retrieve("web", "record", QUESTION, "--provider", "pubmed", "--to", "recorded")
+    assert done.code == 0, done.err
+    text = Path("recorded/pubmed.json").read_text("utf-8")
+    assert json.loads(text)["exchanges"]
+    assert "sesame" not in text
+    assert "someone" not in text
