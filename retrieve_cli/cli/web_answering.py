@@ -90,7 +90,8 @@ def show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
         page = shared.page
         sys.stdout.write(page.render(web_answer.web_lines(answer, page.width, explain=explain)))
     sys.stdout.flush()
-    say_failures(shared, answer)
+    if not (explain and shared.format == "text"):
+        say_failures(shared, answer)
 
 
 def say_failures(shared: Shared, answer: WebAnswer) -> None:

@@ -105,7 +105,7 @@ def _status_json(status: ProviderStatus) -> dict[str, Json]:
 
 
 def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]:
-    """Yield the lines of an answer for people: results, then those who failed."""
+    """Yield the lines of an answer for people; with `explain`, the evidence for each result, and every status."""
     if not answer.hits:
         yield [Span(_nothing(answer))]
     indent = len(str(len(answer.hits))) + 2
@@ -113,11 +113,12 @@ def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]
         yield from _result_lines(rank, hit, indent, width)
         if explain:
             yield from ([Span(" " * indent), Span(line, "dim")] for line in _explained(hit))
-    failed = [status for status in answer.statuses if status.failed]
-    if answer.hits and (failed or explain):
+    if explain:
         yield []
-    for status in answer.statuses if explain else failed:
-        yield [Span(f"{status.provider}: ", "alert" if status.failed else "dim"), Span(status_text(status))]
+        yield [Span(answer.pipeline, "dim")]
+        for status in answer.statuses:
+            style = "alert" if status.failed else "dim"
+            yield [Span(f"{status.provider} ({status.role}): ", style), Span(status_text(status))]
 
 
 def _nothing(answer: WebAnswer) -> str:

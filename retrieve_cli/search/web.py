@@ -92,7 +92,7 @@ class WebSearch:
         from retrieve_cli.websearch.works import merge
 
         k = self._settings.web.k if options.k is None else options.k
-        outcomes, further = self._asked(options, chosen, exchange, k)
+        outcomes, further = self._asked(options, chosen, exchange, max(k, self._settings.web.k))
         found = [*_found(outcomes), *_found(further, ranked=False)]
         works, notices = _since(merge(found), options.since)
         answered = [asked.asked.name for asked in outcomes if asked is not None and isinstance(asked.outcome, Page)]
@@ -117,16 +117,17 @@ class WebSearch:
         )
 
     def _asked(
-        self, options: WebOptions, chosen: Chosen, exchange: Exchange, k: int
+        self, options: WebOptions, chosen: Chosen, exchange: Exchange, depth: int
     ) -> tuple[list[Asked | None], list[Asked]]:
-        """Return what became of the providers (None: not asked), and of the enrichers."""
+        """Return what became of the providers (None: not asked), and of the enrichers. `depth` is the number of results
+        wanted of each provider: with fewer than usual, there would be little to rank, and no stored answer to use."""
         from retrieve_cli.websearch.asking import ask_all, ask_first, enrich_all
 
         web = self._settings.web
         enrichers = [] if chosen.kind == "web" else parts.enrichers(self._settings)
         seconds = (web.deadline_ms if options.deadline_ms is None else options.deadline_ms) / 1000
         until = monotonic() + seconds
-        query = WebQuery(options.text.strip(), k, options.since, options.categories)
+        query = WebQuery(options.text.strip(), depth, options.since, options.categories)
         ask = ask_first if options.first else ask_all
         outcomes = list(ask(chosen.providers, query, exchange, deadline_s=seconds * (_SHARE if enrichers else 1.0)))
         pages = [asked.outcome for asked in outcomes if asked is not None and isinstance(asked.outcome, Page)]

@@ -27,7 +27,7 @@ def status_of(asked: Asked, role: Role) -> ProviderStatus:
     name, outcome = asked.asked.name, asked.outcome
     if not isinstance(outcome, Page):
         after = outcome.retry_after if isinstance(outcome, RateLimited) else None
-        return ProviderStatus(name, role, outcome.kind, str(outcome), _hint(outcome, name), after)
+        return ProviderStatus(name, role, outcome.kind, str(outcome), _hint(outcome, name, role), after)
     return ProviderStatus(
         name,
         role,
@@ -49,10 +49,10 @@ def not_asked(provider: Provider) -> ProviderStatus:
 
 def without_key(provider: Provider, failure: NoKey) -> ProviderStatus:
     """Return the status of a configured provider without its credential, which nobody named."""
-    return ProviderStatus(provider.name, "provider", "not_configured", str(failure), _hint(failure, provider.name))
+    return ProviderStatus(provider.name, "provider", "not_configured", str(failure), _hint(failure))
 
 
-def _hint(failure: Failure, name: str) -> str:
+def _hint(failure: Failure, name: str = "", role: Role = "provider") -> str:
     match failure:
         case NoKey():
             return f"export {failure.variable}=…"
@@ -65,4 +65,4 @@ def _hint(failure: Failure, name: str) -> str:
             return "search without --offline"
         case NotInstalled():
             return f"pip install 'retrieve-cli[{failure.extra}]'"
-    return f"search without {name}: web.providers"
+    return f"search without {name}: web.{'providers' if role == 'provider' else 'enrich'}"

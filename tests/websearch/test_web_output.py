@@ -41,7 +41,7 @@ def test_a_failure_makes_the_answer_partial_and_is_named() -> None:
     given = answer(RICH, statuses=(FAILED,))
     assert web_json(given)["partial"] is True
     assert web_json(given)["providers"][0]["retry_after"] == 5.0
-    assert "s2: it permits no further requests for 5 s (ask later)" in text(given)
+    assert "s2 (provider): it permits no further requests for 5 s (ask later)" in text(given, explain=True)
 
 
 def test_no_answer_of_anybody_is_not_shown_as_nothing_found() -> None:

@@ -153,11 +153,19 @@ def test_a_provider_that_hangs_does_not_hold_up_the_others(
     assert statuses(done.json) == {"pubmed": "ok", "europepmc": "ok", "arxiv": "ok", "s2": "timeout"}
 
 
-def test_the_number_of_results_is_that_of_k(ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_k_is_the_number_of_results_and_fewer_are_the_first_of_more(ask: Ask, fakes: Fakes) -> None:
+    every = ask("--json").json["results"]
+    sent = len(fakes.calls)
+    assert ask("-k", "2", "--json").json["results"] == every[:2]
+    assert len(fakes.calls) == sent
+
+
+def test_the_configured_k_is_that_of_every_provider(ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     settle(fakes, "pubmed", k=1)
     monkeypatch.setenv("RETRIEVE_WEB__K", "1")
     done = ask("--provider", "pubmed", "--json")
     assert len(done.json["results"]) == 1
+    assert fakes.calls[0].parameters["retmax"] == "1"
 
 
 def test_enrichers_are_asked_if_they_are_configured(ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
