@@ -1,0 +1,183 @@
+"""PubMed through the E-utilities of NCBI: esearch ranks, efetch brings the records with full abstracts.
+
+Documentation: https://www.ncbi.nlm.nih.gov/books/NBK25499/ and, for the syntax of questions,
+https://pubmed.ncbi.nlm.nih.gov/help/.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.websearch import (
+    Call,
+    KeyPlace,
+    Malformed,
+    Need,
+    Page,
+    ProviderFailed,
+    Rate,
+    RateLimited,
+    Rejected,
+    WebKind,
+)
+from retrieve_cli.errors import printable, shortened
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.websearch.pubmed_xml import records
+from retrieve_cli.websearch.replies import malformed, number, read_object, text
+from retrieve_cli.websearch.syntax import balanced
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.websearch import Fetch, Response, WebQuery
+
+_ORIGIN = "https://eutils.ncbi.nlm.nih.gov"
+_SEARCH, _FETCH = f"{_ORIGIN}/entrez/eutils/esearch.fcgi", f"{_ORIGIN}/entrez/eutils/efetch.fcgi"
+_TOOL = "retrieve-cli"
+_KEY, _EMAIL = "NCBI_API_KEY", "NCBI_EMAIL"
+_KEYS = (KeyPlace(_EMAIL, "parameter", "email"), KeyPlace(_KEY, "parameter", "api_key"))
+_LAST_DATE = "3000"
+"""End of a range of dates without an end; NCBI accepts a beginning only with an end."""
+_MOST_NOTICES = 5
+_TAGS = frozenset(
+    "ad, affiliation, aid, all, all fields, article identifier, au, author, author identifier, auid, author - "
+    "corporate, cn, author - first, 1au, author - full, fau, author - last, lastau, book, ed, editor, cois, conflict "
+    "of interest statement, completion date, dcom, crdt, date - create, create date, ec/rn number, rn, entry date, "
+    "edat, date - entry, filter, sb, first author name, full author name, full investigator name, fir, grant number, "
+    "gr, grants and funding, investigator, ir, isbn, issue, ip, journal, ta, la, language, last author name, lid, "
+    "location id, majr, mesh major topic, mesh date, mhda, date - mesh, mesh subheading, mesh subheadings, sh, mesh, "
+    "mesh terms, mh, date - modification, lr, nlm unique id, jid, other term, ot, owner, pagination, pg, personal "
+    "name as subject, ps, pharmacological action, pa, pl, place of publication, pmcid, pmid, uid, dp, pdat, date - "
+    "publication, publication date, epdat, electronic date of publication, ppdat, print date of publication, pt, "
+    "publication type, publisher, pubn, secondary source id, si, subject - personal name, subset, supplementary "
+    "concept, nm, text word, text words, tw, ti, title, tiab, title/abstract, transliterated title, tt, vi, "
+    "volume".split(", ")
+)
+"""Field tags that PubMed documents, in lower case."""
+_ERROR = re.compile(r"<ERROR>([^<]{1,500})</ERROR>")
+_SQUARE = re.compile(r"\[([^\[\]]{1,60})\]|[\[\]#]")
+
+
+@dataclass(frozen=True, slots=True)
+class PubMed:
+    """Citations and abstracts of the biomedical literature."""
+
+    name: str = "pubmed"
+    title: str = "PubMed"
+    kind: WebKind = "literature"
+    needs: tuple[Need, ...] = (Need(_EMAIL, False, "contact address"), Need(_KEY, False, "a higher rate"))  # noqa: FBT003
+    terms: str = "https://www.ncbi.nlm.nih.gov/home/about/policies/"
+    servers: tuple[str, ...] = (_ORIGIN,)
+
+    @property
+    def rate(self) -> Rate:
+        return Rate(10 if os.environ.get(_KEY) else 3, 1.0)
+
+    def search(self, query: WebQuery, fetch: Fetch) -> Page:
+        term = balanced(query.text, _without_unknown_tags)
+        if not term:
+            raise ProviderFailed(Rejected("the question has no word to search for"))
+        dated = _since(query.since)
+        asked = {"db": "pubmed", "term": term, "retmode": "json", "retmax": str(query.k), "sort": "relevance", **dated}
+        response = fetch(Call(_SEARCH, {**asked, "tool": _TOOL}, keys=_KEYS))
+        answer = _result(response)
+        pmids, total = _pmids(answer, response)
+        notices = [*_notices(answer)]
+        if query.categories:
+            notices.append("categories are those of arXiv: PubMed cannot apply them")
+        sent = f"{term} ({', '.join(f'{name}={value}' for name, value in dated.items())})" if dated else term
+        if not pmids:
+            return Page((), sent, response, total, tuple(notices))
+        wanted = {"db": "pubmed", "id": ",".join(pmids), "retmode": "xml", "tool": _TOOL}
+        details = fetch(Call(_FETCH, wanted, keys=_KEYS))
+        _complain(details)
+        known = records(details)
+        found = tuple(item for pmid in pmids if (item := known.get(pmid)))
+        missing = [pmid for pmid in pmids if not known.get(pmid)]
+        if not found:
+            malformed(f"a set with any of the {len(pmids)} records", details)
+        if missing:
+            notices.append(f"PubMed found but did not send readable records of PMID {', '.join(missing)}")
+        return Page(found, sent, response, total, tuple(notices))
+
+
+def _without_unknown_tags(stretch: str) -> str:
+    """Return a text in which only documented field tags are in square brackets: `[18F]FDG` is a substance. `#1` would
+    be a reference to an earlier search."""
+    return _SQUARE.sub(lambda one: one[0] if _is_tag(one[1] or "") else f" {one[1] or ''} ", stretch)
+
+
+def _is_tag(inside: str) -> bool:
+    """Return True for a field tag, with or without a modifier: `[mh:noexp]`, `[tiab:~3]`."""
+    return " ".join(inside.partition(":")[0].lower().split()) in _TAGS
+
+
+def _since(since: str) -> Mapping[str, str]:
+    return {"datetype": "pdat", "mindate": since.replace("-", "/"), "maxdate": _LAST_DATE} if since else {}
+
+
+# ----------------------------------------------------------------------------------------------- answers of esearch
+
+
+def _result(response: Response) -> Mapping[str, Json]:
+    """Return the result of esearch. Raises: ProviderFailed: it reports an error, or is not one."""
+    _complain(response)
+    result = read_object(response).get("esearchresult")
+    return result if isinstance(result, dict) else malformed("an object with `esearchresult`", response)
+
+
+def _complain(response: Response) -> None:
+    """Raises: ProviderFailed: the answer is the object or element with which NCBI reports an error.
+
+    The object repeats the credential (`api-key`), so only its `error` is quoted, and nothing if it cannot be read.
+    """
+    body = response.body.lstrip()
+    complaint = ""
+    if body.startswith(b"{"):
+        try:
+            answer = read_object(response)
+        except ProviderFailed:
+            if b'"api-key"' not in body:
+                raise
+            raise ProviderFailed(Malformed("its answer is not JSON")) from None
+        complaint = text(answer, "error") or text(answer, "esearchresult", "ERROR")
+    elif found := _ERROR.search(body[:2000].decode("utf-8", "replace")):
+        complaint = found[1]
+    if "rate limit" in complaint.lower():
+        raise ProviderFailed(RateLimited(None))
+    if complaint:
+        raise ProviderFailed(Rejected(_reported(complaint), response.status))
+
+
+def _reported(complaint: str) -> str:
+    return f"it reports an error: “{printable(shortened(complaint))}”"
+
+
+def _pmids(answer: Mapping[str, Json], response: Response) -> tuple[list[str], int]:
+    """Return the PMIDs, best first, and the number of matches."""
+    listed, total = answer.get("idlist"), number(answer, "count")
+    if not isinstance(listed, list) or total is None:
+        malformed("a result with `count` and `idlist`", response)
+    pmids = [pmid for pmid in dict.fromkeys(map(text, listed)) if pmid.isascii() and pmid.isdecimal()]
+    if len(pmids) < len(set(map(str, listed))) or (total and not pmids):
+        malformed(f"a list of PMIDs for its {total:,} matches", response)
+    return pmids, total
+
+
+def _notices(answer: Mapping[str, Json]) -> Iterator[str]:
+    """Yield what PubMed says that it did with parts of the question."""
+    for path, said in (
+        (("errorlist", "phrasesnotfound"), "PubMed does not know {} and searched without it"),
+        (("errorlist", "fieldsnotfound"), "PubMed does not know the field {}"),
+        (("warninglist", "quotedphrasesnotfound"), "PubMed does not have the phrase {} and searched for its words"),
+        (("warninglist", "phrasesignored"), "PubMed ignored {}"),
+        (("warninglist", "outputmessages"), "PubMed says: {}"),
+    ):
+        part: Json = answer
+        for key in path:
+            part = part.get(key) if isinstance(part, dict) else None
+        messages = [text(entry) for entry in part] if isinstance(part, list) else []
+        for message in [message for message in messages if message and message != "No items found."][:_MOST_NOTICES]:
+            yield said.format(f"“{printable(shortened(message))}”")
