@@ -40,11 +40,13 @@ _FIELDS = frozenset(
 )
 """Fields of a question that Europe PMC documents; another word before a colon is text."""
 _SYNTAX = re.compile(
-    r"\b([A-Z_]{2,20}):(?:(\[[0-9*-]{1,10} TO [0-9*-]{1,10}\])|(?![\s:]))"  # AUTH:"…", PUB_YEAR:[2020 TO 2024]
-    r"|(?<![^\s-])-"  # before a word, it excludes the word
+    r"\b([A-Z_]{2,20}):(?:(\[[0-9*-]{1,10} TO [0-9*-]{1,10}\])|(?![\s:)]))"  # AUTH:"…", PUB_YEAR:[2020 TO 2024]
+    r"|(?<![^\s(-])-"  # before a word, it excludes the word
     r"|(?<![^\W_])\*"  # Europe PMC has wildcards only behind letters
     r"|[\[\]{}^~\\!?+:&|]"
 )
+_HEADING = re.compile(r"<h[1-6]>([^<]{1,200})</h[1-6]>")
+_INITIALS = re.compile(r"(\S.{0,200}) ([^\W\d_a-z]{1,5})")
 _RELATIONS: Mapping[str, RelationKind] = {
     "preprint in": "version_of",
     "preprint of": "published_as",
@@ -93,7 +95,7 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
     Raises:
         ProviderFailed: there is no answer, it reports an error, or it cannot be read.
     """
-    asked = balanced(query.text, _as_text)
+    asked = balanced(query.text, _as_text).removesuffix(":")
     if not asked:
         raise ProviderFailed(Rejected("the question has no word to search for"))
     dated = f" AND FIRST_PDATE:[{_first_day(query.since)} TO 3000-12-31]" if query.since else ""
@@ -147,20 +149,21 @@ def item(entry: Mapping[str, Json]) -> Item | None:
     types = {kind.lower().replace("-", " ") for kind in _texts(entry, "pubTypeList", "pubType")}
     relations = list(_relations(entry))
     authors = [_author(author) for author in objects(entry, "authorList", "author")]
-    names = [name for name, _ in authors] or text(entry, "authorString").removesuffix(".").split(", ")
+    authors = authors or [_cited(name) for name in text(entry, "authorString").removesuffix(".").split(", ")]
+    publisher = text(entry, "bookOrReportDetails", "publisher")
     return items.made(
         type=_type(source, types, relations),
         title=sentence(text(entry, "title")),
         ids_=[ids.doi(text(entry, "doi")), ids.pmid(text(entry, "pmid")), ids.pmcid(text(entry, "pmcid"))],
         url=_address(source, own),
         pdf_url=_pdf(entry),
-        authors=names,
-        first_family=authors[0][1] if authors else "",
+        authors=[name for name, _ in authors],
+        first_family=authors[0][1],
         date=_date(entry),
-        venue=text(entry, "journalInfo", "journal", "title") or text(entry, "bookOrReportDetails", "publisher"),
-        abstract=text(entry, "abstractText"),
+        venue=text(entry, "journalInfo", "journal", "title") or publisher,
+        abstract=_HEADING.sub(r" \1: ", text(entry, "abstractText")[: 2 * items.ABSTRACT]),
         open_access=_is_open(entry),
-        license=text(entry, "license"),
+        license=_license(text(entry, "license"), publisher),
         citations=number(entry, "citedByCount"),
         retracted=True if types & _RETRACTED or _is_retracted(entry) else None,
         version=text(entry, "versionNumber") if source == _PREPRINT else "",
@@ -212,7 +215,21 @@ def _author(author: Mapping[str, Json]) -> tuple[str, str]:
     given = text(author, "firstName") or text(author, "initials")
     if family:
         return " ".join(part for part in (given, family, text(author, "suffix")) if part), family
-    return text(author, "collectiveName") or text(author, "fullName"), ""
+    collective = text(author, "collectiveName")
+    return (collective, "") if collective else _cited(text(author, "fullName"))
+
+
+def _cited(name: str) -> tuple[str, str]:
+    """Return a name in the form of citations, `Family IM`, as `IM Family`, with the family name."""
+    found = _INITIALS.fullmatch(name.strip())
+    return (f"{found[2]} {found[1]}", found[1]) if found else (name, "")
+
+
+def _license(named: str, publisher: str) -> str:
+    """Return a licence as Europe PMC names it, without version; bioRxiv and medRxiv offer version 4.0 alone."""
+    if publisher in ("bioRxiv", "medRxiv") and named.lower().startswith("cc by"):
+        return f"{named.upper().replace(' ', '-')}-4.0"
+    return named
 
 
 def _date(entry: Mapping[str, Json]) -> str:

@@ -1,0 +1,242 @@
+"""Europe PMC: what is sent, results as items, and failures that are never an empty page."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from websearch.answering import Answering
+from websearch.taped import Taped
+
+from retrieve_cli.contracts.websearch import Malformed, Page, ProviderFailed, RateLimited, Rejected, WebQuery
+from retrieve_cli.contracts.works import Id, Item
+from retrieve_cli.websearch.europepmc import EuropePmc, item
+
+EMPTY = {"version": "6.9", "hitCount": 0, "resultList": {"result": []}}
+HTML = b"<html><head><title>503</title></head><body>Scheduled maintenance</body></html>"
+
+
+@pytest.fixture
+def page() -> Page:
+    taped = Taped("europepmc")
+    return EuropePmc().search(taped.query, taped)
+
+
+def sent(text: str, since: str = "") -> str:
+    fetch = Answering(EMPTY)
+    page = EuropePmc().search(WebQuery(text, 5, since), fetch)
+    assert fetch.calls[0].parameters["query"] == page.query
+    return page.query
+
+
+def made(**fields: Any) -> Item:
+    described = item({"id": "99000011", "source": "MED", "pmid": "99000011", "title": "Guides", **fields})
+    assert described is not None
+    return described
+
+
+# ----------------------------------------------------------------------------------------------- what is sent
+
+
+def test_a_question_is_sent_without_patents_and_with_its_date() -> None:
+    assert sent("guide RNA", "2024-03") == "(guide RNA) AND FIRST_PDATE:[2024-03-01 TO 3000-12-31] NOT SRC:PAT"
+    assert sent("guide RNA", "2024") == "(guide RNA) AND FIRST_PDATE:[2024-01-01 TO 3000-12-31] NOT SRC:PAT"
+    assert sent("guide RNA", "2024-03-05") == "(guide RNA) AND FIRST_PDATE:[2024-03-05 TO 3000-12-31] NOT SRC:PAT"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ('AUTH:"Smith J" AND PUB_YEAR:[2020 TO 2024]', 'AUTH:"Smith J" AND PUB_YEAR:[2020 TO 2024]'),
+        ("DOI:10.5555/jig.2024.0301", "DOI:10.5555/jig.2024.0301"),
+        ("(a OR b) NOT gene*", "(a OR b) NOT gene*"),
+        ("CRISPR: does it cut?", "CRISPR does it cut"),
+        ("NOTAFIELD:x y", "NOTAFIELD x y"),
+        ("NOTAFIELD:[1 TO 2]", "NOTAFIELD 1 TO 2"),
+        ("-minus COVID-19 (-x)", "minus COVID-19 ( x)"),
+        ("*omics [18F]FDG x^2 ~y", "omics 18F FDG x 2 y"),
+        ('an "unfinished (phrase', "an unfinished phrase"),
+        ("ending with AUTH:", "ending with AUTH"),
+        ('ending with AUTH:"', "ending with AUTH"),
+    ],
+)
+def test_documented_fields_and_operators_stay_and_other_syntax_is_text(text: str, asked: str) -> None:
+    assert sent(text) == f"({asked}) NOT SRC:PAT"
+
+
+@given(st.text(alphabet='ab ()[]{}"“\\^~*?!+-:&|TOAUH_', max_size=40))
+def test_every_question_balances(text: str) -> None:
+    fetch = Answering(EMPTY)
+    try:
+        query = EuropePmc().search(WebQuery(text, 5), fetch).query
+    except ProviderFailed:
+        assert fetch.calls == []
+        assert not any(char.isalnum() for char in text.replace("AND", "").replace("OR", ""))
+        return
+    assert query.count('"') % 2 == 0
+    assert query.count("(") == query.count(")")
+    assert not set("{}^~\\!?+&|") & set(query)
+
+
+def test_one_request_asks_for_full_descriptions() -> None:
+    taped = Taped("europepmc")
+    EuropePmc().search(taped.query, taped)
+    assert len(taped.calls) == 1
+    assert taped.calls[0].parameters["resultType"] == "core"
+    assert taped.calls[0].parameters["pageSize"] == str(taped.query.k)
+    assert taped.calls[0].keys == ()
+
+
+def test_a_question_without_a_word_fails_before_anything_is_sent() -> None:
+    fetch = Answering()
+    with pytest.raises(ProviderFailed) as failed:
+        EuropePmc().search(WebQuery("“?”", 5), fetch)
+    assert isinstance(failed.value.failure, Rejected)
+    assert fetch.calls == []
+
+
+def test_categories_are_skipped_with_a_notice() -> None:
+    page = EuropePmc().search(WebQuery("guides", 5, categories=("q-bio",)), Answering(EMPTY))
+    assert [notice for notice in page.notices if "categories" in notice]
+
+
+# ----------------------------------------------------------------------------------------------- results as items
+
+
+def test_an_article_has_all_that_europe_pmc_says_of_it(page: Page) -> None:
+    article = page.items[0]
+    assert article.type == "article"
+    assert article.title == "Mismatch tolerance of guide RNAs in Exempla ficta: CO2 stress & repair"
+    assert {one for one in article.ids if one.kind != "url"} == {
+        Id("doi", "10.5555/jig.2024.0301"),
+        Id("pmid", "99000001"),
+        Id("pmcid", "PMC99000001"),
+    }
+    assert article.authors == ("Inês M Ferreira", "Chidi Okafor", "Guide RNA Example Consortium")
+    assert article.first_family == "Ferreira"
+    assert article.venue == "Journal of Invented Genomics"
+    assert (article.open_access, article.license, article.citations) == (True, "cc by", 17)
+    assert article.pdf_url == "https://europepmc.org/articles/PMC99000001?pdf=render"
+    assert article.url == "https://europepmc.org/article/MED/99000001"
+    assert page.total == 1234
+
+
+def test_headings_of_an_abstract_are_labels(page: Page) -> None:
+    assert page.items[0].abstract == (
+        "Background: Guides tolerate some mismatches. Results: Tolerance fell with distance from the seed."
+    )
+
+
+def test_a_preprint_has_its_version_and_is_related_to_its_article_both_ways(page: Page) -> None:
+    article, preprint = page.items[:2]
+    assert (preprint.type, preprint.version, preprint.venue) == ("preprint", "2", "bioRxiv")
+    assert ("published_as", Id("pmid", "99000001")) in preprint.relations
+    assert ("version_of", Id("url", "https://europepmc.org/article/PPR/PPR999000")) in preprint.relations
+    own = next(one for one in preprint.ids if one.kind == "url")
+    assert ("version_of", own) in article.relations
+
+
+def test_a_comment_reviews_an_article_and_a_review_article_is_an_article(page: Page) -> None:
+    comment = page.items[3]
+    assert comment.type == "review"
+    assert comment.relations == (("reviews", Id("pmid", "99000001")),)
+    assert page.items[2].type == "article"
+
+
+def test_a_retraction_is_reported_and_its_absence_is_not_a_claim(page: Page) -> None:
+    assert page.items[4].retracted is True
+    assert page.items[0].retracted is None
+    assert made(pubTypeList={"pubType": ["Preprint", "preprint-withdrawal"]}).retracted is True
+    assert made(pubTypeList={"pubType": ["Retraction of Publication"]}).retracted is None
+
+
+def test_a_date_that_only_stands_for_an_issue_has_the_precision_of_the_issue(page: Page) -> None:
+    assert [one.date for one in page.items] == ["2024-02-09", "2023-02-03", "1999", "2024-04", "2020-12-01"]
+
+
+def test_an_article_outside_the_open_subset_may_be_open_elsewhere() -> None:
+    assert made(isOpenAccess="N").open_access is None
+    link = {"availabilityCode": "OA", "documentStyle": "html", "url": "https://example.org/full"}
+    assert made(isOpenAccess="N", fullTextUrlList={"fullTextUrl": [link]}).open_access is True
+
+
+def test_a_pdf_behind_a_subscription_is_not_offered() -> None:
+    link = {"availabilityCode": "S", "documentStyle": "pdf", "url": "https://example.org/paid.pdf"}
+    free = {"availabilityCode": "F", "documentStyle": "pdf", "url": "https://example.org/free.pdf"}
+    assert made(fullTextUrlList={"fullTextUrl": [link]}).pdf_url == ""
+    assert made(fullTextUrlList={"fullTextUrl": [link, free]}).pdf_url == "https://example.org/free.pdf"
+
+
+def test_names_of_citations_are_put_in_order(page: Page) -> None:
+    assert page.items[2].authors == ("J Brandt", "E Sato")
+    assert page.items[2].first_family == "Brandt"
+    assert made(authorString="Ferreira van der Berg IM, Some Group.").authors == (
+        "IM Ferreira van der Berg",
+        "Some Group",
+    )
+
+
+def test_a_licence_of_biorxiv_is_that_of_creative_commons_4() -> None:
+    assert made(license="cc by-nc", bookOrReportDetails={"publisher": "medRxiv"}).license == "CC-BY-NC-4.0"
+    assert made(license="cc by-nc", bookOrReportDetails={"publisher": "Elsewhere"}).license == "cc by-nc"
+    assert made(license="cc0", bookOrReportDetails={"publisher": "bioRxiv"}).license == "CC0-1.0"
+
+
+def test_a_record_without_a_title_is_a_notice(page: Page) -> None:
+    assert [notice for notice in page.notices if "CTX C999" in notice]
+    assert len(page.items) == 5
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+        lambda value: st.lists(value, max_size=2) | st.dictionaries(st.text(max_size=3), value, max_size=2),
+        max_leaves=4,
+    ),
+    st.sampled_from(
+        "authorList authorString pubTypeList journalInfo fullTextUrlList commentCorrectionList versionList license "
+        "citedByCount firstPublicationDate source id abstractText doi".split()
+    ),
+)
+def test_a_field_of_another_shape_is_absent_and_the_record_stays(value: Any, key: str) -> None:
+    assert made(doi="10.5555/jig.2024.0301").title == "Guides"
+    described = item({"id": "99000011", "source": "MED", "pmid": "99000011", "title": "Guides", key: value})
+    assert described is not None
+    assert described.title == "Guides"
+
+
+# ----------------------------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (HTML, Malformed),
+        (b"", Malformed),
+        (b'{"hitCount": 3, "resultList": {"result": [{"id": "99', Malformed),
+        (b"[]", Malformed),
+        (b'{"version": "6.9"}', Malformed),
+        (b'{"hitCount": 3, "resultList": {"result": []}}', Malformed),
+        (b'{"hitCount": 3, "resultList": {"result": ["99000001"]}}', Malformed),
+        (b'{"hitCount": 3, "resultList": []}', Malformed),
+        (b'{"resultList": {"result": []}}', Malformed),
+        (b'{"version": "6.9", "errCode": 404, "errMsg": "No query provided"}', Rejected),
+        (b'{"errCode": 500}', Rejected),
+        (b"<errorBean><errCode>500</errCode><errMsg>Internal error</errMsg></errorBean>", Malformed),
+    ],
+)
+def test_an_answer_without_a_result_is_a_failure_with_a_reason(body: bytes, kind: type) -> None:
+    with pytest.raises(ProviderFailed) as failed:
+        EuropePmc().search(WebQuery("guides", 5), Answering(body))
+    assert isinstance(failed.value.failure, kind)
+    assert str(failed.value.failure)
+
+
+def test_a_rate_limit_stays_one() -> None:
+    with pytest.raises(ProviderFailed) as failed:
+        EuropePmc().search(WebQuery("guides", 5), Answering(RateLimited(3.0)))
+    assert failed.value.failure == RateLimited(3.0)
+
+
+def test_nothing_found_is_an_empty_page() -> None:
+    page = EuropePmc().search(WebQuery("guides", 5), Answering(EMPTY))
+    assert (page.items, page.total, page.notices) == ((), 0, ())
