@@ -132,6 +132,7 @@ def test_a_preprint_has_its_version_and_is_related_to_its_article_both_ways(page
     assert ("published_as", Id("pmid", "99000001")) in preprint.relations
     assert ("version_of", Id("url", "https://europepmc.org/article/PPR/PPR999000")) in preprint.relations
     own = next(one for one in preprint.ids if one.kind == "url")
+    assert own not in {other for _, other in preprint.relations}
     assert ("version_of", own) in article.relations
 
 

@@ -115,6 +115,7 @@ def test_the_rate_is_higher_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ('an "unfinished phrase', "an unfinished phrase"),
         ("one) of (these", "one of these"),
         ("((nested) once", "(nested) once"),
+        ("((a) OR ((b c)))", "((a) OR ((b c)))"),
         ("nothing () between", "nothing between"),
         ("[18F]FDG uptake", "18F FDG uptake"),
         ("benzo[a]pyrene adducts", "benzo a pyrene adducts"),
@@ -184,6 +185,16 @@ def test_identifiers_are_those_of_the_article_and_not_of_what_it_cites(page: Pag
     assert ids == {Id("pmid", "99000001"), Id("pmcid", "PMC99000001"), Id("doi", "10.5555/jig.2024.0301")}
 
 
+def test_an_identifier_that_is_marked_as_wrong_is_not_taken() -> None:
+    places = "<ELocationID EIdType='doi' ValidYN='N'>10.5555/wrong</ELocationID>"
+    places += "<ELocationID EIdType='pii' ValidYN='Y'>S0000</ELocationID>"
+    places += "<ELocationID EIdType='doi' ValidYN='Y'>10.5555/right</ELocationID>"
+    xml = article(pmid="99000001", title="Guides").replace("<Language>", f"{places}<Language>")
+    item = records(answer(f"<PubmedArticleSet>{xml}</PubmedArticleSet>"))["99000001"]
+    assert item is not None
+    assert [one.value for one in item.ids if one.kind == "doi"] == ["10.5555/right"]
+
+
 def test_a_date_has_the_precision_that_the_record_gives(page: Page) -> None:
     dates = {pmid: by_pmid(page, pmid).date for pmid in (f"9900000{number}" for number in range(1, 8))}
     assert dates == {
@@ -237,6 +248,13 @@ def test_a_preprint_and_its_article_are_related_both_ways(page: Page) -> None:
     assert versions == {Id("pmid", "99000002"), Id("doi", "10.1101/2023.02.03.999001")}
 
 
+def test_a_later_preprint_of_a_preprint_is_a_version_and_not_its_publication() -> None:
+    xml = article(pmid="99000001", title="Guides", types=("Preprint",), updated_in="Res Sq. 2023 May 1:rs.3.rs-999001.")
+    item = records(answer(f"<PubmedArticleSet>{xml}</PubmedArticleSet>"))["99000001"]
+    assert item is not None
+    assert item.relations == (("version_of", Id("pmid", "99000050")),)
+
+
 def test_a_comment_reviews_the_article_and_is_not_a_version_of_it(page: Page) -> None:
     assert ("reviews", Id("pmid", "99000001")) in by_pmid(page, "99000003").relations
     assert ("reviewed_by", Id("pmid", "99000003")) in by_pmid(page, "99000001").relations
@@ -251,6 +269,18 @@ def test_a_chapter_of_a_book_has_the_book_as_venue(page: Page) -> None:
     item = by_pmid(page, "99000007")
     assert (item.title, item.venue) == ("Mismatches at the Bench", "Handbook of Imaginary Guides")
     assert item.authors == ("Claire Moreau",)
+
+
+def test_a_whole_book_has_its_editors_its_date_and_its_publisher() -> None:
+    xml = (
+        "<PubmedBookArticle><BookDocument><PMID>99000001</PMID><Book><Publisher><PublisherName>Press</PublisherName>"
+        "</Publisher><BookTitle>Handbook</BookTitle><PubDate><Year>2024</Year><Month>01</Month></PubDate>"
+        "<AuthorList><Author><LastName>Sato</LastName><ForeName>Emi</ForeName></Author></AuthorList></Book>"
+        "</BookDocument></PubmedBookArticle>"
+    )
+    item = records(answer(f"<PubmedArticleSet>{xml}</PubmedArticleSet>"))["99000001"]
+    assert item is not None
+    assert (item.title, item.authors, item.date, item.venue) == ("Handbook", ("Emi Sato",), "2024-01", "Press")
 
 
 @pytest.mark.parametrize(
@@ -350,6 +380,8 @@ def article(
     abstract: tuple[tuple[str, str], ...] = (),
     issue: tuple[str, ...] = ("2020",),
     electronic: tuple[str, ...] = (),
+    types: tuple[str, ...] = (),
+    updated_in: str = "",
 ) -> str:
     """Return the XML of a record that its DTD permits; title and paragraphs are XML, names are text."""
 
@@ -367,13 +399,18 @@ def article(
         f'<AbstractText Label="{label}">{text}</AbstractText>' if label else f"<AbstractText>{text}</AbstractText>"
         for label, text in abstract
     )
+    kinds = "".join(f"<PublicationType UI='D0'>{name}</PublicationType>" for name in types)
+    listed = f"<PublicationTypeList>{kinds}</PublicationTypeList>" if kinds else ""
+    update = f"<RefSource>{updated_in}</RefSource><PMID Version='1'>99000050</PMID>"
+    update = f"<CommentsCorrections RefType='UpdateIn'>{update}</CommentsCorrections>"
+    references = f"<CommentsCorrectionsList>{update}</CommentsCorrectionsList>" if updated_in else ""
     online = f"<ArticleDate DateType='Electronic'>{date(electronic)}</ArticleDate>" if electronic else ""
     return (
         f"<PubmedArticle><MedlineCitation Status='MEDLINE'><PMID Version='1'>{pmid}</PMID><Article PubModel='Print'>"
         f"<Journal><JournalIssue CitedMedium='Print'><PubDate>{date(issue)}</PubDate></JournalIssue></Journal>"
         f"<ArticleTitle>{title}</ArticleTitle>{f'<Abstract>{paragraphs}</Abstract>' if paragraphs else ''}"
-        f"{f'<AuthorList>{people}</AuthorList>' if people else ''}<Language>eng</Language>{online}</Article>"
-        "</MedlineCitation></PubmedArticle>"
+        f"{f'<AuthorList>{people}</AuthorList>' if people else ''}<Language>eng</Language>{listed}{online}</Article>"
+        f"{references}</MedlineCitation></PubmedArticle>"
     )
 
 
