@@ -29,6 +29,7 @@ _MOST = 10
 _PREPRINT = re.compile(r"(10\.(?:1101|64898)/(?:[0-9]{4}\.[0-9]{2}\.[0-9]{2}\.)?([0-9]{6,8}))(?:v[0-9]{1,3})?")
 """DOI of a preprint; 10.1101 also has journals of Cold Spring Harbor. Numbers of medRxiv have eight digits."""
 _MEDRXIV_DIGITS = 8
+_NAMES = {"biorxiv": "bioRxiv", "medrxiv": "medRxiv"}
 _LICENSES = {
     "cc_by": "CC-BY-4.0",
     "cc_by_nc": "CC-BY-NC-4.0",
@@ -65,7 +66,7 @@ class Published:
 
     name: str = "biorxiv"
     title: str = "bioRxiv and medRxiv"
-    rate: Rate = Rate(2, 1.0)
+    rate: Rate = Rate(4, 1.0)  # the API names none
     terms: str = _TERMS
     servers: tuple[str, ...] = (_ORIGIN,)
 
@@ -154,7 +155,7 @@ def _item(doi: str, server: str, versions: Sequence[Mapping[str, Json]]) -> Item
         authors=[name for name, _ in authors],
         first_family=authors[0][1],
         date=min(filter(None, (dates.of_text(text(version, "date")) for version in versions)), default=""),
-        venue=text(latest, "server"),
+        venue=_NAMES[server],
         abstract=text(latest, "abstract"),
         open_access=True if license_.startswith(("cc_by", "cc0")) else None,
         license=_LICENSES.get(license_, license_),

@@ -45,7 +45,9 @@ _SYNTAX = re.compile(
     r"|(?<![^\W_])\*"  # Europe PMC has wildcards only behind letters
     r"|[\[\]{}^~\\!?+:&|]"
 )
-_HEADING = re.compile(r"<h[1-6]>([^<]{1,200})</h[1-6]>")
+_HEADING = re.compile(r"<(?:h[1-6]|title)>([^<]{1,200})</(?:h[1-6]|title)>")
+_BLOCK = re.compile(r"</?(?:p|br|div|sec|ul|ol|li)(?: [^<>]{0,200})?/?>")
+"""Tags that separate words, which others do not: `CO<sub>2</sub>`."""
 _INITIALS = re.compile(r"(\S.{0,200}) ([^\W\d_a-z]{1,5})")
 _RELATIONS: Mapping[str, RelationKind] = {
     "preprint in": "version_of",
@@ -161,7 +163,7 @@ def item(entry: Mapping[str, Json]) -> Item | None:
         first_family=authors[0][1],
         date=_date(entry),
         venue=text(entry, "journalInfo", "journal", "title") or publisher,
-        abstract=_HEADING.sub(r" \1: ", text(entry, "abstractText")[: 2 * items.ABSTRACT]),
+        abstract=_paragraphs(text(entry, "abstractText")),
         open_access=_is_open(entry),
         license=_license(text(entry, "license"), publisher),
         citations=number(entry, "citedByCount"),
@@ -169,6 +171,11 @@ def item(entry: Mapping[str, Json]) -> Item | None:
         version=text(entry, "versionNumber") if source == _PREPRINT else "",
         relations=relations,
     )
+
+
+def _paragraphs(abstract: str) -> str:
+    """Return an abstract with the headings of its parts as labels, and spaces between its paragraphs."""
+    return _BLOCK.sub(" ", _HEADING.sub(r" \1: ", abstract[: 2 * items.ABSTRACT]))
 
 
 def _texts(value: Json, *path: str) -> list[str]:

@@ -87,6 +87,7 @@ def test_a_preprint_that_was_published_names_its_article(found: Page) -> None:
 
 def test_the_latest_version_describes_a_preprint_and_the_first_one_dates_it(found: Page) -> None:
     preprint = found.items[0]
+    assert [one.venue for one in found.items] == ["bioRxiv", "medRxiv"]
     assert (preprint.title, preprint.version) == ("Guide RNAs in Exempla ficta tolerate mismatches", "2")
     assert preprint.date == "2023-02-03"
     assert preprint.url == f"https://www.biorxiv.org/content/{FIRST}v2"

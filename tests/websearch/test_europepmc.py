@@ -124,6 +124,8 @@ def test_headings_of_an_abstract_are_labels(page: Page) -> None:
     assert page.items[0].abstract == (
         "Background: Guides tolerate some mismatches. Results: Tolerance fell with distance from the seed."
     )
+    markup = "<title>Methods</title><p>We <b>cut</b> in CO<sub>2</sub>.</p><p>Twice.</p>"
+    assert made(abstractText=markup).abstract == "Methods: We cut in CO2. Twice."
 
 
 def test_a_preprint_has_its_version_and_is_related_to_its_article_both_ways(page: Page) -> None:
