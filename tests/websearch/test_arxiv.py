@@ -1,0 +1,357 @@
+"""arXiv: questions in its syntax, entries of its feed against the parser of the package `arxiv`, failures."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+import pytest
+from hypothesis import given, strategies as st
+from websearch.taped import AT, Taped
+
+from retrieve_cli.contracts.websearch import Call, Malformed, ProviderFailed, Rejected, Response, WebQuery
+from retrieve_cli.contracts.works import Id
+from retrieve_cli.websearch import ids
+from retrieve_cli.websearch.arxiv import Arxiv, search_query
+
+ATOM, NAMESPACE = "http://www.w3.org/2005/Atom", "http://arxiv.org/schemas/atom"
+FEED = (
+    '<feed xmlns="http://www.w3.org/2005/Atom" xmlns:arxiv="http://arxiv.org/schemas/atom"'
+    ' xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/">'
+)
+TOTAL = "<opensearch:totalResults>{}</opensearch:totalResults>"
+ENTRY = "<entry><id>http://arxiv.org/abs/2401.99009v1</id><title>A title</title>{}</entry>"
+ERROR = (
+    f"{FEED}{TOTAL.format(1)}<entry><id>https://arxiv.org/api/errors#invalid_query</id><title>Error</title>"
+    "<summary>the question cannot be parsed</summary></entry></feed>"
+)
+QUERY = WebQuery("guides", 10)
+
+
+class Answer:
+    """A `Fetch` that answers every call alike."""
+
+    def __init__(self, body: str | bytes, status: int = 200) -> None:
+        self.body, self.status = body.encode() if isinstance(body, str) else body, status
+        self.calls: list[Call] = []
+
+    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        self.calls.append(call)
+        if self.status not in accept:
+            raise ProviderFailed(Rejected(f"status {self.status}", self.status))
+        digest = hashlib.sha256(self.body).hexdigest()
+        return Response(self.status, "application/atom+xml", self.body, AT, digest)
+
+
+def failure(body: str | bytes, status: int = 200) -> Any:
+    with pytest.raises(ProviderFailed) as raised:
+        Arxiv().search(QUERY, Answer(body, status))
+    return raised.value.failure
+
+
+def entries(*inner: str) -> str:
+    return FEED + TOTAL.format(len(inner)) + "".join(ENTRY.format(one) for one in inner) + "</feed>"
+
+
+# --------------------------------------------------------------------------------------------- the answer
+
+
+def test_entries_of_a_feed_become_preprints() -> None:
+    fetch = Taped("arxiv")
+    page = Arxiv().search(fetch.query, fetch)
+    first, second, _ = page.items
+    assert (page.total, page.notices) == (3, ())
+    assert first.type == "preprint"
+    assert first.title == "Forecasting off-target cleavage with a mismatch-aware attention network"
+    assert first.ids == (Id("arxiv", "2401.99001"), Id("url", "https://arxiv.org/abs/2401.99001"))
+    assert first.version == "2"
+    assert first.authors == ("Ilse Varga", "Tomás Ø. Quill", "H. Nakagome-Stein")
+    assert first.date == "2024-01-17", "the date of the first version"
+    assert first.venue == "J. Invented Genome Edit. 7 (2024) 101-117"
+    assert first.url == "https://arxiv.org/abs/2401.99001"
+    assert first.pdf_url == "https://arxiv.org/pdf/2401.99001v2"
+    assert first.relations == (("published_as", Id("doi", "10.5555/jige.2024.0101")),)
+    assert (second.venue, second.relations, second.retracted) == ("arXiv (cs.LG)", (), None)
+
+
+def test_formulas_are_not_taken_for_markup() -> None:
+    fetch = Taped("arxiv")
+    assert "where $p<q$ and $r>0.9$; its errors" in Arxiv().search(fetch.query, fetch).items[0].abstract
+
+
+def test_a_withdrawn_preprint_is_marked() -> None:
+    fetch = Taped("arxiv")
+    withdrawn = Arxiv().search(fetch.query, fetch).items[2]
+    assert withdrawn.retracted is True
+    assert withdrawn.pdf_url == ""
+
+
+@pytest.mark.parametrize(
+    ("inner", "retracted"),
+    [
+        ("<arxiv:comment>Withdrawn due to an error in Lemma 2</arxiv:comment>", True),
+        ("<arxiv:comment>9 pages; this submission has been withdrawn by arXiv</arxiv:comment>", True),
+        ("<summary>This paper was withdrawn by its author.</summary>", True),
+        ("<arxiv:comment>Withdrawn from a workshop, 9 pages</arxiv:comment>", None),
+        ("<summary>Drugs that were withdrawn are compared. This paper lists them.</summary>", None),
+    ],
+)
+def test_only_withdrawal_of_the_preprint_itself_marks_it(inner: str, retracted: bool | None) -> None:
+    (item,) = Arxiv().search(QUERY, Answer(entries(inner))).items
+    assert item.retracted is retracted
+
+
+def test_an_arxiv_doi_is_not_a_published_version() -> None:
+    (item,) = Arxiv().search(QUERY, Answer(entries("<arxiv:doi>10.48550/arXiv.2401.99009</arxiv:doi>"))).items
+    assert item.relations == ()
+
+
+def test_no_matches_are_an_empty_page() -> None:
+    page = Arxiv().search(QUERY, Answer(f"{FEED}{TOTAL.format(0)}</feed>"))
+    assert (page.items, page.total) == ((), 0)
+
+
+def test_entries_without_an_identifier_are_counted() -> None:
+    broken = f"{FEED}{TOTAL.format(2)}{ENTRY.format('')}<entry><title>No id</title></entry></feed>"
+    page = Arxiv().search(QUERY, Answer(broken))
+    assert len(page.items) == 1
+    assert page.notices == ("skipped 1 entries without a title or an identifier",)
+
+
+def test_no_more_entries_are_read_than_wanted() -> None:
+    assert len(Arxiv().search(WebQuery("guides", 2), Answer(entries("", "", ""))).items) == 2
+
+
+# --------------------------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_error_entry_is_a_rejection_with_its_reason(status: int) -> None:
+    assert failure(ERROR, status) == Rejected("arXiv rejects the question: the question cannot be parsed", status)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "Rate exceeded.",
+        "<!DOCTYPE html><html><head><title>503</title></head><body>Service unavailable</body></html>",
+        entries("")[:-40],
+        f"{FEED}{ENTRY.format('')}</feed>",
+        FEED + TOTAL.format("many") + "</feed>",
+        '<rss version="2.0"><channel/></rss>',
+        f'<!DOCTYPE feed [<!ENTITY a "b">]>{FEED}{TOTAL.format(0)}</feed>',
+        f"{FEED}{TOTAL.format(1)}<entry><title>&nbsp;</title></entry></feed>",
+    ],
+)
+def test_what_is_not_a_feed_is_malformed(body: str) -> None:
+    assert isinstance(failure(body), Malformed)
+
+
+def test_a_page_that_counts_matches_and_lists_none_is_malformed() -> None:
+    assert failure(f"{FEED}{TOTAL.format(42)}</feed>") == Malformed("its answer counts 42 matches and lists none")
+
+
+def test_entries_of_which_none_can_be_read_are_malformed() -> None:
+    assert isinstance(failure(f"{FEED}{TOTAL.format(1)}<entry><title>A</title></entry></feed>"), Malformed)
+
+
+@pytest.mark.parametrize("status", [400, 403, 500, 503])
+def test_a_status_of_failure_is_never_an_empty_page(status: int) -> None:
+    assert failure(f"{FEED}{TOTAL.format(0)}</feed>", status) == Rejected(f"status {status}", status)
+
+
+# --------------------------------------------------------------------------------------------- the question
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("crispr off-target", 'all:crispr AND all:"off-target"'),
+        ("(CRISPR): off-target?", 'all:CRISPR AND all:"off-target"'),
+        ("What are recent methods for lungs in CT?", "all:recent AND all:methods AND all:lungs AND all:CT"),
+        ("NO synthase", "all:NO AND all:synthase"),
+        ('guides in "human cells"', 'all:guides AND all:"human cells"'),
+        ('an "unbalanced quote', "all:unbalanced AND all:quote"),
+        ("au:del_maestro AND ti:checkerboard", "au:del_maestro AND ti:checkerboard"),
+        ('ti:"deep learning" abs:lungs', 'ti:"deep learning" AND abs:lungs'),
+        ("cells ANDNOT (mice OR rats)", "all:cells ANDNOT (all:mice OR all:rats)"),
+        ("lungs OR hearts AND CT", "all:lungs OR (all:hearts AND all:CT)"),
+        ("OR lungs AND", "all:lungs"),
+        ("((lungs) hearts", "all:lungs AND all:hearts"),
+        ("TO lungs NOT", 'all:"TO" AND all:lungs AND all:"NOT"'),
+        ("C++ GPT-3.5", 'all:C AND all:"GPT-3.5"'),
+        (r"lung\s x", 'all:"lung s" AND all:x'),
+        ("cat:cs.ai lungs", "cat:cs.AI AND all:lungs"),
+    ],
+)
+def test_questions_become_searches_of_all_fields(text: str, sent: str) -> None:
+    assert search_query(text) == sent
+
+
+def test_dates_and_categories_are_conditions() -> None:
+    assert search_query("lungs OR hearts", since="2024-03", categories=("q-bio", "cs.CV")) == (
+        "(all:lungs OR all:hearts) AND ((cat:q-bio OR cat:q-bio.*) OR cat:cs.CV)"
+        " AND submittedDate:[202403010000 TO 299912312359]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("since", "first"), [("2024", "20240101"), ("2024-03", "20240301"), ("2024-03-05", "20240305")]
+)
+def test_a_date_of_any_precision_begins_a_range(since: str, first: str) -> None:
+    assert f"submittedDate:[{first}0000 TO " in search_query("lungs", since=since)
+
+
+@pytest.mark.parametrize("category", ["cs.AI", "cond-mat.stat-mech", "physics.class-ph", "astro-ph.CO", "q-fin.ST"])
+def test_a_category_is_sent_exactly(category: str) -> None:
+    assert search_query("lungs", categories=[category]) == f"all:lungs AND cat:{category}"
+
+
+@pytest.mark.parametrize(
+    "category", ["", "x", "biology!", "cs.AI OR all:x", "cs.", "q-bio*", "cs.AI)", "9.9", "lungs and hearts"]
+)
+def test_what_is_not_a_category_is_rejected(category: str) -> None:
+    answer = Answer(entries(""))
+    with pytest.raises(ProviderFailed, match="is not a category of arXiv"):
+        Arxiv().search(WebQuery("lungs", 10, categories=(category,)), answer)
+    assert answer.calls == [], "nothing was sent"
+
+
+@pytest.mark.parametrize("text", ["", "  ", "((((", '""', "?!", "AND", "ANDNOT lungs"])
+def test_a_question_without_words_is_rejected(text: str) -> None:
+    answer = Answer(entries(""))
+    with pytest.raises(ProviderFailed, match="has no words to search for"):
+        Arxiv().search(WebQuery(text, 10), answer)
+    assert answer.calls == [], "nothing was sent"
+
+
+FIELD = r"(?:ti|au|abs|co|jr|rn|id|all)"
+LEAF = re.compile(rf'{FIELD}:(?:\w+|"[^"\\]+")|cat:[a-z-]+(?:\.(?:\*|[A-Za-z-]+))?')
+
+
+def reduced(query: str) -> str:
+    """Return what remains of a query of balanced clauses: `x`."""
+    text = LEAF.sub("x", query)
+    while (shorter := re.sub(r"\(x\)|x (?:AND|OR|ANDNOT) x", "x", text)) != text:
+        text = shorter
+    return text
+
+
+@given(st.text(st.sampled_from('ab ()":*?[]{}~^\\+-&|!/\n') | st.characters(codec="utf-8"), max_size=60))
+def test_any_text_becomes_a_search_of_words_joined_by_and(text: str) -> None:
+    try:
+        sent = search_query(re.sub(r"[A-Z]|cat:", "", text))
+    except ProviderFailed:
+        return
+    assert reduced(sent) == "x"
+    outside = re.sub(r'"[^"]*"', '""', sent)
+    assert " OR " not in outside
+    assert "(" not in outside
+
+
+TOKENS = ["lungs", "CT", "AND", "OR", "ANDNOT", "NOT", "(", ")", '"', '"a b"', "ti:x", "au:(", "-c", "cat:cs"]
+
+
+@given(st.lists(st.sampled_from(TOKENS)))
+def test_operators_and_parentheses_are_sent_balanced_or_not_at_all(tokens: list[str]) -> None:
+    try:
+        sent = search_query(" ".join(tokens))
+    except ProviderFailed:
+        assert not {"lungs", "CT", "ti:x", "cat:cs"} & set(tokens) or "ANDNOT" in tokens or tokens.count('"') > 1
+    else:
+        assert reduced(sent) == "x"
+
+
+# --------------------------------------------------------------------------------------------- the oracle
+
+
+def of_package(body: bytes) -> list[Any]:
+    """Return the entries of a feed as the package `arxiv` reads them."""
+    pytest.importorskip("arxiv", reason="the package arxiv is not installed: pip install arxiv")
+    from arxiv import _feed
+
+    results: list[Any] = _feed.parse(body).results
+    return results
+
+
+def words(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def assert_alike(body: bytes, query: WebQuery) -> None:
+    page = Arxiv().search(query, Answer(body))
+    results = of_package(body)
+    assert len(results) == len(page.items)
+    for item, result in zip(page.items, results, strict=True):
+        short = result.get_short_id()
+        assert (item.ids[0], item.version) == (ids.arxiv(short), ids.arxiv_version(short))
+        assert item.title == words(result.title)
+        assert item.authors == tuple(words(author.name) for author in result.authors)
+        assert item.abstract == words(result.summary)
+        assert item.date == result.published.date().isoformat()
+        assert item.pdf_url == (result.pdf_url or "")
+        assert [str(other.value) for _, other in item.relations] == ([result.doi.lower()] if result.doi else [])
+        expected = words(result.journal_ref) or (
+            f"arXiv ({result.primary_category})" if result.primary_category else "arXiv"
+        )
+        assert item.venue == expected
+
+
+def test_the_recorded_feed_reads_as_by_the_package() -> None:
+    fetch = Taped("arxiv")
+    assert_alike(fetch.file["exchanges"][0]["response"]["body"].encode(), fetch.query)
+
+
+def is_xml(text: str) -> bool:
+    return all(
+        char in "\t\n" or "\x20" <= char <= "\ud7ff" or "\ue000" <= char <= "\ufffd" or char > "\uffff" for char in text
+    )
+
+
+TEXTS = st.text(st.sampled_from("ab<>&;\"' $\\\n\té𝛼") | st.characters(codec="utf-8"), min_size=1, max_size=80).filter(
+    is_xml
+)
+NAMES = TEXTS.filter(words)
+NUMBERS = st.from_regex(
+    r"(2[0-9](0[1-9]|1[0-2])\.[0-9]{5}|[a-z]{2,4}-[a-z]{2}/9[0-9]0[1-9][0-9]{3})(v[1-9])?", fullmatch=True
+)
+
+
+@st.composite
+def feeds(draw: st.DrawFn) -> bytes:
+    feed = Element(f"{{{ATOM}}}feed")
+    count = draw(st.integers(0, 4))
+    SubElement(feed, "{http://a9.com/-/spec/opensearch/1.1/}totalResults").text = str(count)
+    for _ in range(count):
+        entry = SubElement(feed, f"{{{ATOM}}}entry")
+        number = draw(NUMBERS)
+        SubElement(entry, f"{{{ATOM}}}id").text = f"http://arxiv.org/abs/{number}"
+        SubElement(entry, f"{{{ATOM}}}title").text = draw(NAMES)
+        SubElement(entry, f"{{{ATOM}}}summary").text = draw(TEXTS)
+        at = draw(st.datetimes(datetime(1991, 8, 1), datetime(2030, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001
+        for name in ("published", "updated"):
+            SubElement(entry, f"{{{ATOM}}}{name}").text = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        for name in draw(st.lists(NAMES, max_size=4)):
+            author = SubElement(entry, f"{{{ATOM}}}author")
+            SubElement(author, f"{{{ATOM}}}name").text = name
+            SubElement(author, f"{{{NAMESPACE}}}affiliation").text = "Elsewhere"
+        if draw(st.booleans()):
+            SubElement(entry, f"{{{ATOM}}}link", title="pdf", href=f"https://arxiv.org/pdf/{number}", rel="related")
+        if draw(st.booleans()):
+            SubElement(entry, f"{{{NAMESPACE}}}doi").text = draw(
+                st.from_regex(r"10\.5555/[a-zA-Z0-9.]{1,9}[a-z]", fullmatch=True)
+            )
+        if draw(st.booleans()):
+            SubElement(entry, f"{{{NAMESPACE}}}journal_ref").text = draw(NAMES)
+        if draw(st.booleans()):
+            SubElement(entry, f"{{{NAMESPACE}}}primary_category", term="cs.LG")
+    body: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
+    return body
+
+
+@given(feeds())
+def test_any_feed_reads_as_by_the_package(body: bytes) -> None:
+    assert_alike(body, QUERY)
