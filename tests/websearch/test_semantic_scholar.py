@@ -1,0 +1,402 @@
+"""Semantic Scholar: papers against the package `semanticscholar`, identifiers by version, citations, failures."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from websearch.taped import AT, Taped
+
+from retrieve_cli.contracts.websearch import (
+    Call,
+    KeyPlace,
+    Malformed,
+    Page,
+    ProviderFailed,
+    RateLimited,
+    Rejected,
+    Response,
+    WebQuery,
+)
+from retrieve_cli.contracts.works import Id, Item
+from retrieve_cli.websearch import dates, ids
+from retrieve_cli.websearch.semantic_scholar import Citations, SemanticScholar
+
+QUERY = WebQuery("off-target guides", 10)
+SHA = "00000000000000000000000000000000000ab001"
+TOO_MANY = {"message": "Too Many Requests. Please wait and try again or apply for a key.", "code": "429"}
+NONE_KNOWN = {"error": "No valid paper ids given"}
+
+
+class Answer:
+    """A `Fetch` that answers every call alike."""
+
+    def __init__(self, body: Any, status: int = 200) -> None:
+        self.body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        self.status = status
+        self.calls: list[Call] = []
+
+    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        self.calls.append(call)
+        if self.status not in accept:
+            raise ProviderFailed(Rejected(f"status {self.status}", self.status))
+        return Response(self.status, "application/json", self.body, AT, hashlib.sha256(self.body).hexdigest())
+
+
+def search(body: Any, query: WebQuery = QUERY) -> Page:
+    return SemanticScholar().search(query, Answer(body))
+
+
+def paper(**given_: Any) -> dict[str, Any]:
+    return {"paperId": SHA, "title": "A title", **given_}
+
+
+def read(**given_: Any) -> Item:
+    (item,) = search({"total": 1, "offset": 0, "data": [paper(**given_)]}).items
+    return item
+
+
+def failure(body: Any, status: int = 200) -> Any:
+    with pytest.raises(ProviderFailed) as raised:
+        SemanticScholar().search(QUERY, Answer(body, status))
+    return raised.value.failure
+
+
+def item(*kinds: Id, citations: int | None = None) -> Item:
+    return Item(type="article", title="A title", ids=kinds, citations=citations)
+
+
+# --------------------------------------------------------------------------------------------- the answer
+
+
+def test_papers_become_items() -> None:
+    fetch = Taped("s2")
+    page = SemanticScholar().search(fetch.query, fetch)
+    first = page.items[0]
+    assert (page.total, page.query, len(page.items)) == (6, "crispr off target", 6)
+    assert page.notices == ("categories of arXiv are not applied",)
+    assert first.type == "article"
+    assert first.ids == (
+        Id("doi", "10.5555/jige.2024.0101"),
+        Id("pmid", "99000101"),
+        Id("pmcid", "PMC99000101"),
+        Id("s2", f"{0x2401:040x}"),
+        Id("url", f"https://semanticscholar.org/paper/{0x2401:040x}"),
+    )
+    assert first.authors == ("Ilse Varga", "Tomás Ø. Quill", "H. Nakagome-Stein")
+    assert (first.date, first.venue, first.citations) == ("2024-06-11", "Journal of Invented Genome Editing", 41)
+    assert (first.open_access, first.license, first.retracted) == (True, "CC BY", None)
+    assert first.pdf_url == "https://example.org/jige/2024/0101.pdf"
+    assert first.abstract.startswith("Guide RNAs cut at sites")
+
+
+def test_types_say_what_a_work_is() -> None:
+    fetch = Taped("s2")
+    types = [item.type for item in SemanticScholar().search(fetch.query, fetch).items]
+    assert types == ["article", "preprint", "article", "review", "dataset", "article"]
+
+
+def test_the_preprint_of_an_article_is_the_same_work() -> None:
+    related = read(externalIds={"DOI": "10.5555/A.1", "ArXiv": "2401.99001"})
+    assert Id("arxiv", "2401.99001") not in related.ids
+    assert related.relations == (("same_as", Id("arxiv", "2401.99001")),)
+
+
+def test_an_arxiv_identifier_stays_with_an_arxiv_doi() -> None:
+    alone = read(externalIds={"DOI": "10.48550/arXiv.2401.99001", "ArXiv": "2401.99001"})
+    assert alone.ids[:2] == (Id("doi", "10.48550/arxiv.2401.99001"), Id("arxiv", "2401.99001"))
+    assert (alone.type, alone.relations) == ("preprint", ())
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ({"publicationTypes": ["Review"]}, "article"),
+        ({"publicationTypes": ["LettersAndComments"]}, "article"),
+        ({"publicationTypes": ["Dataset", "JournalArticle"]}, "article"),
+        ({"publicationTypes": ["Dataset"]}, "dataset"),
+        ({"publicationTypes": None}, "article"),
+        ({"venue": "bioRxiv"}, "preprint"),
+        ({"externalIds": {"DOI": "10.1101/2024.13.45.999999"}}, "preprint"),
+        ({"externalIds": {"DOI": "10.1101/gr.999999.124"}}, "article"),
+        ({"externalIds": {"ArXiv": "2401.99001"}}, "preprint"),
+        ({"externalIds": {"ArXiv": "2401.99001"}, "venue": "Invented Conference"}, "article"),
+        ({"title": "Review of guides for editors"}, "article"),
+        ({"title": "Review for \"Guides for editors\""}, "review"),
+        ({"title": "Decision letter: Guides for editors"}, "review"),
+        ({"title": "Author response for “Guides for editors”"}, "review"),
+        ({"title": "Reviewer #2 (Public Review): Guides for editors"}, "review"),
+        ({"title": "Comment on ‘Guides for editors’"}, "review"),
+        ({"title": "Response to treatment of guides"}, "article"),
+    ],
+)  # fmt: skip
+def test_only_works_about_one_other_work_are_reviews(given_: dict[str, Any], expected: str) -> None:
+    assert read(**given_).type == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "licence"),
+    [
+        ("CCBY", "CC BY"),
+        ("CCBYNCND", "CC BY-NC-ND"),
+        ("CC0", "CC0-1.0"),
+        ("MIT", "MIT"),
+        ("other-oa", ""),
+        (None, ""),
+    ],
+)
+def test_licences_have_the_names_of_licences(name: str | None, licence: str) -> None:
+    assert read(openAccessPdf={"url": "", "license": name}).license == licence
+
+
+def test_a_doi_is_not_an_address_of_a_pdf() -> None:
+    assert read(openAccessPdf={"url": "https://doi.org/10.5555/a.1"}).pdf_url == ""
+
+
+@pytest.mark.parametrize("prefix", ["RETRACTED: ", "Retracted Article: ", "WITHDRAWN: ", "[RETRACTED]: "])
+def test_a_title_that_begins_with_retraction_marks_the_work(prefix: str) -> None:
+    assert read(title=f"{prefix}Guides").retracted is True
+
+
+def test_titles_about_retraction_do_not_mark_the_work() -> None:
+    assert read(title="Retracted articles: who cites them?").retracted is None
+
+
+def test_a_year_is_a_date_if_there_is_no_other() -> None:
+    assert read(year=2024, publicationDate=None).date == "2024"
+
+
+@pytest.mark.parametrize("body", [{"total": 0, "offset": 0}, {"total": 0, "offset": 0, "data": []}])
+def test_no_matches_are_an_empty_page(body: Any) -> None:
+    page = search(body)
+    assert (page.items, page.total) == ((), 0)
+
+
+def test_papers_without_a_title_are_counted() -> None:
+    page = search({"total": 2, "data": [paper(title=None), paper()]})
+    assert len(page.items) == 1
+    assert page.notices == ("skipped 1 papers without a title or an identifier",)
+
+
+# --------------------------------------------------------------------------------------------- the question
+
+
+def test_hyphens_are_sent_as_spaces_and_dates_as_a_range() -> None:
+    fetch = Answer({"total": 0})
+    SemanticScholar().search(WebQuery("off-target — “p53‑null” mice", 7, since="2024-03"), fetch)
+    (call,) = fetch.calls
+    assert call.parameters["query"] == "off target “p53 null” mice"
+    assert (call.parameters["publicationDateOrYear"], call.parameters["limit"]) == ("2024-03:", "7")
+
+
+def test_the_key_is_only_named() -> None:
+    fetch = Answer({"total": 0})
+    SemanticScholar().search(QUERY, fetch)
+    assert fetch.calls[0].keys == (KeyPlace("S2_API_KEY", "header", "x-api-key"),)
+    assert fetch.calls[0].headers == {}
+
+
+def test_a_question_without_words_is_rejected() -> None:
+    fetch = Answer({"total": 0})
+    with pytest.raises(ProviderFailed, match="has no words to search for"):
+        SemanticScholar().search(WebQuery("- ?", 10), fetch)
+    assert fetch.calls == []
+
+
+# --------------------------------------------------------------------------------------------- failures
+
+
+def test_too_many_requests_in_an_answer_are_a_limit() -> None:
+    assert failure(TOO_MANY) == RateLimited(None)
+
+
+@pytest.mark.parametrize("body", [{"error": "Unrecognized fields: [x]"}, {"message": "Internal Server Error"}])
+def test_a_complaint_is_a_rejection(body: dict[str, str]) -> None:
+    (complaint,) = body.values()
+    assert failure(body) == Rejected(f"Semantic Scholar rejects the request: {complaint}", 200)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "<html><body>Service unavailable</body></html>",
+        '{"total": 3, "data": [{"paperId": "00',
+        [],
+        {},
+        None,
+        {"data": []},
+        {"total": 3},
+        {"total": 3, "data": []},
+        {"total": 3, "data": None},
+        {"total": 3, "data": {"0": {}}},
+        {"total": 1, "data": [None]},
+        {"total": -1, "data": []},
+        {"total": 1, "data": [{"paperId": None, "title": None}]},
+    ],
+)
+def test_what_is_not_a_page_of_papers_is_malformed(body: Any) -> None:
+    assert isinstance(failure(body), Malformed)
+
+
+@pytest.mark.parametrize("status", [400, 403, 429, 500, 504])
+def test_a_status_of_failure_is_never_an_empty_page(status: int) -> None:
+    assert failure({"total": 0}, status) == Rejected(f"status {status}", status)
+
+
+# --------------------------------------------------------------------------------------------- citations
+
+
+def enriched(items: Sequence[Item], body: Any, status: int = 200) -> Page | None:
+    return Citations().enrich(items, Answer(body, status))
+
+
+def test_citations_are_looked_up_by_any_identifier() -> None:
+    fetch = Taped("s2-enrich")
+    found = [item(Id(kind, value)) for kind, _, value in (one.partition(":") for one in fetch.file["ids"])]
+    page = Citations().enrich(found, fetch)
+    assert page is not None
+    assert [one.citations for one in page.items] == [41, 3, 9, 12], "an unknown work is missing"
+    assert page.items[1].ids[:2] == (Id("doi", "10.48550/arxiv.2403.99017"), Id("arxiv", "2403.99017"))
+
+
+def test_a_paper_under_another_identifier_is_the_same_work() -> None:
+    fetch = Taped("s2-enrich")
+    asked = Id("doi", "10.1101/2024.13.45.999999")
+    found = [item(Id(kind, value)) for kind, _, value in (one.partition(":") for one in fetch.file["ids"])]
+    page = Citations().enrich(found, fetch)
+    assert page is not None
+    assert page.items[-1].ids[0] == Id("doi", "10.5555/cell.2025.31")
+    assert page.items[-1].relations == (("same_as", asked),)
+
+
+def test_works_that_semantic_scholar_described_are_not_looked_up() -> None:
+    own = item(Id("doi", "10.5555/a.1"), Id("s2", SHA), citations=4)
+    assert enriched([own, item(Id("doi", "10.5555/a.1")), item(Id("url", "https://example.org"))], []) is None
+
+
+def test_a_work_is_looked_up_once_and_an_arxiv_doi_as_arxiv() -> None:
+    fetch = Answer([None, None])
+    arxiv_doi, arxiv = Id("doi", "10.48550/arxiv.2401.99001"), Id("arxiv", "2401.99001")
+    Citations().enrich([item(arxiv_doi), item(arxiv), item(Id("pmcid", "PMC12")), item(Id("pmcid", "PMC12"))], fetch)
+    assert json.loads(fetch.calls[0].body or b"") == {"ids": ["ARXIV:2401.99001", "PMCID:12"]}
+    assert fetch.calls[0].parameters["fields"].split(",").count("citationCount") == 1
+
+
+def test_at_most_a_hundred_works_are_looked_up() -> None:
+    fetch = Answer([None] * 100)
+    Citations().enrich([item(Id("pmid", str(number))) for number in range(1, 200)], fetch)
+    assert len(json.loads(fetch.calls[0].body or b"")["ids"]) == 100
+
+
+def test_a_title_that_is_missing_is_that_of_the_work() -> None:
+    page = enriched([item(Id("pmid", "7"))], [paper(title=None, citationCount=5)])
+    assert page is not None
+    assert (page.items[0].title, page.items[0].citations) == ("A title", 5)
+
+
+@pytest.mark.parametrize(("body", "status"), [([None], 200), (NONE_KNOWN, 400), (NONE_KNOWN, 200)])
+def test_works_that_it_does_not_know_are_an_empty_page(body: Any, status: int) -> None:
+    page = enriched([item(Id("pmid", "7"))], body, status)
+    assert page is not None
+    assert page.items == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        (TOO_MANY, 200, RateLimited),
+        ({"error": "Unrecognized fields"}, 400, Rejected),
+        ({}, 400, Rejected),
+        ([None], 400, Rejected),
+        ([None], 500, Rejected),
+        ([], 200, Malformed),
+        ({"data": []}, 200, Malformed),
+        ([None, None], 200, Malformed),
+        ([{"paperId": None}], 200, Malformed),
+        (["7"], 200, Malformed),
+        ("<html></html>", 200, Malformed),
+        ("<html></html>", 400, Malformed),
+        ('[{"paperId":', 200, Malformed),
+    ],
+)
+def test_failures_of_the_lookup_are_failures(body: Any, status: int, kind: type) -> None:
+    with pytest.raises(ProviderFailed) as raised:
+        enriched([item(Id("pmid", "7"))], body, status)
+    assert isinstance(raised.value.failure, kind)
+
+
+# --------------------------------------------------------------------------------------------- the oracle
+
+
+def assert_alike(body: dict[str, Any], query: WebQuery) -> None:
+    pytest.importorskip("semanticscholar", reason="not installed: pip install semanticscholar")
+    from semanticscholar.Paper import Paper
+
+    papers = [Paper(data) for data in body["data"]]
+    for found, one in zip(search(body, query).items, papers, strict=True):
+        external = one.externalIds or {}
+        named = {kind: other.value for kind, other in ((other.kind, other) for other in found.ids)}
+        named |= {other.kind: other.value for kind, other in found.relations if kind == "same_as"}
+        assert named["s2"] == one.paperId
+        assert named.get("doi") == ((doi := ids.doi(external.get("DOI", ""))) and doi.value)
+        assert (named.get("arxiv"), named.get("pmid")) == (external.get("ArXiv"), external.get("PubMed"))
+        assert named.get("pmcid") == (f"PMC{external['PubMedCentral']}" if "PubMedCentral" in external else None)
+        assert found.title == words(one.title)
+        assert found.authors == tuple(words(author.name) for author in one.authors)
+        assert found.abstract == words(one.abstract)
+        day = one.publicationDate
+        assert found.date == (day.date().isoformat() if day else dates.of_text(str(one.year)))
+        assert (found.citations, found.open_access, found.venue) == (
+            one.citationCount,
+            one.isOpenAccess,
+            words(one.venue),
+        )
+
+
+def words(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def test_the_recorded_papers_read_as_by_the_package() -> None:
+    fetch = Taped("s2")
+    assert_alike(fetch.file["exchanges"][0]["response"]["body"], fetch.query)
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="<>&"), min_size=1, max_size=80)
+NAMES = TEXTS.filter(words)
+DIGITS = st.from_regex(r"[1-9][0-9]{0,7}", fullmatch=True)
+EXTERNAL = st.fixed_dictionaries(
+    {},
+    optional={
+        "DOI": st.from_regex(r"10\.(5555|48550|1101)/[a-zA-Z0-9.]{1,9}[a-zA-Z]", fullmatch=True),
+        "ArXiv": st.from_regex(r"2[0-9]0[1-9]\.[0-9]{5}", fullmatch=True),
+        "PubMed": DIGITS,
+        "PubMedCentral": DIGITS,
+        "CorpusId": st.integers(1, 10**9),
+    },
+)
+PAPERS = st.fixed_dictionaries(
+    {
+        "paperId": st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
+        "externalIds": st.none() | EXTERNAL,
+        "title": NAMES,
+        "abstract": st.none() | TEXTS,
+        "authors": st.lists(st.fixed_dictionaries({"authorId": st.none() | DIGITS, "name": NAMES}), max_size=4),
+        "year": st.integers(1900, 2030),
+        "publicationDate": st.none() | st.dates(date(1900, 1, 1), date(2030, 1, 1)).map(lambda day: day.isoformat()),
+        "venue": st.none() | TEXTS,
+        "publicationTypes": st.none() | st.lists(st.sampled_from(["Review", "Dataset", "Study", "Book"]), max_size=2),
+        "citationCount": st.integers(0, 10**6),
+        "isOpenAccess": st.booleans(),
+        "openAccessPdf": st.none() | st.fixed_dictionaries({"url": st.just("https://example.org/a.pdf")}),
+    }
+)
+
+
+@given(st.lists(PAPERS, min_size=1, max_size=4))
+def test_any_papers_read_as_by_the_package(papers: list[dict[str, Any]]) -> None:
+    assert_alike({"total": len(papers), "offset": 0, "data": papers}, QUERY)
