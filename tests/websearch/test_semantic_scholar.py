@@ -247,6 +247,19 @@ def test_a_status_of_failure_is_never_an_empty_page(status: int) -> None:
     assert failure({"total": 0}, status) == Rejected(f"status {status}", status)
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["DOI", "url", "name", "x"]), inner),
+    max_leaves=8,
+)
+KEYS = "externalIds url abstract authors year publicationDate venue publicationTypes openAccessPdf isOpenAccess".split()
+
+
+@given(st.dictionaries(st.sampled_from([*KEYS, "citationCount"]), JSON))
+def test_values_of_any_kind_are_skipped_and_never_a_fault(values: dict[str, Any]) -> None:
+    assert Id("s2", SHA) in read(**values).ids
+
+
 # --------------------------------------------------------------------------------------------- citations
 
 

@@ -1,0 +1,371 @@
+"""Crossref: declared relations, retractions and licences of DOIs, and failures."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from websearch.taped import AT, Taped
+
+from retrieve_cli.contracts.websearch import Call, KeyPlace, Malformed, Page, ProviderFailed, Rate, Rejected, Response
+from retrieve_cli.contracts.works import Id, Item
+from retrieve_cli.websearch.crossref import Crossref
+
+CC = "https://creativecommons.org/licenses/by/4.0/"
+ARTICLE, PREPRINT = "10.5555/jige.2024.0101", "10.1101/2024.13.45.999999"
+NOTICE, RETRACTED = "10.5555/biotech.2025.n3", "10.5555/biotech.2024.7"
+REVIEW = f"{ARTICLE}/v1/review2"
+
+
+class Answer:
+    """A `Fetch` that answers every call alike."""
+
+    def __init__(self, body: Any, status: int = 200) -> None:
+        self.body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        self.status = status
+        self.calls: list[Call] = []
+
+    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        self.calls.append(call)
+        if self.status not in accept:
+            raise ProviderFailed(Rejected(f"status {self.status}", self.status))
+        return Response(self.status, "application/json", self.body, AT, hashlib.sha256(self.body).hexdigest())
+
+
+def item(*dois: str, title: str = "A title") -> Item:
+    return Item(type="article", title=title, ids=tuple(Id("doi", doi) for doi in dois))
+
+
+def listed(*records: Any) -> dict[str, Any]:
+    return {"status": "ok", "message-type": "work-list", "message": {"total-results": len(records), "items": records}}
+
+
+def enriched(body: Any, *dois: str, status: int = 200) -> Page:
+    page = Crossref().enrich([item(doi) for doi in dois or ("10.5555/a.1",)], Answer(body, status))
+    assert page is not None
+    return page
+
+
+def read(**given_: Any) -> Item:
+    record = {"DOI": "10.5555/A.1", "type": "journal-article", "title": ["A title"], **given_}
+    (described,) = enriched(listed(record)).items
+    return described
+
+
+@pytest.fixture
+def taped() -> dict[str, Item]:
+    """Return the items of the recorded answer by DOI."""
+    fetch = Taped("crossref-enrich")
+    page = Crossref().enrich([item(one.removeprefix("doi:")) for one in fetch.file["ids"]], fetch)
+    assert page is not None
+    return {one.ids[0].value: one for one in page.items}
+
+
+def relation(other: str, kind: str = "doi") -> dict[str, str]:
+    return {"id-type": kind, "id": other, "asserted-by": "subject"}
+
+
+# --------------------------------------------------------------------------------------------- the answer
+
+
+def test_records_become_items(taped: dict[str, Item]) -> None:
+    article = taped[ARTICLE]
+    assert (article.type, article.date, article.citations) == ("article", "2024-06-11", 38)
+    assert article.title == "Forecasting off-target cleavage with a mismatch-aware attention network"
+    assert article.authors == ("Ilse Varga", "Tomás Ø. Quill", "Invented Screens Consortium")
+    assert (article.first_family, article.venue) == ("Varga", "Journal of Invented Genome Editing")
+    assert (article.license, article.open_access, article.retracted) == ("CC-BY-4.0", True, None)
+    assert article.url == f"https://doi.org/{ARTICLE}"
+
+
+def test_a_doi_that_crossref_does_not_know_is_missing(taped: dict[str, Item]) -> None:
+    assert len(taped) == 6
+    assert "10.5555/unknown.1" not in taped
+
+
+def test_a_preprint_and_its_article_are_related(taped: dict[str, Item]) -> None:
+    assert taped[PREPRINT].type == "preprint"
+    assert taped[PREPRINT].relations == (("preprint_of", Id("doi", "10.5555/cell.2025.31")),)
+    assert ("version_of", Id("arxiv", "2401.99001")) in taped[ARTICLE].relations
+
+
+def test_a_review_is_linked_in_both_directions(taped: dict[str, Item]) -> None:
+    assert taped[REVIEW].type == "review"
+    assert taped[REVIEW].relations == (("reviews", Id("doi", ARTICLE)),)
+    assert ("reviewed_by", Id("doi", REVIEW)) in taped[ARTICLE].relations
+
+
+def test_a_retraction_marks_the_article_and_not_its_notice(taped: dict[str, Item]) -> None:
+    assert taped[RETRACTED].retracted is True
+    assert taped[NOTICE].retracted is None
+
+
+def test_a_notice_is_linked_even_if_it_is_declared_as_a_version(taped: dict[str, Item]) -> None:
+    assert taped[NOTICE].type == "review"
+    assert taped[NOTICE].relations == (("reviews", Id("doi", RETRACTED)),)
+    assert taped[RETRACTED].relations == (("reviewed_by", Id("doi", NOTICE)),)
+
+
+def test_a_record_without_a_title_has_that_of_the_work(taped: dict[str, Item]) -> None:
+    data = taped["10.5555/data.7781"]
+    assert (data.type, data.title, data.date) == ("dataset", "A title", "")
+
+
+def test_markup_of_titles_is_removed(taped: dict[str, Item]) -> None:
+    assert taped[PREPRINT].title == "Bulged sites dominate off-target cleavage in primary cells"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("is-preprint-of", "preprint_of"),
+        ("has-preprint", "version_of"),
+        ("is-version-of", "version_of"),
+        ("has-version", "version_of"),
+        ("is-manuscript-of", "version_of"),
+        ("is-identical-to", "same_as"),
+        ("is-review-of", "reviews"),
+        ("has-review", "reviewed_by"),
+        ("is-comment-on", "reviews"),
+        ("has-comment", "reviewed_by"),
+        ("is-reply-to", "reviews"),
+        ("has-reply", "reviewed_by"),
+    ],
+)
+def test_relations_read_from_left_to_right(name: str, kind: str) -> None:
+    assert read(relation={name: [relation("10.5555/B.2")]}).relations == ((kind, Id("doi", "10.5555/b.2")),)
+
+
+@pytest.mark.parametrize("name", ["references", "is-supplemented-by", "is-part-of", "is-translation-of", "cites"])
+def test_relations_of_other_works_are_not_read(name: str) -> None:
+    assert read(relation={name: [relation("10.5555/b.2")]}).relations == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "other"),
+    [
+        (relation("https://doi.org/10.5555/B.2", "DOI"), Id("doi", "10.5555/b.2")),
+        (relation("arXiv:2401.99001v2", "arxiv"), Id("arxiv", "2401.99001")),
+        (relation("99000101", "pmid"), Id("pmid", "99000101")),
+        (relation("PMC99000101", "pmcid"), Id("pmcid", "PMC99000101")),
+        (relation("https://arxiv.org/abs/2401.99001", "uri"), Id("arxiv", "2401.99001")),
+        (relation("https://example.org/a/", "uri"), Id("url", "https://example.org/a")),
+    ],
+)
+def test_relations_name_works_by_identifiers_of_many_kinds(entry: dict[str, str], other: Id) -> None:
+    assert read(relation={"is-preprint-of": [entry]}).relations == (("preprint_of", other),)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"is-version-of": [relation("10.5555/a.1")]},
+        {"is-version-of": [relation("1234-5678", "issn"), relation("no DOI"), {}, None, "10.5555/b.2"]},
+        {"is-version-of": "10.5555/b.2"},
+        [],
+        None,
+    ],
+)
+def test_relations_to_itself_or_to_nothing_are_skipped(value: Any) -> None:
+    assert read(relation=value).relations == ()
+
+
+@pytest.mark.parametrize("kind", ["retraction", "withdrawal", "removal", "Retraction"])
+def test_any_kind_of_retraction_counts(kind: str) -> None:
+    assert read(**{"updated-by": [{"DOI": "10.5555/n.1", "type": kind}]}).retracted is True
+
+
+@pytest.mark.parametrize("kind", ["correction", "erratum", "expression_of_concern", "partial_retraction", "addendum"])
+def test_other_notices_are_linked_and_do_not_retract(kind: str) -> None:
+    updated = read(**{"updated-by": [{"DOI": "10.5555/n.1", "type": kind}]})
+    assert updated.retracted is None
+    assert updated.relations == (("reviewed_by", Id("doi", "10.5555/n.1")),)
+
+
+def test_a_retraction_in_place_marks_the_work() -> None:
+    withdrawn = read(**{"update-to": [{"DOI": "10.5555/a.1", "type": "withdrawal"}]})
+    assert (withdrawn.retracted, withdrawn.type, withdrawn.relations) == (True, "article", ())
+
+
+def test_a_new_version_is_a_version_and_not_a_notice() -> None:
+    later = read(**{"update-to": [{"DOI": "10.5555/a.0", "type": "new_version"}]})
+    assert (later.type, later.relations) == ("article", (("version_of", Id("doi", "10.5555/a.0")),))
+
+
+def test_an_unknown_kind_of_update_says_nothing() -> None:
+    assert read(**{"update-to": [{"DOI": "10.5555/b.2", "type": "version_of_record"}]}).relations == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("journal-article", "article"),
+        ("proceedings-article", "article"),
+        ("book-chapter", "article"),
+        ("posted-content", "preprint"),
+        ("peer-review", "review"),
+        ("dataset", "dataset"),
+        ("", "article"),
+    ],
+)
+def test_types_say_what_a_work_is(kind: str, expected: str) -> None:
+    assert read(type=kind).type == expected
+
+
+def licence(url: str, version: str = "vor", *start: int) -> dict[str, Any]:
+    return {"URL": url, "content-version": version, "start": {"date-parts": [list(start or (2024, 1, 1))]}}
+
+
+@pytest.mark.parametrize(
+    ("licences", "expected"),
+    [
+        ([licence(CC)], ("CC-BY-4.0", True)),
+        ([licence("https://example.org/terms"), licence(CC, "am")], ("CC-BY-4.0", True)),
+        ([licence("https://example.org/terms")], ("https://example.org/terms", None)),
+        ([licence(CC, "tdm")], ("", None)),
+        ([licence(CC, "vor", 2099, 1)], ("", None)),
+        ([licence("https://creativecommons.org.example.org/licenses/by/4.0/")], None),
+        ([], ("", None)),
+        (None, ("", None)),
+    ],
+)
+def test_licences_are_those_for_readers_that_apply(licences: Any, expected: tuple[str, bool | None] | None) -> None:
+    described = read(license=licences)
+    if expected is None:
+        assert described.open_access is None
+    else:
+        assert (described.license, described.open_access) == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "date"),
+    [
+        ([[2024, 3, 5]], "2024-03-05"),
+        ([[2024, 3]], "2024-03"),
+        ([[2024]], "2024"),
+        ([[None]], ""),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_dates_have_the_precision_that_is_declared(parts: Any, date: str) -> None:
+    assert read(issued={"date-parts": parts}).date == date
+
+
+# --------------------------------------------------------------------------------------------- the question
+
+
+def test_dois_are_looked_up_fifty_at_a_time_and_a_hundred_in_all() -> None:
+    fetch = Answer(listed({"DOI": "10.5555/a.1", "title": ["A title"]}))
+    page = Crossref().enrich([item(f"10.5555/a.{number}") for number in range(120)], fetch)
+    assert page is not None
+    assert [call.parameters["rows"] for call in fetch.calls] == ["50", "50"]
+    assert fetch.calls[0].parameters["filter"].startswith("doi:10.5555/a.0,doi:10.5555/a.1,")
+    assert page.notices == ("20 of 120 DOIs were not looked up: at most 100 are, and none with a comma",)
+
+
+def test_a_doi_is_looked_up_once_and_never_as_two_conditions() -> None:
+    fetch = Answer(listed())
+    dois = ["10.5555/a.1", "10.5555/a.1", "10.5555/b,type:dataset"]
+    Crossref().enrich([item(doi) for doi in dois], fetch)
+    assert [call.parameters["filter"] for call in fetch.calls] == ["doi:10.5555/a.1"]
+
+
+def test_works_without_a_doi_of_crossref_are_not_looked_up() -> None:
+    fetch = Answer(listed())
+    works = [
+        item("10.48550/arxiv.2401.99001"),
+        Item(type="web", title="A page", ids=(Id("url", "https://example.org"),)),
+    ]
+    assert Crossref().enrich(works, fetch) is None
+    assert fetch.calls == []
+
+
+def test_the_contact_address_is_only_named_and_raises_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch = Answer(listed())
+    Crossref().enrich([item("10.5555/a.1")], fetch)
+    assert fetch.calls[0].keys == (KeyPlace("NCBI_EMAIL", "parameter", "mailto"),)
+    assert "mailto" not in fetch.calls[0].parameters
+    monkeypatch.delenv("NCBI_EMAIL", raising=False)
+    assert Crossref().rate == Rate(1, 1.0)
+    monkeypatch.setenv("NCBI_EMAIL", "someone@example.org")
+    assert Crossref().rate == Rate(3, 1.0)
+
+
+# --------------------------------------------------------------------------------------------- failures
+
+
+def test_works_that_it_does_not_know_are_an_empty_page() -> None:
+    assert enriched(listed()).items == ()
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ([{"type": "parameter-not-allowed", "message": "No x here"}, {"message": "No y"}], "No x here; No y"),
+        ("Too busy", "Too busy"),
+        (None, "no reason given"),
+    ],
+)
+def test_a_validation_failure_is_a_rejection_with_its_reasons(message: Any, said: str) -> None:
+    body = {"status": "failed", "message-type": "validation-failure", "message": message}
+    with pytest.raises(ProviderFailed) as raised:
+        enriched(body)
+    assert raised.value.failure == Rejected(f"Crossref rejects the request: {said}", 200)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "Resource not found.",
+        "<html><body>Bad gateway</body></html>",
+        '{"status": "ok", "message": {"items": [',
+        [],
+        {},
+        {"status": "ok"},
+        {"status": "ok", "message": []},
+        {"status": "ok", "message": {"total-results": 3}},
+        {"status": "ok", "message": {"items": None}},
+        {"status": "ok", "message": {"items": ["10.5555/a.1"]}},
+        {"message": {"items": []}},
+        listed({"DOI": "no DOI", "title": ["A title"]}),
+    ],
+)
+def test_what_is_not_a_list_of_works_is_malformed(body: Any) -> None:
+    with pytest.raises(ProviderFailed) as raised:
+        enriched(body)
+    assert isinstance(raised.value.failure, Malformed)
+
+
+@pytest.mark.parametrize("status", [400, 404, 429, 500, 503])
+def test_a_status_of_failure_is_never_an_empty_page(status: int) -> None:
+    with pytest.raises(ProviderFailed, match=f"status {status}"):
+        enriched(listed(), status=status)
+
+
+def test_a_failure_of_the_second_call_is_a_failure() -> None:
+    first = Answer(listed({"DOI": "10.5555/a.1", "title": ["A title"]}))
+
+    def fetch(call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        if first.calls:
+            raise ProviderFailed(Rejected("status 503", 503))
+        return first(call, accept=accept)
+
+    with pytest.raises(ProviderFailed, match="status 503"):
+        Crossref().enrich([item(f"10.5555/a.{number}") for number in range(60)], fetch)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "DOI", "type", "x"]), inner),
+    max_leaves=8,
+)
+KEYS = ["URL", "type", "title", "author", "issued", "container-title", "license", "relation", "update-to", "updated-by"]
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JSON))
+def test_values_of_any_kind_are_skipped_and_never_a_fault(values: dict[str, Any]) -> None:
+    assert read(**{"title": ["A title"], **values}).ids[0] == Id("doi", "10.5555/a.1")
