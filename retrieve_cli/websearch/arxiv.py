@@ -80,9 +80,9 @@ class Arxiv:
 
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         """Return the preprints that match, by relevance. Raises: ProviderFailed: see `Provider.search`."""
-        asked = search_query(query.text, since=query.since, categories=query.categories)
+        sent = search_query(query.text, since=query.since, categories=query.categories)
         parameters = {
-            "search_query": asked,
+            "search_query": sent,
             "start": "0",
             "max_results": str(query.k),
             "sortBy": "relevance",
@@ -91,12 +91,12 @@ class Arxiv:
         # a rejected question has status 400 and the same feed with the reason
         response = fetch(Call(f"{_SERVER}/api/query", parameters), accept=(200, 400))
         total, entries = _read_feed(response)
-        found = [item for entry in entries[: query.k] if (item := _item(entry))]
-        if entries and not found:
+        preprints = [item for entry in entries[: query.k] if (item := _item(entry))]
+        if entries and not preprints:
             replies.malformed("a feed of preprints", response)
-        unread = min(len(entries), query.k) - len(found)
+        unread = min(len(entries), query.k) - len(preprints)
         notices = (f"skipped {unread} entries without a title or an identifier",) if unread else ()
-        return Page(tuple(found), asked, response, total, notices)
+        return Page(tuple(preprints), sent, response, total, notices)
 
 
 # --------------------------------------------------------------------------------------------- the question
@@ -174,10 +174,10 @@ def _either(clauses: Sequence[_Clause]) -> _Clause | None:
 def _tokens(text: str) -> Iterator[tuple[str, ...]]:
     """Yield the field and text of a phrase, a parenthesis, or a word, each in its place of four; words that carry no
     meaning are skipped if others remain."""
-    tokens = [found.groups("") for found in _TOKEN.finditer(text)]
+    tokens = [match.groups("") for match in _TOKEN.finditer(text)]
     words = [token for token in tokens if not (token[3].strip(_MARKS).lower() in _SILENT and not token[3].isupper())]
-    said = any(phrase or (word.strip(_MARKS) and word not in _OPERATORS) for _, phrase, _, word in words)
-    return iter(words if said else tokens)
+    has_words = any(phrase or (word.strip(_MARKS) and word not in _OPERATORS) for _, phrase, _, word in words)
+    return iter(words if has_words else tokens)
 
 
 def _word(word: str) -> _Clause | None:
@@ -226,10 +226,10 @@ def _read_feed(response: Response) -> tuple[int, list[Element]]:
     feed = replies.read_xml(response)
     entries = feed.findall(f"{_ATOM}entry")
     for entry in entries:
-        if _ERRORS in _said(entry, f"{_ATOM}id"):
-            reason = printable(shortened(_said(entry, f"{_ATOM}summary") or "no reason given"))
+        if _ERRORS in _content(entry, f"{_ATOM}id"):
+            reason = printable(shortened(_content(entry, f"{_ATOM}summary") or "no reason given"))
             raise ProviderFailed(Rejected(f"arXiv rejects the question: {reason}", response.status))
-    total = _said(feed, _TOTAL)
+    total = _content(feed, _TOTAL)
     if feed.tag != f"{_ATOM}feed" or not total.isascii() or not total.isdecimal() or len(total) > 11:
         replies.malformed("an Atom feed with the number of matches", response)
     if response.status != 200:
@@ -239,25 +239,25 @@ def _read_feed(response: Response) -> tuple[int, list[Element]]:
     return int(total), entries
 
 
-def _said(element: Element, path: str) -> str:
+def _content(element: Element, path: str) -> str:
     return " ".join(replies.content(element.find(path)).split())
 
 
 def _text(element: Element, path: str) -> str:
     """Return a text of the feed for `items.made`, which removes markup twice: texts of arXiv have none, and `a<b` of a
     formula must stay."""
-    return escape(escape(_said(element, path), quote=False), quote=False)
+    return escape(escape(_content(element, path), quote=False), quote=False)
 
 
 def _item(entry: Element) -> Item | None:
-    address = _said(entry, f"{_ATOM}id")
+    address = _content(entry, f"{_ATOM}id")
     identifier = ids.arxiv(address)
     if identifier is None:
         return None
     primary = entry.find(f"{_ARXIV}primary_category")
     category = primary.get("term", "") if primary is not None else ""
-    published = ids.doi(_said(entry, f"{_ARXIV}doi"))
-    comment, abstract = _said(entry, f"{_ARXIV}comment"), _said(entry, f"{_ATOM}summary")
+    published = ids.doi(_content(entry, f"{_ARXIV}doi"))
+    comment, abstract = _content(entry, f"{_ARXIV}comment"), _content(entry, f"{_ATOM}summary")
     return items.made(
         type="preprint",
         title=_text(entry, f"{_ATOM}title"),
@@ -265,7 +265,7 @@ def _item(entry: Element) -> Item | None:
         url=f"https://arxiv.org/abs/{identifier.value}",
         pdf_url=next((link.get("href", "") for link in entry.iter(f"{_ATOM}link") if link.get("title") == "pdf"), ""),
         authors=[_text(author, f"{_ATOM}name") for author in entry.findall(f"{_ATOM}author")],
-        date=dates.of_text(_said(entry, f"{_ATOM}published")),
+        date=dates.of_text(_content(entry, f"{_ATOM}published")),
         venue=_text(entry, f"{_ARXIV}journal_ref") or (f"arXiv ({category})" if category else "arXiv"),
         abstract=_text(entry, f"{_ATOM}summary"),
         open_access=True,

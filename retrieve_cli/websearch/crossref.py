@@ -79,9 +79,9 @@ class Crossref:
         Raises:
             ProviderFailed: there is no answer, or it cannot be read.
         """
-        titles = _asked(items)
+        titles = _titles(items)
         dois = [doi for doi in titles if "," not in doi][: _A_CALL * _CALLS]  # a comma ends a condition of its filter
-        found: list[Item] = []
+        works: list[Item] = []
         first: Response | None = None
         for begin in range(0, len(dois), _A_CALL):
             some = dois[begin : begin + _A_CALL]
@@ -92,16 +92,16 @@ class Crossref:
             }
             response = fetch(Call(f"{_SERVER}/works", parameters, keys=(_CONTACT,)))
             first = first or response
-            found += _items(_records(response), titles, response)
+            works += _items(_records(response), titles, response)
         if first is None:
             return None
-        unasked = len(titles) - len(dois)
+        missing = len(titles) - len(dois)
         limit = f"at most {_A_CALL * _CALLS} are, and none with a comma"
-        notices = (f"{unasked} of {len(titles)} DOIs were not looked up: {limit}",) if unasked else ()
-        return Page(tuple(found), " ".join(dois), first, notices=notices)
+        notices = (f"{missing} of {len(titles)} DOIs were not looked up: {limit}",) if missing else ()
+        return Page(tuple(works), " ".join(dois), first, notices=notices)
 
 
-def _asked(items: Sequence[Item]) -> dict[str, str]:
+def _titles(items: Sequence[Item]) -> dict[str, str]:
     """Return the DOIs of items in their order, with a title for each. arXiv registers its own with DataCite."""
     titles: dict[str, str] = {}
     for item in items:
@@ -189,12 +189,12 @@ def _date(value: Json) -> str:
 def _relations(record: Mapping[str, Json], updates: Sequence[tuple[Id, str]], own: Id) -> list[tuple[RelationKind, Id]]:
     """Return the relations to other works. A notice (a correction, a retraction) is linked to the work that it
     concerns, even if the publisher declares it as a version of it."""
-    found = [*_links(updates, "reviews"), *_links(_updates(record, "updated-by"), "reviewed_by")]
-    updated = {other for _, other in found}
+    relations = [*_links(updates, "reviews"), *_links(_updates(record, "updated-by"), "reviewed_by")]
+    updated = {other for _, other in relations}
     for name, relation in _RELATIONS.items():
         declared = map(_identifier, replies.objects(record, "relation", name))
-        found += [(relation, other) for other in declared if other and other not in updated]
-    return [(kind, other) for kind, other in dict.fromkeys(found) if other != own]
+        relations += [(relation, other) for other in declared if other and other not in updated]
+    return [(kind, other) for kind, other in dict.fromkeys(relations) if other != own]
 
 
 def _links(updates: Iterable[tuple[Id, str]], notice: RelationKind) -> Iterator[tuple[RelationKind, Id]]:

@@ -82,21 +82,21 @@ class SemanticScholar:
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         """Return the papers that match, by relevance. Raises: ProviderFailed: see `Provider.search`."""
         # its search has no syntax, and finds nothing for words with hyphens
-        asked = " ".join(_HYPHENS.sub(" ", query.text).split())
-        if not any(char.isalnum() for char in asked):
+        sent = " ".join(_HYPHENS.sub(" ", query.text).split())
+        if not any(char.isalnum() for char in sent):
             raise ProviderFailed(Rejected(f"{quoted(query.text)} has no words to search for"))
-        parameters = {"query": asked, "fields": f"{_FACTS},abstract,authors", "limit": str(query.k), "offset": "0"}
+        parameters = {"query": sent, "fields": f"{_FACTS},abstract,authors", "limit": str(query.k), "offset": "0"}
         if query.since:
             parameters["publicationDateOrYear"] = f"{query.since}:"
         response = fetch(Call(f"{_SERVER}/graph/v1/paper/search", parameters, keys=(_KEY,)))
         total, papers = _papers(response)
-        found = [item for paper in papers[: query.k] if (item := _item(paper))]
-        if papers and not found:
+        readable = [item for paper in papers[: query.k] if (item := _item(paper))]
+        if papers and not readable:
             replies.malformed("a list of papers", response)
-        unread = min(len(papers), query.k) - len(found)
+        unread = min(len(papers), query.k) - len(readable)
         notices = ["categories of arXiv are not applied"] if query.categories else []
         notices += [f"skipped {unread} papers without a title or an identifier"] if unread else []
-        return Page(tuple(found), asked, response, total, tuple(notices))
+        return Page(tuple(readable), sent, response, total, tuple(notices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ class Citations:
         Raises:
             ProviderFailed: there is no answer, or it cannot be read.
         """
-        asked = list(_unknown(items))[:_MOST_IDS]
-        if not asked:
+        wanted = list(_unknown(items))[:_MOST_IDS]
+        if not wanted:
             return None
-        names = [_named(identifier) for identifier, _ in asked]
+        names = [_named(identifier) for identifier, _ in wanted]
         body = json.dumps({"ids": names}).encode()
         headers = {"Content-Type": "application/json"}
         call = Call(f"{_SERVER}/graph/v1/paper/batch", {"fields": _FACTS}, headers, body, (_KEY,))
@@ -129,11 +129,11 @@ class Citations:
         if _complaint(papers).casefold() == _NONE_KNOWN:
             return Page((), sent, response)
         _check(papers, response)
-        if not isinstance(papers, list) or len(papers) != len(asked):
-            return replies.malformed(f"a list of {len(asked)} papers", response)
+        if not isinstance(papers, list) or len(papers) != len(wanted):
+            return replies.malformed(f"a list of {len(wanted)} papers", response)
         described = [
             item
-            for (identifier, title), paper in zip(asked, papers, strict=True)
+            for (identifier, title), paper in zip(wanted, papers, strict=True)
             if isinstance(paper, dict) and (item := _item(paper, asked=identifier, title=title))
         ]
         if any(papers) and not described:
@@ -143,14 +143,17 @@ class Citations:
 
 def _unknown(items: Sequence[Item]) -> Iterator[tuple[Id, str]]:
     """Yield an identifier and the title of each work that Semantic Scholar itself has not described."""
-    known = {one for item in items if item.citations is not None and "s2" in _kinds(item) for one in item.ids}
+    described: set[Id] = set()
+    for item in items:
+        if item.citations is not None and "s2" in _kinds(item):
+            described.update(item.ids, (other for kind, other in item.relations if kind == "same_as"))
     for item in items:
         kinds = _kinds(item)
         if "doi" in kinds and ids.arxiv(kinds["doi"].value):
             del kinds["doi"]  # its arXiv identifier is known for longer
         chosen = next((kinds[kind] for kind in ("s2", "doi", "arxiv", "pmid", "pmcid") if kind in kinds), None)
-        if chosen and known.isdisjoint(kinds.values()):
-            known.update(kinds.values())
+        if chosen and described.isdisjoint(kinds.values()):
+            described.update(kinds.values())
             yield chosen, item.title
 
 
@@ -228,7 +231,7 @@ def _item(paper: Mapping[str, Json], *, asked: Id | None = None, title: str = ""
         date=replies.text(paper, "publicationDate") or replies.text(paper, "year"),
         venue=replies.text(paper, "venue"),
         abstract=replies.text(paper, "abstract"),
-        open_access=said if isinstance(said := paper.get("isOpenAccess"), bool) else None,
+        open_access=free if isinstance(free := paper.get("isOpenAccess"), bool) else None,
         license=_licence(replies.text(paper, "openAccessPdf", "license")),
         citations=replies.number(paper, "citationCount"),
         retracted=True if _RETRACTED.match(title) else None,
@@ -267,7 +270,7 @@ def _licence(name: str) -> str:
     """Return the name of a licence with its words apart: `CC BY-NC-ND` for `CCBYNCND`; empty for none."""
     if name.casefold() in _NOT_LICENCES:
         return ""
-    found = _LICENCES.fullmatch(name)
-    if not found or not found[1]:
+    parts = _LICENCES.fullmatch(name)
+    if not parts or not parts[1]:
         return name
-    return "-".join(["CC BY", *re.findall("..", found[2].upper())])
+    return "-".join(["CC BY", *re.findall("..", parts[2].upper())])

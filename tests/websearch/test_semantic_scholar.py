@@ -287,8 +287,9 @@ def test_a_paper_under_another_identifier_is_the_same_work() -> None:
 
 
 def test_works_that_semantic_scholar_described_are_not_looked_up() -> None:
-    own = item(Id("doi", "10.5555/a.1"), Id("s2", SHA), citations=4)
-    assert enriched([own, item(Id("doi", "10.5555/a.1")), item(Id("url", "https://example.org"))], []) is None
+    own = read(externalIds={"DOI": "10.5555/a.1", "ArXiv": "2401.99001"}, citationCount=4)
+    others = [item(Id("doi", "10.5555/a.1")), item(Id("arxiv", "2401.99001")), item(Id("url", "https://example.org"))]
+    assert enriched([own, *others], []) is None
 
 
 def test_a_work_is_looked_up_once_and_an_arxiv_doi_as_arxiv() -> None:
