@@ -52,6 +52,7 @@ _JUST_WITHDRAWN = re.compile(r"(?:this \w{1,20} (?:has been|is|was) )?withdrawn\
 _TOKEN = re.compile(r'(?:(ti|au|abs|co|jr|cat|rn|id|all):)?"([^"]*)"|([()])|([^\s()"]+)')
 """A phrase with or without a field, a parenthesis, or a word."""
 _PREFIXED = re.compile(r"(ti|au|abs|co|jr|cat|rn|id|all):(.+)", re.DOTALL)
+_STRAIGHT = str.maketrans("“”„", '"""')
 _BARE = re.compile(r"\w+")
 _OPERATORS = ("AND", "OR", "ANDNOT")
 _RESERVED = frozenset({*_OPERATORS, "NOT", "TO"})
@@ -174,7 +175,7 @@ def _either(clauses: Sequence[_Clause]) -> _Clause | None:
 def _tokens(text: str) -> Iterator[tuple[str, ...]]:
     """Yield the field and text of a phrase, a parenthesis, or a word, each in its place of four; words that carry no
     meaning are skipped if others remain."""
-    tokens = [match.groups("") for match in _TOKEN.finditer(text)]
+    tokens = [match.groups("") for match in _TOKEN.finditer(text.translate(_STRAIGHT))]
     words = [token for token in tokens if not (token[3].strip(_MARKS).lower() in _SILENT and not token[3].isupper())]
     has_words = any(phrase or (word.strip(_MARKS) and word not in _OPERATORS) for _, phrase, _, word in words)
     return iter(words if has_words else tokens)

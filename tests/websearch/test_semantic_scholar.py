@@ -69,11 +69,19 @@ def item(*kinds: Id, citations: int | None = None) -> Item:
     return Item(type="article", title="A title", ids=kinds, citations=citations)
 
 
+def written() -> Taped:
+    """Return the exchanges that were written from the documentation; others, of other works, may have been recorded."""
+    fetch = Taped("s2")
+    if fetch.file["recorded"]:
+        pytest.skip("its exchanges were recorded: the works in them are others")
+    return fetch
+
+
 # --------------------------------------------------------------------------------------------- the answer
 
 
 def test_papers_become_items() -> None:
-    fetch = Taped("s2")
+    fetch = written()
     page = SemanticScholar().search(fetch.query, fetch)
     first = page.items[0]
     assert (page.total, page.query, len(page.items)) == (6, "crispr off target", 6)
@@ -94,7 +102,7 @@ def test_papers_become_items() -> None:
 
 
 def test_types_say_what_a_work_is() -> None:
-    fetch = Taped("s2")
+    fetch = written()
     types = [item.type for item in SemanticScholar().search(fetch.query, fetch).items]
     assert types == ["article", "preprint", "article", "review", "dataset", "article"]
 
