@@ -1,0 +1,103 @@
+"""Serper: its request, its results, its complaints; dates as Google writes them."""
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+from websearch.taped import Taped
+
+from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
+from retrieve_cli.websearch import dates
+from retrieve_cli.websearch.serper import Serper
+from retrieve_cli.websearch.web_results import date_of, first_day, google_filter
+
+AT = "2026-11-23T04:00:00Z"
+
+
+@pytest.fixture
+def taped() -> Taped:
+    return Taped("serper")
+
+
+@pytest.fixture
+def page(taped: Taped) -> Page:
+    return Serper().search(taped.query, taped)
+
+
+def test_organic_results_are_returned_in_their_order(page: Page) -> None:
+    assert [item.title for item in page.items] == [
+        "A made-up review of unintended edits",
+        "Forum: my guide cuts elsewhere",
+        "Imagined benchmark of guide design tools",
+        "Off-target protocol",
+    ]
+    assert page.items[0].snippet == "This made-up review sorts unintended edits by distance from the guide ..."
+
+
+def test_pages_of_publications_have_their_identifiers(page: Page) -> None:
+    assert str(page.items[0].ids[0]) == "doi:10.99999/invented.2024.17"
+    assert str(page.items[2].ids[0]) == "pmid:39999901"
+
+
+def test_dates_are_read_as_google_writes_them(page: Page) -> None:
+    assert [item.date for item in page.items] == ["2024-03-12", "2026-11-20", "", "2025-02-05"]
+
+
+def test_the_request_has_the_filter_by_date(taped: Taped, page: Page) -> None:
+    assert json.loads(taped.calls[0].body or b"")["tbs"] == "cdr:1,cd_min:1/1/2024"
+
+
+def test_the_key_has_a_place_and_no_value(taped: Taped, page: Page) -> None:
+    (key,) = taped.calls[0].keys
+    assert (key.variable, key.where, key.name) == ("SERPER_API_KEY", "header", "X-API-KEY")
+
+
+def test_no_results_are_an_empty_page(taped: Taped) -> None:
+    assert Serper().search(WebQuery("zzqx no such thing", 20), taped).items == ()
+
+
+@pytest.mark.parametrize("question", ["wrong key", "no credits", "too fast", "error with status 200"])
+def test_complaints_are_failures(taped: Taped, question: str) -> None:
+    with pytest.raises(ProviderFailed) as failed:
+        Serper().search(WebQuery(question, 20), taped)
+    assert failed.value.failure.kind == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("said", "date"),
+    [
+        ("2024-03-12", "2024-03-12"),
+        ("Mar 12, 2024", "2024-03-12"),
+        ("12 Mar 2024", "2024-03-12"),
+        ("12. März 2024", ""),
+        ("March 2024", "2024-03"),
+        ("Tue, 12 Mar 2024 09:30:00 GMT", "2024-03-12"),
+        ("5 hours ago", "2026-11-22"),
+        ("1 hour ago", "2026-11-23"),
+        ("3 days ago", "2026-11-20"),
+        ("2 weeks ago", ""),
+        ("yesterday's news", ""),
+        ("999 days ago", "2024-02-28"),
+    ],
+)
+def test_dates_of_search_engines(said: str, date: str) -> None:
+    assert date_of(said, AT) == date
+
+
+@given(st.text(st.sampled_from("0123456789 ,.-/agodysMrh")))
+def test_every_text_is_a_date_or_none(text: str) -> None:
+    date = date_of(text, AT)
+    assert date == "" or (dates.precision(date) and dates.of_text(date) == date)
+
+
+@pytest.mark.parametrize(
+    ("since", "first", "value"),
+    [
+        ("2024", "2024-01-01", "cdr:1,cd_min:1/1/2024"),
+        ("2024-11", "2024-11-01", "cdr:1,cd_min:11/1/2024"),
+        ("2024-11-23", "2024-11-23", "cdr:1,cd_min:11/23/2024"),
+    ],
+)
+def test_the_earliest_date_is_the_first_day(since: str, first: str, value: str) -> None:
+    assert first_day(since) == first
+    assert google_filter(since) == value

@@ -1,0 +1,109 @@
+"""Tavily: its request, its results, and its complaints."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from websearch.taped import Taped
+
+from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
+from retrieve_cli.websearch.tavily import Tavily
+
+
+@pytest.fixture
+def taped() -> Taped:
+    return Taped("tavily")
+
+
+@pytest.fixture
+def page(taped: Taped) -> Page:
+    return Tavily().search(taped.query, taped)
+
+
+def test_results_are_web_pages_in_the_order_of_the_engine(page: Page) -> None:
+    assert [item.type for item in page.items] == ["web"] * 4
+    assert page.items[0].title == "Counting the cuts that nobody ordered: an invented guide to off-target effects"
+    assert page.items[0].snippet.startswith("An invented guide explains")
+    assert page.items[0].url == "https://www.example.org/guides/off-target?utm_source=feed"
+    assert str(page.items[0].ids[0]) == "https://example.org/guides/off-target"
+
+
+def test_pages_of_publications_have_their_identifiers(page: Page) -> None:
+    assert [str(item.ids[0]) for item in page.items[1:3]] == ["pmid:39999901", "arxiv:2403.99991"]
+
+
+def test_a_date_is_read_as_mail_writes_it(page: Page) -> None:
+    assert [item.date for item in page.items] == ["2024-03-12", "", "", ""]
+
+
+def test_markup_is_removed_from_excerpts(page: Page) -> None:
+    assert page.items[2].snippet == "We pretend to model binding & cleavage with a transformer of one layer."
+
+
+def test_a_page_that_is_a_pdf_has_its_address(page: Page) -> None:
+    assert page.items[3].pdf_url == page.items[3].url != ""
+    assert page.items[0].pdf_url == ""
+
+
+def test_a_result_without_a_title_is_counted_in_the_notices(page: Page) -> None:
+    assert page.notices == ("Tavily: skipped 1 result without a title or an address",)
+
+
+def test_the_key_has_a_place_and_no_value(taped: Taped, page: Page) -> None:
+    (call,) = taped.calls
+    (key,) = call.keys
+    assert (key.variable, key.where, key.name, key.form) == ("TAVILY_API_KEY", "header", "Authorization", "Bearer {}")
+    assert "Authorization" not in call.headers
+    assert Tavily().needs[0].required
+
+
+def test_the_request_names_the_first_day(taped: Taped, page: Page) -> None:
+    sent = json.loads(taped.calls[0].body or b"")
+    assert (sent["start_date"], sent["max_results"]) == ("2024-01-01", 10)
+
+
+def test_no_results_are_an_empty_page(taped: Taped) -> None:
+    page = Tavily().search(WebQuery("zzqx no such thing", 20), taped)
+    assert (page.items, page.notices) == ((), ())
+
+
+def test_at_most_twenty_results_are_wanted_and_a_notice_says_so(taped: Taped) -> None:
+    page = Tavily().search(WebQuery("zzqx no such thing", 50), taped)
+    assert page.notices == ("Tavily returns at most 20 results",)
+
+
+def test_no_more_results_than_wanted_are_returned(taped: Taped) -> None:
+    full = Tavily().search(taped.query, taped)
+
+    def fetch(call: object, *, accept: object = ()) -> object:
+        return full.response
+
+    page = Tavily().search(replace(taped.query, k=2), fetch)  # type: ignore[arg-type]
+    assert page.items == full.items[:2]
+
+
+def test_categories_are_not_applied_and_a_notice_says_so(taped: Taped) -> None:
+    page = Tavily().search(WebQuery("zzqx no such thing", 20, categories=("q-bio", "cs.AI")), taped)
+    assert page.notices == ("Tavily has no categories of arXiv: 'q-bio, cs.AI' is not applied",)
+
+
+def test_a_long_question_is_cut_at_a_word_and_a_notice_says_so(taped: Taped) -> None:
+    with pytest.raises(ProviderFailed):  # no file has an answer to it
+        Tavily().search(WebQuery("wörd " * 100, 5), taped)
+    sent = json.loads(taped.calls[0].body or b"")["query"]
+    assert sent == ("wörd " * 80).rstrip()
+    with pytest.raises(ProviderFailed):
+        Tavily().search(WebQuery("x" * 900, 5), taped)
+    assert json.loads(taped.calls[1].body or b"")["query"] == "x" * 400
+
+
+def test_a_complaint_with_status_200_is_a_failure(taped: Taped) -> None:
+    with pytest.raises(ProviderFailed) as failed:
+        Tavily().search(WebQuery("error with status 200", 20), taped)
+    assert (failed.value.failure.kind, str(failed.value)) == ("rejected", "an invented complaint")
+
+
+@pytest.mark.parametrize(("question", "status"), [("plan used up", 432), ("limit of payments", 433)])
+def test_a_plan_that_is_used_up_is_a_failure(taped: Taped, question: str, status: int) -> None:
+    with pytest.raises(ProviderFailed, match=str(status)):
+        Tavily().search(WebQuery(question, 20), taped)
