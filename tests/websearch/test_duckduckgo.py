@@ -1,0 +1,164 @@
+"""DuckDuckGo: results of its page, what is no result, and captchas; held against the engine of the package `ddgs`."""
+
+import hashlib
+import html
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+import pytest
+from hypothesis import given, strategies as st
+from websearch.taped import AT, Taped
+
+from retrieve_cli.contracts.websearch import Call, Page, ProviderFailed, Response, WebQuery
+from retrieve_cli.websearch.duckduckgo import DuckDuckGo
+
+NOTICE = "DuckDuckGo: read from its page of results (scraping), which may change or ask for a captcha"
+
+
+class Says:
+    """A `Fetch` with one answer."""
+
+    def __init__(self, page: str) -> None:
+        self.body = page.encode()
+
+    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        return Response(200, "text/html", self.body, AT, hashlib.sha256(self.body).hexdigest())
+
+
+@pytest.fixture
+def taped() -> Taped:
+    return Taped("ddg")
+
+
+@pytest.fixture
+def page(taped: Taped) -> Page:
+    return DuckDuckGo().search(WebQuery(taped.query.text, 10), taped)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Any:
+    """The engine of `ddgs` without its HTTP client, which its constructor makes."""
+    found = pytest.importorskip("ddgs.engines.duckduckgo", reason="the package ddgs is not installed").Duckduckgo
+    return found.__new__(found)
+
+
+def card(href: str, title: str, snippet: str) -> str:
+    href, title, snippet = map(html.escape, (href, title, snippet))
+    return (
+        f'<div class="result web-result"><div class="result__body"><h2 class="result__title"><a class="result__a" '
+        f'href="{href}">{title}</a></h2><a class="result__snippet" href="{href}">{snippet}</a></div></div>'
+    )
+
+
+def page_of(*cards: str) -> str:
+    return f'<html><body><div id="links" class="results">{"".join(cards)}</div></body></html>'
+
+
+def test_results_are_web_pages_in_the_order_of_the_page(page: Page) -> None:
+    assert [item.title for item in page.items] == [
+        "Counting the cuts that nobody ordered: an invented guide",
+        "A made-up review of unintended edits",
+        "Forum: my guide cuts elsewhere 'again'",
+        "Imagined benchmark of guide design tools - PubMed",
+    ]
+    assert page.items[0].snippet == (
+        "An invented guide explains how off-target cuts are counted & which assays overlook them."
+    )
+
+
+def test_advertisements_are_no_results(page: Page) -> None:
+    assert not any("duckduckgo.com" in item.url or "Buy" in item.title for item in page.items)
+
+
+def test_addresses_that_count_clicks_are_replaced_by_their_targets(page: Page) -> None:
+    assert page.items[1].url == "https://doi.org/10.99999/invented.2024.17"
+    assert str(page.items[1].ids[0]) == "doi:10.99999/invented.2024.17"
+    assert page.items[2].url == "https://forum.example.com/t/81?page=2&sort=new"
+
+
+def test_the_notices_say_that_it_is_scraping(page: Page) -> None:
+    assert page.notices == (NOTICE, "DuckDuckGo: its first page has 4 results")
+
+
+def test_results_with_an_earlier_date_are_skipped(taped: Taped) -> None:
+    page = DuckDuckGo().search(taped.query, taped)
+    assert [item.date for item in page.items] == ["2024-03-12", "", ""]
+    assert "DuckDuckGo dates few results: skipped 1 before 2024, kept undated ones" in page.notices
+
+
+def test_the_page_that_says_that_nothing_was_found_is_empty(taped: Taped) -> None:
+    assert DuckDuckGo().search(WebQuery("zzqx no such thing", 20), taped).items == ()
+
+
+@pytest.mark.parametrize("question", ["too many questions", "captcha with status 200"])
+def test_a_captcha_is_a_failure_that_says_so(taped: Taped, question: str) -> None:
+    with pytest.raises(ProviderFailed, match="captcha") as failed:
+        DuckDuckGo().search(WebQuery(question, 20), taped)
+    assert failed.value.failure.kind == "rejected"
+
+
+def test_a_result_about_captchas_is_a_result(taped: Taped) -> None:
+    page = DuckDuckGo().search(WebQuery("anomaly-modal class", 1), taped)
+    assert [item.title for item in page.items] == ["The class anomaly-modal explained"]
+
+
+def test_a_page_of_another_design_is_a_failure(taped: Taped) -> None:
+    with pytest.raises(ProviderFailed) as failed:
+        DuckDuckGo().search(WebQuery("a new design", 20), taped)
+    assert failed.value.failure.kind == "malformed"
+
+
+def test_a_page_cut_anywhere_is_a_failure(taped: Taped) -> None:
+    whole = taped.file["exchanges"][0]["response"]["body"]
+    end = whole.rindex("</html>")
+    for size in [*range(0, end, 211), end]:
+        with pytest.raises(ProviderFailed):
+            DuckDuckGo().search(WebQuery("q", 5), Says(whole[:size]))
+
+
+def test_a_page_beyond_the_bound_is_a_failure() -> None:
+    with pytest.raises(ProviderFailed, match="2,000,000"):
+        DuckDuckGo().search(WebQuery("q", 5), Says(page_of(card("https://a.example", "t", "x" * 2_000_000))))
+
+
+def test_the_request_is_the_one_that_ddgs_sends(engine: Any, taped: Taped, page: Page) -> None:
+    (call,) = taped.calls
+    sent = dict(parse_qsl((call.body or b"").decode(), keep_blank_values=True))
+    assert sent == engine.build_payload("crispr off-target", "us-en", "moderate", None)
+    assert (call.url, engine.search_method) == (engine.search_url, "POST")
+    assert not hasattr(engine, "http_client")
+
+
+def test_the_results_are_those_that_ddgs_extracts(engine: Any, taped: Taped) -> None:
+    whole = taped.file["exchanges"][0]["response"]["body"]
+    expected = engine.post_extract_results(engine.extract_results(whole))
+    ours = DuckDuckGo().search(WebQuery("q", 10), Says(whole)).items
+    assert [(item.title, item.snippet) for item in ours] == [(result.title, result.body) for result in expected]
+
+
+WORDS = st.text(st.sampled_from("abc äß'\"&<>/=-;#x"), min_size=1).map(lambda text: f"w{text}w".replace("<", "< "))
+
+
+@given(st.lists(st.tuples(st.text("abc/?=&%~'+.", max_size=20), WORDS, WORDS), min_size=1, max_size=5))
+def test_any_text_comes_back_from_its_escaped_form(results: list[tuple[str, str, str]]) -> None:
+    """As long as it does not look like markup itself, which is removed from every text."""
+    cards = [card(f"https://a.example/{path}", title, snippet) for path, title, snippet in results]
+    page = DuckDuckGo().search(WebQuery("q", 10), Says(page_of(*cards)))
+    assert [item.url for item in page.items] == [f"https://a.example/{path}".strip() for path, _, _ in results]
+    assert [item.snippet[:1] for item in page.items] == ["w"] * len(results)
+
+
+def test_an_address_that_is_none_is_skipped_and_counted() -> None:
+    cards = [card("https://a.example/", "one", "x"), card("javascript:alert(1)", "two", "y")]
+    page = DuckDuckGo().search(WebQuery("q", 2), Says(page_of(*cards)))
+    assert [item.title for item in page.items] == ["one"]
+    assert "DuckDuckGo: skipped 1 result without a title or an address" in page.notices
+
+
+def test_a_target_is_decoded_once() -> None:
+    target = "https://a.example/x%20y?q=1&r=%26"
+    page = DuckDuckGo().search(
+        WebQuery("q", 1), Says(page_of(card(f"//duckduckgo.com/l/?uddg={quote(target, safe='')}", "t", "s")))
+    )
+    assert page.items[0].url == target
