@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
     say: Say
     kinds: frozenset[str]
-    """Kinds of failure that describe it."""
+    """Kinds of failure that describe it; `ok` if a proper answer is one, too."""
 
 
 def long_text(body: bytes, size: int) -> bytes:
@@ -86,10 +86,15 @@ def _redirect_for_ever(talk: Conversation, _: Answer, __: str) -> None:
     talk.answer(b"", f"Location: {path}?step={step}", status=307)
 
 
-def _complain_with_credentials(talk: Conversation, _: Answer, __: str) -> None:
+def _complain_with_credentials(status: int) -> Say:
     """Reject the credentials and quote them, as some servers do."""
-    said = {"error": f"invalid key in {talk.asked.line}", "headers": talk.asked.headers}
-    talk.answer(json.dumps(said).encode(), "Content-Type: application/json", status=401)
+
+    def say(talk: Conversation, _: Answer, __: str) -> None:
+        said = {"error": f"invalid key in {talk.asked.line}, {talk.asked.headers}"}
+        said |= {"detail": said.copy(), "message": said["error"]}
+        talk.answer(json.dumps(said).encode(), "Content-Type: application/json", status=status)
+
+    return say
 
 
 def _page(talk: Conversation, _: Answer, __: str) -> None:
@@ -146,6 +151,11 @@ def _long(talk: Conversation, answer: Answer, _: str) -> None:
     answer.tell(talk, long_text(answer.body, LIMIT + (1 << 20)))
 
 
+def _long_enough(talk: Conversation, answer: Answer, _: str) -> None:
+    """Send an answer just below the limit: a proper one, whose text is cut."""
+    answer.tell(talk, long_text(answer.body, LIMIT - (1 << 20)))
+
+
 def _unannounced_length(talk: Conversation, answer: Answer, _: str) -> None:
     """Send more than the limit in pieces, without a length."""
     talk.send(f"HTTP/1.1 200 OK\r\nContent-Type: {answer.content_type}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
@@ -174,7 +184,8 @@ FAULTS = {
     "503 with Retry-After": Fault(_status(503, b"{}", "Retry-After: 7"), _kinds("rate_limited")),
     "500": Fault(_status(500), _kinds("rejected")),
     "403": Fault(_status(403), _kinds("rejected")),
-    "401 that quotes the credentials": Fault(_complain_with_credentials, _kinds("rejected")),
+    "401 that quotes the credentials": Fault(_complain_with_credentials(401), _kinds("rejected")),
+    "200 that quotes the credentials": Fault(_complain_with_credentials(200), _kinds("rejected", "malformed")),
     "error page with status 200": Fault(_page, _kinds("malformed", "rejected")),
     "error page under the documented type": Fault(_page_called_as_the_answer, _kinds("malformed", "rejected")),
     "empty body": Fault(lambda talk, answer, _: answer.tell(talk, b""), _kinds("malformed")),
@@ -195,6 +206,7 @@ FAULTS = {
     "redirect to a file": Fault(_redirect("file:///etc/passwd"), _kinds("rejected")),
     "redirect without end": Fault(_redirect_for_ever, _kinds("rejected")),
     "10 MB abstract": Fault(_long, _kinds("rejected")),
+    "9 MB abstract": Fault(_long_enough, _kinds("ok", "malformed")),
     "10 MB without a length": Fault(_unannounced_length, _kinds("rejected")),
     "100 MB compressed": Fault(_zipped, _kinds("rejected")),
     "picture": Fault(_picture, _kinds("malformed")),

@@ -6,9 +6,10 @@ redirect from one of them to another one leads to another server, as it would ou
 """
 
 import json
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,8 @@ class Fakes:
 
     def close(self) -> None:
         for server in (*self._servers.values(), self.trap):
+            with suppress(OSError):
+                server.listener.shutdown(socket.SHUT_RDWR)  # its thread waits for connections, and would do so for ever
             server.close()
 
     def _started(self, origin: str) -> Server:

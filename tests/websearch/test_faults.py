@@ -1,0 +1,218 @@
+"""Every provider and enricher with every fault of a server: each is labelled, none looks like an empty page."""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from websearch.conftest import KEYS
+from websearch.fakes.faults import FAULTS
+from websearch.fakes.server import Fakes, origin_of
+from websearch.taped import Taped, read
+
+from retrieve_cli.config.web_settings import ENRICHERS, PROVIDERS
+from retrieve_cli.contracts.websearch import Failure, Page, ProviderFailed, RateLimited, WebQuery
+from retrieve_cli.contracts.works import Id, Item
+from retrieve_cli.websearch import items
+
+NEEDED = ("asking", "exchange", "rates")
+if absent := [name for name in NEEDED if find_spec(f"retrieve_cli.websearch.{name}") is None]:
+    pytest.skip(f"not there yet: retrieve_cli.websearch.{absent}", allow_module_level=True)
+
+from retrieve_cli.websearch.asking import ask_all, enrich_all  # noqa: E402
+from retrieve_cli.websearch.exchange import Exchange  # noqa: E402
+from retrieve_cli.websearch.rates import Rates  # noqa: E402
+
+MADE = {
+    "pubmed": "pubmed.PubMed",
+    "europepmc": "europepmc.EuropePmc",
+    "biorxiv": "biorxiv.BioRxiv",
+    "arxiv": "arxiv.Arxiv",
+    "s2": "semantic_scholar.SemanticScholar",
+    "tavily": "tavily.Tavily",
+    "serper": "serper.Serper",
+    "serpapi": "serpapi.SerpApi",
+    "ddg": "duckduckgo.DuckDuckGo",
+    "crossref-enrich": "crossref.Crossref",
+    "s2-enrich": "semantic_scholar.Citations",
+    "biorxiv-enrich": "biorxiv.Published",
+}
+"""Module and class by the name of the file of exchanges."""
+SECRET = "s3cr3t+key/{}"
+LONG_S, SHORT_S = 60.0, 1.0
+SLOW = ("slow drip", "silence")
+_ID = re.compile(r"(10\.[0-9.]+/[^\s,\"\\]+)|\b(ARXIV|PMID|PMCID):([0-9.]+)")
+
+
+class Subject(NamedTuple):
+    """A provider or an enricher, with a question that the fakes can answer."""
+
+    name: str
+    asked: Any
+    query: WebQuery
+    items: Sequence[Item]
+
+    @property
+    def origins(self) -> list[str]:
+        return sorted({origin_of(exchange["request"]["url"]) for exchange in read(self.name)["exchanges"]})
+
+
+def subjects() -> Iterator[Subject]:
+    for name, place in MADE.items():
+        module, _, made = place.partition(".")
+        if find_spec(f"retrieve_cli.websearch.{module}") is not None:
+            given = read(name)["query"]
+            query = WebQuery(given["text"], given["k"], given["since"], tuple(given["categories"]))
+            asked = getattr(import_module(f"retrieve_cli.websearch.{module}"), made)()
+            yield Subject(name, asked, query, looked_up(name) if name.endswith("-enrich") else ())
+
+
+def looked_up(name: str) -> list[Item]:
+    """Return items with the identifiers that the requests of a file name."""
+    requests = [exchange["request"] for exchange in read(name)["exchanges"]]
+    text = json.dumps([[request["url"], request["parameters"], request["body"]] for request in requests])
+    known = [
+        Id("doi", doi.removesuffix("/na/json")) if doi else _named(kind, number)
+        for doi, kind, number in _ID.findall(text)
+    ]
+    made = [items.made(type="preprint", title=f"Work {number}", ids_=(one,)) for number, one in enumerate(known)]
+    return [item for item in made if item]
+
+
+def _named(kind: str, number: str) -> Id:
+    """Return an identifier as Semantic Scholar writes it."""
+    return Id("pmcid", f"PMC{number}") if kind == "PMCID" else Id(kind.lower(), number)  # type: ignore[arg-type]
+
+
+def number_of_requests(subject: Subject) -> int:
+    """Return the number of requests that the exchanges of its file need."""
+    taped = Taped(subject.name)
+    with suppress(ProviderFailed):  # a test says so
+        subject.asked.enrich(subject.items, taped) if subject.items else subject.asked.search(subject.query, taped)
+    return len(taped.calls)
+
+
+SUBJECTS = {subject.name: subject for subject in subjects()}
+SEVERAL = {name: number for name, subject in SUBJECTS.items() if (number := number_of_requests(subject)) > 1}
+"""Numbers of requests of those that send more than one."""
+QUICK = [name for name in FAULTS if name not in SLOW]
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.setenv(name, SECRET.format(name.lower()))
+
+
+class Asking:
+    """Asks subjects over the fakes, each question over a fresh exchange; nothing waits for a rate."""
+
+    def __init__(self, fakes: Fakes, folder: Path) -> None:
+        self.fakes, self.folder, self.number = fakes, folder, 0
+
+    def exchange(self) -> Exchange:
+        self.number += 1
+        rates = Rates(self.folder / str(self.number), sleep=lambda _: None)
+        return Exchange(
+            stored=None, rates=rates, endpoints=self.fakes.endpoints, max_age_s=0, offline=False
+        )  # fmt: skip
+
+    def __call__(self, name: str, *, deadline_s: float = LONG_S) -> Page | Failure:
+        subject, exchange = SUBJECTS[name], self.exchange()
+        try:
+            if subject.items:
+                (asked,) = enrich_all([subject.asked], subject.items, exchange, deadline_s=deadline_s)
+            else:
+                (asked,) = ask_all([subject.asked], subject.query, exchange, deadline_s=deadline_s)
+        finally:
+            exchange.close()
+        return asked.outcome
+
+
+@pytest.fixture
+def ask(fakes: Fakes, tmp_path: Path) -> Asking:
+    return Asking(fakes, tmp_path)
+
+
+def kind_of(outcome: Page | Failure) -> str:
+    """Return the kind of a failure, `ok` for a page with items; `empty` for one without."""
+    return ("ok" if outcome.items else "empty") if isinstance(outcome, Page) else outcome.kind
+
+
+def misbehave(fakes: Fakes, name: str, fault: str, *, after: int = 0) -> None:
+    for origin in SUBJECTS[name].origins:
+        fakes.misbehave(origin, fault, after=after)
+
+
+def test_all_built_in_providers_are_among_the_subjects() -> None:
+    if missing := set(MADE) - set(SUBJECTS):
+        pytest.skip(f"not there yet: {', '.join(sorted(missing))}")
+    assert set(MADE) == {*PROVIDERS, *(f"{name}-enrich" for name in ENRICHERS)}
+    assert {name.removesuffix("-enrich"): subject.asked.name for name, subject in SUBJECTS.items()} == {
+        name: name for name in (*PROVIDERS, *ENRICHERS)
+    }
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_proper_answers_have_items_and_every_request_is_in_the_file(fakes: Fakes, ask: Asking, name: str) -> None:
+    outcome = ask(name)
+    assert kind_of(outcome) == "ok", outcome
+    assert fakes.unknown == []
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("fault", QUICK)
+def test_a_fault_is_labelled(fakes: Fakes, ask: Asking, fault: str, name: str) -> None:
+    misbehave(fakes, name, fault)
+    outcome = ask(name)
+    assert kind_of(outcome) in FAULTS[fault].kinds, outcome
+    if fault.endswith("with Retry-After"):
+        assert outcome == RateLimited(7.0)
+    assert fakes.trap.asked == []
+    assert "s3cr3t" not in f"{outcome} {outcome!r}"
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("fault", [fault for fault in QUICK if "ok" not in FAULTS[fault].kinds])
+def test_a_fault_of_the_last_of_several_requests_is_labelled(
+    fakes: Fakes, ask: Asking, fault: str, name: str
+) -> None:  # fmt: skip
+    misbehave(fakes, name, fault, after=SEVERAL[name] - 1)
+    outcome = ask(name)
+    assert kind_of(outcome) in FAULTS[fault].kinds, outcome
+
+
+@pytest.mark.parametrize("fault", SLOW)
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_slow_answers_end_at_the_deadline(fakes: Fakes, ask: Asking, name: str, fault: str) -> None:
+    misbehave(fakes, name, fault)
+    begin = time.monotonic()
+    outcome = ask(name, deadline_s=SHORT_S)
+    assert kind_of(outcome) == "timeout", outcome
+    assert time.monotonic() - begin < 8 * SHORT_S  # the fakes would go on for 10 s
+
+
+@pytest.mark.parametrize("fault", ["429", "truncated", "error page with status 200", "connection closed early"])
+def test_a_fault_of_one_provider_leaves_the_others_alone(fakes: Fakes, ask: Asking, fault: str) -> None:
+    query = SUBJECTS["tavily"].query  # the same as that of the other engines of the web
+    engines = [SUBJECTS[name].asked for name in ("tavily", "serper", "serpapi", "ddg")]
+    fakes.misbehave(engines[1].servers[0], fault)
+    exchange = ask.exchange()
+    outcomes = [asked.outcome for asked in ask_all(engines, query, exchange, deadline_s=LONG_S)]
+    exchange.close()
+    assert [kind_of(outcome) for outcome in outcomes if isinstance(outcome, Page)] == ["ok"] * 3
+    assert kind_of(outcomes[1]) in FAULTS[fault].kinds
+
+
+def test_a_text_is_cut_to_its_bound(fakes: Fakes, ask: Asking) -> None:
+    for name in SUBJECTS:
+        misbehave(fakes, name, "9 MB abstract")
+        if isinstance(page := ask(name), Page):
+            longest = max(max(map(len, (item.title, item.abstract, item.snippet))) for item in page.items)
+            assert longest <= items.ABSTRACT
