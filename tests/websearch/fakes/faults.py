@@ -183,6 +183,7 @@ FAULTS = {
     "429 with Retry-After": Fault(_status(429, b"{}", "Retry-After: 7"), _kinds("rate_limited")),
     "503 with Retry-After": Fault(_status(503, b"{}", "Retry-After: 7"), _kinds("rate_limited")),
     "500": Fault(_status(500), _kinds("rejected")),
+    "400": Fault(_status(400), _kinds("rejected", "malformed")),
     "403": Fault(_status(403), _kinds("rejected")),
     "401 that quotes the credentials": Fault(_complain_with_credentials(401), _kinds("rejected")),
     "200 that quotes the credentials": Fault(_complain_with_credentials(200), _kinds("rejected", "malformed")),
