@@ -13,7 +13,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import ClassVar
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -35,8 +35,9 @@ from retrieve_cli.websearch.web_results import Row
 
 _ORIGIN = "https://html.duckduckgo.com"
 _REGION = "us-en"
-_LONGEST_PAGE = 2_000_000
+_LONGEST_PAGE = 1_000_000
 """Bytes of the largest page that is read; they have about 50,000."""
+_MOST_RESULTS = 1000
 _LONGEST_TEXT = 10_000
 """Characters of markup of a title or an excerpt that are read."""
 _TAG = re.compile(r"""<([A-Za-z][A-Za-z0-9]{0,15})((?:[^<>"']|"[^"<]{0,4000}"|'[^'<]{0,4000}')*+)>""")
@@ -110,7 +111,7 @@ def _tags(text: str) -> Iterator[tuple[str, dict[str, str], int, int]]:
 def _blocks(text: str, tags: list[tuple[str, dict[str, str], int, int]]) -> list[str]:
     """Return the markup of each result, advertisements left out: from its beginning to that of the next one."""
     begins = [(start, _classes(attributes)) for _, attributes, start, _ in tags if "result" in _classes(attributes)]
-    spans = pairwise([*begins, (len(text), frozenset())])
+    spans = islice(pairwise([*begins, (len(text), frozenset())]), _MOST_RESULTS)
     return [
         text[start:end]
         for (start, classes), (end, _) in spans

@@ -14,6 +14,8 @@ from retrieve_cli.errors import quoted
 from retrieve_cli.websearch import dates, items, replies
 
 _LONGEST_DATE = 60
+_MOST_ROWS = 1000
+"""Results of an answer that are looked at: more than any engine returns."""
 _DAY_FIRST = re.compile(r"\b([0-9]{1,2})\.? ([A-Za-z]{3,9})\.?,? ([0-9]{4})\b")
 _MONTH_FIRST = re.compile(r"\b([A-Za-z]{3,9})\.? (?:([0-9]{1,2}),? )?([0-9]{4})\b")
 _AGO = re.compile(r"\b([0-9]{1,3}) (minute|hour|day)s? ago\b")
@@ -45,6 +47,7 @@ def page(
     Raises:
         ProviderFailed: there are rows, and none can be read; `Malformed`.
     """
+    rows = rows[:_MOST_ROWS]
     readable = [item for row in rows if (item := _item(row, response.at))]
     if rows and not readable:
         replies.malformed("a list of results with a title and an address each", response)

@@ -118,8 +118,8 @@ def test_a_page_cut_anywhere_is_a_failure(taped: Taped) -> None:
 
 
 def test_a_page_beyond_the_bound_is_a_failure() -> None:
-    with pytest.raises(ProviderFailed, match="2,000,000"):
-        DuckDuckGo().search(WebQuery("q", 5), Says(page_of(card("https://a.example", "t", "x" * 2_000_000))))
+    with pytest.raises(ProviderFailed, match="1,000,000"):
+        DuckDuckGo().search(WebQuery("q", 5), Says(page_of(card("https://a.example", "t", "x" * 1_000_000))))
 
 
 def test_the_request_is_the_one_that_ddgs_sends(engine: Any, taped: Taped, page: Page) -> None:

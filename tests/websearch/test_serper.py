@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from websearch.taped import Taped
 
-from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
+from retrieve_cli.contracts.websearch import Page, ProviderFailed, Response, WebQuery
 from retrieve_cli.websearch import dates
 from retrieve_cli.websearch.serper import Serper
 from retrieve_cli.websearch.web_results import date_of, first_day, google_filter
@@ -101,3 +101,14 @@ def test_every_text_is_a_date_or_none(text: str) -> None:
 def test_the_earliest_date_is_the_first_day(since: str, first: str, value: str) -> None:
     assert first_day(since) == first
     assert google_filter(since) == value
+
+
+def test_an_answer_with_too_many_results_is_read_as_far_as_they_are_wanted(taped: Taped) -> None:
+    result = {"title": "An invented page", "link": "https://www.example.org/a", "snippet": "x"}
+    body = json.dumps({"organic": [result] * 100_000}).encode()
+
+    def fetch(call: object, *, accept: object = ()) -> Response:
+        return Response(200, "application/json", body, AT, "0" * 64)
+
+    page = Serper().search(WebQuery("q", 100), fetch)  # type: ignore[arg-type]
+    assert len(page.items) == 100
