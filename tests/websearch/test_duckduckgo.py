@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, quote
 
 import pytest
 from hypothesis import given, strategies as st
+from websearch.conftest import written
 from websearch.taped import AT, Taped
 
 from retrieve_cli.contracts.websearch import Call, Page, ProviderFailed, Response, WebQuery
@@ -28,7 +29,8 @@ class Says:
 
 @pytest.fixture
 def taped() -> Taped:
-    return Taped("ddg")
+    """Return the exchanges that were written from the documentation; others may have been recorded."""
+    return written("ddg")
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ from retrieve_cli.websearch.asking import ask_all, enrich_all  # noqa: E402
 from retrieve_cli.websearch.exchange import Exchange  # noqa: E402
 from retrieve_cli.websearch.rates import Rates  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 MADE = {
     "pubmed": "pubmed.PubMed",
     "europepmc": "europepmc.EuropePmc",
@@ -207,8 +209,11 @@ def test_slow_answers_end_at_the_deadline(fakes: Fakes, ask: Asking, name: str, 
 
 @pytest.mark.parametrize("fault", ["429", "truncated", "error page with status 200", "connection closed early"])
 def test_a_fault_of_one_provider_leaves_the_others_alone(fakes: Fakes, ask: Asking, fault: str) -> None:
-    query = SUBJECTS["tavily"].query  # the same as that of the other engines of the web
-    engines = [SUBJECTS[name].asked for name in ("tavily", "serper", "serpapi", "ddg")]
+    subjects = [SUBJECTS[name] for name in ("tavily", "serper", "serpapi", "ddg")]
+    (query, *others) = {subject.query for subject in subjects}
+    if others:
+        pytest.skip("exchanges were recorded: they answer different questions")
+    engines = [subject.asked for subject in subjects]
     fakes.misbehave(engines[1].servers[0], fault)
     exchange = ask.exchange()
     outcomes = [asked.outcome for asked in ask_all(engines, query, exchange, deadline_s=LONG_S)]

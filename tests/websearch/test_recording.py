@@ -159,22 +159,23 @@ def test_json_that_is_none_stays_a_text(body: str) -> None:
 
 
 def test_a_file_is_replaced_and_its_documentation_stays(tmp_path: Path) -> None:
-    (tmp_path / "serper.json").write_text('{"documentation": ["https://serper.dev"]}')
-    recording = record(Serper(), Taped("serper").query, Taped("serper"))
+    (tmp_path / "contact.json").write_text('{"documentation": ["https://b.example"]}')
+    recording = record(Contact(), WebQuery("q", 5), says(b"{}"))  # type: ignore[arg-type]
     path = write(recording, tmp_path)
-    assert json.loads(path.read_text("utf-8"))["documentation"] == ["https://serper.dev"]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["serper.json"]
+    assert json.loads(path.read_text("utf-8"))["documentation"] == ["https://b.example"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["contact.json"]
 
 
 @pytest.mark.parametrize("old", ["", "[]", '{"documentation": 3}', "{" * 1000])
 def test_a_damaged_file_is_replaced(tmp_path: Path, old: str) -> None:
-    (tmp_path / "serper.json").write_text(old)
-    recording = record(Serper(), Taped("serper").query, Taped("serper"), documentation=["https://a.example"])
+    (tmp_path / "contact.json").write_text(old)
+    query = WebQuery("q", 5)
+    recording = record(Contact(), query, says(b"{}"), documentation=["https://a.example"])  # type: ignore[arg-type]
     assert json.loads(write(recording, tmp_path).read_text("utf-8"))["documentation"] == ["https://a.example"]
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    recording = record(Serper(), Taped("serper").query, Taped("serper"))
+    recording = record(Contact(), WebQuery("q", 5), says(b"{}"))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="nowhere") as failed:
         write(recording, tmp_path / "nowhere")
     assert "mkdir" in str(failed.value.hint)
@@ -182,7 +183,7 @@ def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden"])
 def test_a_name_that_leads_elsewhere_is_rejected(tmp_path: Path, name: str) -> None:
-    recording = record(Serper(), Taped("serper").query, Taped("serper"))
+    recording = record(Contact(), WebQuery("q", 5), says(b"{}"))  # type: ignore[arg-type]
     with pytest.raises(UsageError):
         write({**recording, "provider": name}, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """SerpAPI: its request, its results, and its errors with status 200."""
 
 import pytest
+from websearch.conftest import written
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
@@ -9,7 +10,8 @@ from retrieve_cli.websearch.serpapi import SerpApi
 
 @pytest.fixture
 def taped() -> Taped:
-    return Taped("serpapi")
+    """Return the exchanges that were written from the documentation; others may have been recorded."""
+    return written("serpapi")
 
 
 @pytest.fixture

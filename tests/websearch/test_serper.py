@@ -4,6 +4,7 @@ import json
 
 import pytest
 from hypothesis import given, strategies as st
+from websearch.conftest import written
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, Response, WebQuery
@@ -16,7 +17,8 @@ AT = "2026-11-23T04:00:00Z"
 
 @pytest.fixture
 def taped() -> Taped:
-    return Taped("serper")
+    """Return the exchanges that were written from the documentation; others may have been recorded."""
+    return written("serper")
 
 
 @pytest.fixture

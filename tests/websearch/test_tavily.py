@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from websearch.conftest import written
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
@@ -12,7 +13,8 @@ from retrieve_cli.websearch.tavily import Tavily
 
 @pytest.fixture
 def taped() -> Taped:
-    return Taped("tavily")
+    """Return the exchanges that were written from the documentation; others may have been recorded."""
+    return written("tavily")
 
 
 @pytest.fixture
