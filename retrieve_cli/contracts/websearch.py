@@ -264,21 +264,8 @@ class NotStored:
         return "no answer to this question is stored"
 
 
-@dataclass(frozen=True, slots=True)
-class NotInstalled:
-    """An optional package is missing."""
-
-    kind: ClassVar[str] = "not_installed"
-    package: str
-    extra: str
-    """Extra that installs it."""
-
-    def __str__(self) -> str:
-        return f"the package {self.package} is not installed: pip install 'retrieve-cli[{self.extra}]'"
-
-
 Failure: TypeAlias = (
-    NoKey | RateLimited | Rejected | Timeout | Unreachable | Malformed | NotStored | NotInstalled
+    NoKey | RateLimited | Rejected | Timeout | Unreachable | Malformed | NotStored
 )  # fmt: skip
 """Reason for which a provider has no page. Never an empty page."""
 

@@ -44,7 +44,7 @@ class ProviderStatus(NamedTuple):
     status: str
     """`ok`, `not_asked` (with `--first`, after another one had results), `not_configured` (its credential is not in the
     environment, and nobody named it), or the kind of a failure: `no_key`, `rate_limited`, `rejected`, `timeout`,
-    `unreachable`, `malformed`, `not_stored`, `not_installed`."""
+    `unreachable`, `malformed`, `not_stored`."""
     message: str = ""
     """Reason for the failure."""
     hint: str = ""

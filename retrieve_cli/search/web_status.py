@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 from retrieve_cli.contracts.websearch import (
     Failure,
     NoKey,
-    NotInstalled,
     NotStored,
     Page,
     Provider,
@@ -63,6 +62,4 @@ def _hint(failure: Failure, name: str = "", role: Role = "provider") -> str:
             return "allow more time: --deadline-ms"
         case NotStored():
             return "search without --offline"
-        case NotInstalled():
-            return f"pip install 'retrieve-cli[{failure.extra}]'"
     return f"search without {name}: web.{'providers' if role == 'provider' else 'enrich'}"

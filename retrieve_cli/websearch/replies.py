@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _DEEPEST = 60
 _MOST_ELEMENTS = 500_000
+_MOST_ENTRIES = 1000
+"""Entries of a list that are read: providers are asked for 100 results, and a work has as many authors at most."""
 _EXCERPT = 80
 
 
@@ -88,14 +90,14 @@ def malformed(expected: str, response: Response) -> NoReturn:
 
 
 def listed(value: Json, response: Response, name: str) -> list[Mapping[str, Json]]:
-    """Return a list of objects that must be there.
+    """Return a list of objects that must be there, as much of it as is read.
 
     Raises:
         ProviderFailed: it is missing, or not a list of objects; `name` is that of its key.
     """
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         malformed(f"an object with the list `{name}`", response)
-    return value
+    return value[:_MOST_ENTRIES]
 
 
 def text(value: Json, *path: str) -> str:
@@ -114,10 +116,11 @@ def number(value: Json, *path: str) -> int | None:
 
 
 def objects(value: Json, *path: str) -> Iterator[Mapping[str, Json]]:
-    """Yield the objects of an optional list at a path of keys; nothing if there is no list."""
+    """Yield the objects of an optional list at a path of keys, as many as are read; nothing if there is no list."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
-    yield from (entry for entry in value if isinstance(entry, dict)) if isinstance(value, list) else ()
+    entries = value[:_MOST_ENTRIES] if isinstance(value, list) else ()
+    yield from (entry for entry in entries if isinstance(entry, dict))
 
 
 def content(element: Element | None) -> str:

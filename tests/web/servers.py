@@ -63,6 +63,8 @@ class Server:
 
     def close(self) -> None:
         self.closing.set()
+        with suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # ends the thread that accepts
         self.listener.close()
 
     def _accept(self) -> None:
