@@ -1,4 +1,4 @@
-"""Parts that plug-ins add besides retrievers: an encoder, a chunker, a source, a reranker.
+"""Parts that plug-ins add besides retrievers: an encoder, a chunker, a source, a reranker, a provider of web search.
 
 An entry point of the group `retrieve.plugins` names a `Plugin`, or a retriever (`retrieve_cli.retrievers.retriever`).
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from retrieve_cli.config import plugins
 from retrieve_cli.contracts import Plugin
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 
 
 def make(kind: str, name: str, *arguments: Any) -> Any:
@@ -25,3 +25,17 @@ def make(kind: str, name: str, *arguments: Any) -> Any:
             f"{quoted(name)} is not a {kind}", hint=f"install the package that adds it, or choose another {kind}"
         )
     return added.make(*arguments)
+
+
+def names(kind: str) -> list[str]:
+    """Return the names of plug-ins that add a part of this kind. Loads every plug-in; one that cannot be loaded is
+    skipped."""
+    return [name for name in plugins.installed() if _adds(name, kind)]
+
+
+def _adds(name: str, kind: str) -> bool:
+    try:
+        added = plugins.load(name)
+    except Unavailable:
+        return False
+    return isinstance(added, Plugin) and added.kind == kind

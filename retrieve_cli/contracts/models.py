@@ -222,14 +222,15 @@ class Package(NamedTuple):
 class Plugin:
     """A part that a package adds through an entry point of the group `retrieve.plugins`, under the entry's name.
 
-    The configuration names it in `encoder.kind`, `chunking.strategy`, `kind` of a source or `rerank.backend`.
+    The configuration names it in `encoder.kind`, `chunking.strategy`, `kind` of a source, `rerank.backend` or
+    `web.providers`.
     """
 
-    kind: Literal["encoder", "chunker", "source", "reranker"]
+    kind: Literal["encoder", "chunker", "source", "reranker", "provider"]
     make: Callable[..., Any]
     """encoder: (settings) -> Encoder; chunker: (tokenizer, settings) -> Chunker; source: (entry, settings) -> Source;
-    reranker: (settings) -> PairScorer. `settings` are all settings; their `plugins` hold the configuration of
-    plug-ins."""
+    reranker: (settings) -> PairScorer; provider: (settings) -> websearch.Provider. `settings` are all settings; their
+    `plugins` hold the configuration of plug-ins."""
 
 
 class PairScorer(Protocol):
