@@ -18,12 +18,17 @@ def make(kind: str, name: str, *arguments: Any) -> Any:
     Raises:
         UsageError: no plug-in of that name adds a part of this kind.
         Unavailable: it cannot be loaded.
+        ModelFailed: it adds a provider that does not keep the promise of one.
     """
     added = plugins.load(name) if name in plugins.installed() else None
     if not isinstance(added, Plugin) or added.kind != kind:
         raise UsageError(
             f"{quoted(name)} is not a {kind}", hint=f"install the package that adds it, or choose another {kind}"
         )
+    if kind == "provider":
+        from retrieve_cli.assemble.web_plugins import made_provider
+
+        return made_provider(name, added.make, *arguments)
     return added.make(*arguments)
 
 

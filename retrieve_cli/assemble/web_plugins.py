@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
-from retrieve_cli.assemble import extensions
 from retrieve_cli.contracts.websearch import Need, Rate, WebKind
 from retrieve_cli.errors import ModelFailed, RetrieveError, quoted
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts.websearch import Provider
 
-KIND = "provider"
 
-
-def names() -> list[str]:
-    """Return the names of installed plug-ins that add a provider. Loads every plug-in."""
-    return extensions.names(KIND)
-
-
-def provider(name: str, settings: Settings) -> Provider:
-    """Return the provider of web search that a plug-in adds under this name.
+def made_provider(name: str, make: Callable[..., Any], *arguments: Any) -> Provider:
+    """Return the provider that a plug-in makes from the arguments under this name.
 
     Raises:
-        UsageError: no plug-in of that name adds a provider.
-        Unavailable: it cannot be loaded.
-        ModelFailed: it adds something that does not keep the promise of a provider.
+        ModelFailed: it cannot be made, or does not keep the promise of a provider; names the plug-in.
     """
     try:
-        made: Provider = extensions.make(KIND, name, settings)
+        made: Provider = make(*arguments)
         faults = list(_faults(made, name))
     except RetrieveError:
         raise

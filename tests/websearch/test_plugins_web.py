@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrieve_cli.assemble import web_plugins
+from retrieve_cli.assemble import extensions
 from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Plugin
@@ -36,20 +37,20 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, EntryPoint]
 
 @pytest.mark.usefixtures("installed")
 def test_a_provider_is_made_with_the_configuration_of_its_plug_in() -> None:
-    made: Any = web_plugins.provider("library", Settings(plugins={"library": {"shelf": "north"}}))
+    made: Any = extensions.make("provider", "library", Settings(plugins={"library": {"shelf": "north"}}))
     assert (made.name, made.kind, made.shelf) == ("library", "literature", "north")
 
 
 @pytest.mark.usefixtures("installed")
 def test_only_providers_are_listed_and_one_that_cannot_be_loaded_does_not_hinder_that() -> None:
-    assert web_plugins.names() == ["library"]
+    assert extensions.names("provider") == ["library"]
 
 
 @pytest.mark.parametrize("name", ["shortest", "nobody"])
 @pytest.mark.usefixtures("installed")
 def test_a_plug_in_of_another_kind_is_not_a_provider(name: str) -> None:
     with pytest.raises(UsageError, match=f"'{name}' is not a provider") as caught:
-        web_plugins.provider(name, Settings())
+        extensions.make("provider", name, Settings())
     assert caught.value.hint
 
 
@@ -72,19 +73,18 @@ def test_a_plug_in_of_another_kind_is_not_a_provider(name: str) -> None:
 def test_a_provider_that_does_not_keep_its_promise_is_named_before_it_is_asked(
     changes: dict[str, Any], said: str, installed: dict[str, EntryPoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import library  # of the folder that the fixture adds
-
+    library = import_module("library")
     changed = replace(library.Library(), **changes)
     monkeypatch.setattr(library, "PROVIDER", Plugin("provider", lambda settings: changed))
     with pytest.raises(ModelFailed, match="the plug-in 'library' cannot be used as a provider") as caught:
-        web_plugins.provider("library", Settings())
+        extensions.make("provider", "library", Settings())
     assert said in caught.value.message
     assert "web.providers" in caught.value.hint
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_plug_in_that_raises_anything_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    import library
+    library = import_module("library")
 
     def broken(settings: Settings) -> None:
         raise ZeroDivisionError("half done")
@@ -93,4 +93,4 @@ def test_a_plug_in_that_raises_anything_is_an_error_that_names_it(monkeypatch: p
         monkeypatch.setattr(library, "PROVIDER", Plugin("provider", make))
         plugins.load.cache_clear()
         with pytest.raises(RetrieveError, match="'library' cannot be used as a provider"):
-            web_plugins.provider("library", Settings())
+            extensions.make("provider", "library", Settings())
