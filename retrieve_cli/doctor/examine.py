@@ -12,6 +12,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.doctor import configuration, engines, index_folder, machine, origins
 from retrieve_cli.doctor.documents import documents
 from retrieve_cli.doctor.subject import Check, Subject
+from retrieve_cli.doctor.web import web
 from retrieve_cli.errors import RetrieveError, UsageError
 
 _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
@@ -29,6 +30,7 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "sources": origins.sources,
     "documents": documents,
     "cache": index_folder.cache,
+    "web": web,
 }
 _IN_THE_FOLDER = {"index", "settings", "generations", "lock", "disk", "cache"}
 """Checks that are skipped if the artifacts path cannot be a folder."""
