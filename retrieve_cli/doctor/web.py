@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
+from collections.abc import Iterator, Sequence, Set
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -15,12 +14,12 @@ from retrieve_cli.web.addresses import shown
 
 if TYPE_CHECKING:
     from retrieve_cli.config.web_settings import WebSettings
-    from retrieve_cli.contracts.websearch import Provider
+    from retrieve_cli.contracts.websearch import Enricher, Provider
 
 CONTACT = "contact address"
 """Purpose of a variable (`contracts.websearch.Need`) with the address of a person whom a server may write to."""
-_PACKAGES = {"ddg": "ddgs"}
-"""Package of each built-in provider that needs one."""
+_WITHOUT_KEYS = "pubmed, europepmc, biorxiv, s2, arxiv"
+"""Providers that need no keys."""
 _WORSE: Sequence[Status] = ("ok", "warn", "fail")
 
 
@@ -37,15 +36,15 @@ def web(subject: Subject) -> Check | None:
     chosen = subject.settings.web
     if not chosen.enabled:
         return None
-    providers, faults = _providers(subject)
-    usable = [provider for provider in providers if not _lacks(provider)]
-    faults += [fault for provider in providers for fault in _lacks(provider)]
+    providers, enrichers, faults = _configured(subject)
+    usable = [provider for provider in providers if not _missing(provider)]
+    faults += _without_key(providers, usable)
     faults += [fault for provider in usable for fault in _contact(provider)]
-    faults += _endpoints(chosen, _origins(subject, providers))
+    servers = [asked.servers for asked in providers] + [asked.servers for asked in enrichers]
+    faults += _endpoints(chosen, {server for each in servers for server in each})
     if not usable:
-        message = "web search is enabled, and no configured provider can be asked"
-        fix = "set web.providers: [pubmed, europepmc, arxiv], which need no keys"
-        faults.insert(0, _Fault("fail", message, "" if faults else fix))
+        fix = "" if faults else f"set web.providers: [{_WITHOUT_KEYS}]"
+        faults.insert(0, _Fault("fail", "web search is enabled, and no configured provider can be asked", fix))
     if not faults:
         names = ", ".join(provider.name for provider in usable)
         return Check("web", "ok", f"{some(len(usable), 'provider')} can be asked: {names}")
@@ -54,32 +53,39 @@ def web(subject: Subject) -> Check | None:
     return Check("web", worst, message, "; ".join(dict.fromkeys(fault.fix for fault in faults if fault.fix)))
 
 
-def _providers(subject: Subject) -> tuple[list[Provider], list[_Fault]]:
-    """Return the configured providers, and a fault for each name that cannot be one."""
-    from retrieve_cli.assemble.websearch import enrichers, provider
+def _configured(subject: Subject) -> tuple[list[Provider], list[Enricher], list[_Fault]]:
+    """Return the configured providers and enrichers, and a fault for each name that is not one of them."""
+    from retrieve_cli.assemble import websearch
 
-    made, faults = [], []
+    providers: list[Provider] = []
+    enrichers: list[Enricher] = []
+    faults = []
     for name in dict.fromkeys(subject.settings.web.providers):
         try:
-            made.append(provider(name, subject.settings))
+            providers.append(websearch.provider(name, subject.settings))
         except RetrieveError as error:
             faults.append(_Fault("fail", error.message, error.hint))
     try:
-        enrichers(subject.settings)
+        enrichers += websearch.enrichers(subject.settings)
     except RetrieveError as error:
         faults.append(_Fault("fail", error.message, error.hint))
-    return made, faults
+    return providers, enrichers, faults
 
 
-def _lacks(provider: Provider) -> list[_Fault]:
-    """Return what a provider cannot be asked without."""
-    missing = [need.variable for need in provider.needs if need.required and not _is_set(need.variable)]
-    lacks = [(f"{name} is not set", f"export {name}=…") for name in missing]
-    package = _PACKAGES.get(provider.name)
-    if package is not None and find_spec(package) is None:
-        lacks.append((f"the package {package} is not installed", "pip install 'retrieve-cli[web]'"))
-    without = f"remove {provider.name} from web.providers"
-    return [_Fault("warn", f"{provider.name}: {what}", f"{fix}, or {without}") for what, fix in lacks]
+def _missing(provider: Provider) -> list[str]:
+    """Return the variables without which a provider cannot be asked, and that are not set."""
+    return [need.variable for need in provider.needs if need.required and not _is_set(need.variable)]
+
+
+def _without_key(providers: Sequence[Provider], usable: Sequence[Provider]) -> Iterator[_Fault]:
+    """Yield a fault that names the providers without their keys."""
+    missing = {provider.name: _missing(provider) for provider in providers if provider not in usable}
+    if missing:
+        names = ", ".join(f"{name} ({', '.join(variables)})" for name, variables in missing.items())
+        exports = " ".join(f"{variable}=…" for variables in missing.values() for variable in variables)
+        others = ", ".join(provider.name for provider in usable) or _WITHOUT_KEYS
+        fix = f"export {exports}, or set web.providers: [{others}]"
+        yield _Fault("warn", f"skipped, because the environment does not have their keys: {names}", fix)
 
 
 def _contact(provider: Provider) -> Iterator[_Fault]:
@@ -94,18 +100,7 @@ def _is_set(variable: str) -> bool:
     return bool(os.environ.get(variable, "").strip())
 
 
-def _origins(subject: Subject, providers: Sequence[Provider]) -> frozenset[str]:
-    """Return the origins to which providers and enrichers send their requests."""
-    from retrieve_cli.assemble.websearch import enrichers
-
-    try:
-        asked = [*providers, *enrichers(subject.settings)]
-    except RetrieveError:  # reported with the providers
-        asked = list(providers)
-    return frozenset(server for one in asked for server in one.servers)
-
-
-def _endpoints(chosen: WebSettings, origins: frozenset[str]) -> Iterator[_Fault]:
+def _endpoints(chosen: WebSettings, origins: Set[str]) -> Iterator[_Fault]:
     """Yield faults of other servers that are configured: unencrypted ones, and those that nobody would ask."""
     for origin, other in chosen.endpoints.items():
         key = f"web.endpoints[{quoted(shown(origin))}]"

@@ -1,0 +1,149 @@
+"""`retrieve doctor` about web search: what cannot be asked is named with its fix, and nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import yaml
+from samples import Program
+from websearch.fakes.server import Fakes
+
+from retrieve_cli.config import plugins
+from retrieve_cli.config.settings import Settings, WebSettings
+from retrieve_cli.doctor.examine import examine
+from retrieve_cli.doctor.subject import Check, Subject
+from retrieve_cli.doctor.web import web
+
+EMAIL = "NCBI_EMAIL"
+
+
+def found(monkeypatch: pytest.MonkeyPatch, *, variables: Sequence[str] = (EMAIL,), **section: object) -> Check:
+    """The finding under a section `web`, with some variables set."""
+    for variable in variables:
+        monkeypatch.setenv(variable, "someone@example.org")
+    check = web(Subject(Path("artifacts"), None, Settings(web=WebSettings(enabled=True, **section))))  # type: ignore[arg-type]
+    assert check is not None
+    assert bool(check.fix) == (check.status != "ok")
+    return check
+
+
+def test_there_is_no_finding_unless_web_search_is_enabled() -> None:
+    assert web(Subject(Path("artifacts"), None, Settings())) is None
+
+
+def test_providers_that_can_be_asked_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = found(monkeypatch, providers=("pubmed", "arxiv"))
+    assert (check.status, check.message) == ("ok", "2 providers can be asked: pubmed, arxiv")
+
+
+def test_keys_that_are_missing_are_named_with_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = found(monkeypatch, variables=(EMAIL, "SERPER_API_KEY"), providers=("tavily", "serper", "pubmed"))
+    assert check.status == "warn"
+    assert "tavily (TAVILY_API_KEY)" in check.message
+    assert "SERPER" not in check.message
+    assert check.fix == "export TAVILY_API_KEY=…, or set web.providers: [serper, pubmed]"
+
+
+def test_a_key_of_blanks_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAVILY_API_KEY", "  ")
+    assert "TAVILY_API_KEY" in found(monkeypatch, providers=("tavily", "pubmed")).message
+
+
+@pytest.mark.parametrize("providers", [(), ("tavily", "serpapi")])
+def test_it_fails_if_nobody_can_be_asked(providers: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    check = found(monkeypatch, providers=providers)
+    assert check.status == "fail"
+    assert "no configured provider can be asked" in check.message
+    assert "set web.providers: [pubmed, " in check.fix
+
+
+def test_a_contact_address_is_wanted_for_pubmed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = found(monkeypatch, variables=(), providers=("pubmed", "arxiv"))
+    assert (check.status, check.fix) == ("warn", "export NCBI_EMAIL=you@example.org")
+    assert "asks for a contact address" in check.message
+    assert found(monkeypatch, variables=(), providers=("arxiv",)).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "section", [{"providers": ("pubmd", "arxiv")}, {"providers": ("arxiv",), "enrich": ("crosref",)}]
+)
+def test_a_name_that_nobody_has_is_a_failure_with_the_nearest(
+    section: dict[str, Sequence[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = found(monkeypatch, **section)
+    assert check.status == "fail"
+    assert "did you mean" in check.fix
+
+
+@pytest.mark.parametrize(
+    ("other", "status"),
+    [
+        ("https://mirror.example.org", "ok"),
+        ("http://127.0.0.1:8080", "ok"),
+        ("http://localhost:8080", "ok"),
+        ("http://[::1]:8080", "ok"),
+        ("http://mirror.example.org", "fail"),
+        ("http://10.0.0.1", "fail"),
+        ("http://127.0.0.1.example.org", "fail"),
+        ("http://localhost.example.org", "fail"),
+        ("ftp://mirror.example.org", "fail"),
+        ("http://[::1", "fail"),
+    ],
+)
+def test_another_server_is_asked_over_https_unless_it_is_this_machine(
+    other: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = found(monkeypatch, providers=("arxiv",), endpoints={"https://export.arxiv.org": other})
+    assert check.status == status
+    assert ("https" in check.fix) == (status == "fail")
+
+
+def test_another_server_for_an_origin_that_nobody_asks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoints = {"https://api.crosref.org": "https://mirror.example.org"}
+    check = found(monkeypatch, providers=("arxiv",), endpoints=endpoints)
+    assert check.status == "warn"
+    assert "https://api.crosref.org" in check.message
+    assert "https://api.crossref.org" in check.fix
+
+
+def test_a_password_in_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoints = {"https://export.arxiv.org": "http://reader:quetzal@mirror.example.org"}
+    check = found(monkeypatch, providers=("arxiv",), endpoints=endpoints)
+    assert "mirror.example.org" in check.message
+    assert "quetzal" not in f"{check.message} {check.fix}"
+
+
+@pytest.fixture
+def _plugged_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A plug-in that cannot be loaded is installed."""
+    points = {"gone": EntryPoint("gone", "no_such_module:PART", plugins.GROUP)}
+    monkeypatch.setattr(plugins, "installed", lambda: points)
+    plugins.load.cache_clear()
+    yield
+    plugins.load.cache_clear()
+
+
+@pytest.mark.usefixtures("_plugged_in")
+def test_a_plug_in_that_cannot_be_loaded_is_a_failure_and_the_others_are_still_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check = found(monkeypatch, variables=(), providers=("gone", "pubmed"))
+    assert check.status == "fail"
+    assert "'gone'" in check.message
+    assert EMAIL in check.message
+
+
+def test_the_command_prints_it_and_sends_nothing(
+    tmp_path: Path, retrieve: Program, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = {"enabled": True, "providers": ["pubmed", "arxiv"], "endpoints": fakes.endpoints}
+    Path("config.yaml").write_text(yaml.safe_dump({"web": section}), "utf-8")
+    (check,) = [check for check in examine(Path("artifacts"), None) if check.name == "web"]
+    assert EMAIL in check.message
+    done = retrieve("doctor")
+    assert "fix: export NCBI_EMAIL=you@example.org" in done.out
+    assert fakes.calls == []
