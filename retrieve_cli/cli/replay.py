@@ -11,37 +11,52 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit
 
 if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.inspect.replay import Replay
 
 
 @shared("text", "json")
 def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run saved by query --save-run: its id or folder.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run saved by --save-run: its id or folder.")],
     *,
     shared: Shared,
 ) -> None:
     """Repeat a saved run on its generation, under its settings, and compare the answers byte by byte.
 
     Times, deadlines, run ids and the freshness of sources are not compared. Servers, credentials and folders of models
-    are those of the current configuration. Exit with 0 if the answers are identical, 1 if not.
+    are those of the current configuration. A web search is answered again from its own exchanges; nothing is sent.
+    Exit with 0 if the answers are identical, 1 if not.
     """
-    from retrieve_cli.cli import requests
-    from retrieve_cli.inspect import replay as replaying
     from retrieve_cli.output import formats, journal
 
     settings = shared.settings()
     folder = Path(run) if "/" in run or Path(run).is_dir() else journal.folder_of(shared.store.runs, run)
-    saved = replaying.SavedRun.of(journal.read(folder), f"run {folder.resolve().name}")
-    requested = [
-        requests.from_run(item, f"request {number} of {saved.name}") for number, item in enumerate(saved.requests, 1)
-    ]
-    found = replaying.replay(shared.store, settings, saved, requested)
+    found = _replayed(folder, settings, shared)
     if shared.format == "json":
         print(formats.dump(found.as_json()))
     else:
         _print(found, shared)
     if not found.identical:
         raise typer.Exit(Exit.ERROR)
+
+
+def _replayed(folder: Path, settings: Settings, shared: Shared) -> Replay:
+    """Return the outcome of a replay: of a web search from its exchanges, of other runs from their generation."""
+    from retrieve_cli.output import journal
+
+    saved = journal.read(folder)
+    if saved.get("kind") == "web":
+        from retrieve_cli.inspect import web_replay
+
+        return web_replay.replay(folder, settings)
+    from retrieve_cli.cli import requests
+    from retrieve_cli.inspect import replay as replaying
+
+    run = replaying.SavedRun.of(saved, f"run {folder.resolve().name}")
+    requested = [
+        requests.from_run(item, f"request {number} of {run.name}") for number, item in enumerate(run.requests, 1)
+    ]
+    return replaying.replay(shared.store, settings, run, requested)
 
 
 def _print(found: Replay, shared: Shared) -> None:

@@ -28,7 +28,8 @@ LEFT_OUT = ("timings_ms", "deadline", "freshness")
 """Keys of answers and results that depend on the clock, or on the present state of the sources."""
 _SHOWN = 10
 """Differences that are printed."""
-_AGAIN = "save the run again: retrieve query TEXT --save-run"
+AGAIN = "save the run again: retrieve query TEXT --save-run"
+"""Hint for a run that is damaged."""
 _ABSENT = object()
 """Stands for a value that one side does not have."""
 
@@ -52,17 +53,17 @@ class SavedRun:
         """Check a run. Raises: UsageError: it cannot be replayed."""
         inputs = run.get("inputs")
         if not isinstance(inputs, dict):
-            raise UsageError(f"{name} was saved by an earlier version, without its requests", hint=_AGAIN)
+            raise UsageError(f"{name} was saved by an earlier version, without its requests", hint=AGAIN)
         if strange := [key for key in inputs if key not in ("options", "requests")]:
             raise unknown(f"key {quoted(strange[0])} of `inputs` in {name}", strange[0], ("options", "requests"))
         values = {**inputs, **{key: run.get(key) for key in ("generation", "texts", "configuration", "answers")}}
         kinds = {"options": dict, "requests": list, "generation": str, "configuration": dict, "answers": list}
         for key, kind in kinds.items():
             if not isinstance(values.get(key), kind):
-                raise UsageError(f"`{key}` of {name} is missing or of the wrong type", hint=_AGAIN)
+                raise UsageError(f"`{key}` of {name} is missing or of the wrong type", hint=AGAIN)
         answers = values["answers"]
         if not all(isinstance(each, dict) for each in answers) or len(answers) != len(values["requests"]):
-            raise UsageError(f"{name} does not have an answer for each request", hint=_AGAIN)
+            raise UsageError(f"{name} does not have an answer for each request", hint=AGAIN)
         if values["texts"] not in get_args(Texts):
             raise unknown(f"value {quoted(values['texts'])} of `texts` in {name}", "", get_args(Texts))
         given = {key: values[key] for key in (*kinds, "texts")}
@@ -83,11 +84,13 @@ class Replay:
     """Outcome of a replay."""
 
     run: str
-    generation: str
+    generation: str | None
+    """None for a search of the web, which has none."""
     queries: int
     identical: bool
     differences: Sequence[Difference]
     notes: Sequence[str]
+    not_compared: Sequence[str] = LEFT_OUT
 
     def as_json(self) -> dict[str, Json]:
         return {
@@ -96,7 +99,7 @@ class Replay:
             "queries": self.queries,
             "identical": self.identical,
             "differences": [each._asdict() for each in self.differences],
-            "not_compared": list(LEFT_OUT),
+            "not_compared": list(self.not_compared),
             "notes": list(self.notes),
         }
 
@@ -128,7 +131,7 @@ def replay(store: Store, settings: Settings, run: SavedRun, requests: Sequence[R
     for was, answer in zip(run.answers, answers, strict=True):
         _check_models(was, answer)
     pairs = [(_compared(was), _compared(now)) for was, now in zip(run.answers, again, strict=True)]
-    found = [Difference(str(now.get("query_id")), *each) for was, now in pairs for each in _differences(was, now)]
+    found = [Difference(str(now.get("query_id")), *each) for was, now in pairs for each in differences(was, now)]
     return Replay(
         run=run.name.removeprefix("run "),
         generation=run.generation,
@@ -185,17 +188,17 @@ def _compared(entry: Mapping[str, Json]) -> dict[str, Json]:
     return kept
 
 
-def _differences(was: Json, now: Json, at: str = "") -> Iterator[tuple[str, str, str]]:
+def differences(was: Json, now: Json, at: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield the differences of two values: place, saved value, new value."""
     if isinstance(was, dict) and isinstance(now, dict):
         for key in [*was, *(key for key in now if key not in was)]:
             place = f"{at}.{key}" if at else str(key)
-            yield from _differences(was.get(key, _ABSENT), now.get(key, _ABSENT), place)
+            yield from differences(was.get(key, _ABSENT), now.get(key, _ABSENT), place)
         if list(was) != list(now) and was.keys() == now.keys():
             yield f"{at or 'answer'}, order of keys", ", ".join(map(str, was)), ", ".join(map(str, now))
     elif isinstance(was, list) and isinstance(now, list):
         for number, (one, other) in enumerate(zip_longest(was, now, fillvalue=_ABSENT)):
-            yield from _differences(one, other, f"{at}[{number}]")
+            yield from differences(one, other, f"{at}[{number}]")
     elif was is _ABSENT or now is _ABSENT or json.dumps(was) != json.dumps(now):
         yield at, _brief(was), _brief(now)
 
@@ -212,22 +215,28 @@ def _brief(value: Json) -> str:
 
 
 def _options(saved: Mapping[str, Json], name: str) -> SearchOptions:
-    """Return the options of a run, each checked for its type.
+    """Return the options of a run. Raises: UsageError: one is unknown or out of range."""
+    given = values_of(SearchOptions, saved, name)
+    if "k" not in given:
+        raise UsageError(f"{name} does not name its number of results (k)", hint=AGAIN)
+    return SearchOptions(**given)
+
+
+def values_of(kind: type, saved: Mapping[str, Json], name: str) -> dict[str, Any]:
+    """Return the values of a saved object as those of a dataclass, each checked for its type.
 
     Raises:
-        UsageError: one is unknown or out of range.
+        UsageError: one is unknown or of another type; names it and the run.
     """
-    hints = get_type_hints(SearchOptions)
+    hints = get_type_hints(kind)
     given: dict[str, Any] = {}
     for key, value in saved.items():
         if key not in hints:
             raise unknown(f"option {quoted(key)} of {name}", key, hints)
         if not _is_of(hints[key], value):
-            raise UsageError(f"the option {key} of {name} cannot be {quoted(value)}", hint=_AGAIN)
+            raise UsageError(f"the option {key} of {name} cannot be {quoted(value)}", hint=AGAIN)
         given[key] = tuple(value) if isinstance(value, list) else value
-    if "k" not in given:
-        raise UsageError(f"{name} does not name its number of results (k)", hint=_AGAIN)
-    return SearchOptions(**given)
+    return given
 
 
 def _is_of(kind: Any, value: Json) -> bool:
