@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from samples import Program
+from websearch.fakes.server import Fakes
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config import plugins
@@ -94,3 +97,89 @@ def test_a_plug_in_that_raises_anything_is_an_error_that_names_it(monkeypatch: p
         plugins.load.cache_clear()
         with pytest.raises(RetrieveError, match="'library' cannot be used as a provider"):
             extensions.make("provider", "library", Settings())
+
+
+# ------------------------------------------------------------------------------------------ in a search
+
+BOOKS = {
+    "total": 41,
+    "books": [
+        {
+            "title": "Guides of the north",
+            "doi": "10.99999/north.1",
+            "author": "Ada Quill",
+            "year": 2024,
+            "about": "Ice.",
+        },
+        {
+            "title": "Guides of the south",
+            "doi": "10.99999/south.2",
+            "author": "Ben Rook",
+            "year": 2023,
+            "about": "Sun.",
+        },
+    ],
+}
+
+
+@pytest.fixture
+def library(installed: dict[str, EntryPoint], fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    """A configuration with the plug-in as the only provider, and its server, which knows guides."""
+    parameters = {"q": "guides", "n": "5", "shelf": "north"}
+    request = {"method": "GET", "url": "https://library.example.org/search", "parameters": parameters, "body": None}
+    response = {"status": 200, "content_type": "application/json", "headers": {}, "body": BOOKS}
+    fakes.add([{"request": request, "response": response}])
+    web = {"enabled": True, "providers": ["library"], "enrich": [], "endpoints": fakes.endpoints}
+    Path("config.yaml").write_text(yaml.safe_dump({"web": web, "plugins": {"library": {"shelf": "north"}}}), "utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return fakes
+
+
+@pytest.mark.parametrize("words", [(), ("--provider", "library")])
+def test_a_provider_of_a_plug_in_is_asked_as_a_built_in_one(
+    words: tuple[str, ...], library: Fakes, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIBRARY_KEY", "quetzal")
+    done = retrieve("web", "guides", "-k", "5", "--no-rerank", "--json", *words)
+    assert done.code == 0, done.err
+    assert [result["id"] for result in done.json["results"]] == ["doi:10.99999/north.1", "doi:10.99999/south.2"]
+    (status,) = done.json["providers"]
+    assert (status["provider"], status["status"], status["total"]) == ("library", "ok", 41)
+    (call,) = library.calls
+    assert call.headers["x-key"] == "quetzal"
+
+
+@pytest.mark.usefixtures("library")
+def test_a_search_by_a_plug_in_is_replayed(retrieve: Program) -> None:
+    assert retrieve("web", "guides", "-k", "5", "--save-run").code == 0
+    (run,) = Path("artifacts/runs").iterdir()
+    assert retrieve("replay", run.name).out == "identical\n"
+
+
+@pytest.mark.usefixtures("library")
+def test_a_plug_in_that_raises_in_a_search_is_a_provider_that_failed(
+    retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("half done")
+
+    monkeypatch.setattr(import_module("library").Library, "search", broken)
+    done = retrieve("web", "guides", "-k", "5", "--json")
+    assert done.code == 8
+    (status,) = done.json["providers"]
+    assert status["status"] == "malformed"
+    assert "half done" in status["message"]
+
+
+@pytest.mark.usefixtures("library")
+def test_a_plug_in_that_is_not_a_provider_is_an_error_that_names_it(retrieve: Program) -> None:
+    done = retrieve("web", "guides", "--provider", "shortest")
+    assert (done.code, done.out) == (2, "")
+    assert "'shortest' is not a provider" in done.err
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_doctor_knows_a_provider_of_a_plug_in(retrieve: Program) -> None:
+    Path("config.yaml").write_text("web: {enabled: true, providers: [library]}\n", "utf-8")
+    (check,) = [check for check in retrieve("doctor", "--json").json["checks"] if check["name"] == "web"]
+    assert (check["status"], check["message"]) == ("ok", "1 provider can be asked: library")
