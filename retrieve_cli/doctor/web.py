@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence, Set
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from retrieve_cli.doctor.subject import Check, Status, Subject, some
-from retrieve_cli.errors import RetrieveError, quoted
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.web.addresses import shown
+from retrieve_cli.web.fetching import check_secure_url
 
 if TYPE_CHECKING:
     from retrieve_cli.config.web_settings import WebSettings
@@ -103,27 +103,14 @@ def _is_set(variable: str) -> bool:
 def _endpoints(chosen: WebSettings, origins: Set[str]) -> Iterator[_Fault]:
     """Yield faults of other servers that are configured: unencrypted ones, and those that nobody would ask."""
     for origin, other in chosen.endpoints.items():
-        key = f"web.endpoints[{quoted(shown(origin))}]"
-        if not _is_safe(other):
-            message = f"{key} is {quoted(shown(other))}: questions and keys go over https, except to this machine"
-            yield _Fault("fail", message, "set it to https://…, or remove it from web.endpoints")
+        called = f"the server for {quoted(shown(origin))} in web.endpoints"
+        try:
+            check_secure_url(other, called=called)
+        except UsageError as error:
+            yield _Fault("fail", error.message, f"{error.hint}, or remove it from web.endpoints")
+            continue
+        if urlsplit(other).path.strip("/"):
+            yield _Fault("fail", f"{called} has a path", "write scheme, host and port: https://HOST:PORT")
         if origin not in origins:
-            message = f"{key}: no configured provider sends requests there"
-            yield _Fault("warn", message, f"name the origin without a path, one of {', '.join(sorted(origins))}")
-
-
-def _is_safe(address: str) -> bool:
-    """Return True if an address is encrypted, or of this machine."""
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname or ""
-        return parts.scheme == "https" or (parts.scheme == "http" and (host == "localhost" or _is_loopback(host)))
-    except ValueError:
-        return False
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+            message = f"no configured provider sends requests to {quoted(shown(origin))}, a key of web.endpoints"
+            yield _Fault("warn", message, f"name one of {', '.join(sorted(origins))}")

@@ -91,6 +91,7 @@ def test_a_name_that_nobody_has_is_a_failure_with_the_nearest(
         ("http://localhost.example.org", "fail"),
         ("ftp://mirror.example.org", "fail"),
         ("http://[::1", "fail"),
+        ("https://mirror.example.org/arxiv", "fail"),
     ],
 )
 def test_another_server_is_asked_over_https_unless_it_is_this_machine(
