@@ -8,20 +8,21 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from doc_pages import write_library
 from samples import ROOT, Done, Program
 from servers import client_of, state_of
+from websearch.fakes.server import faking
 
 from retrieve_cli.serving.app import server_app
 
 PAGE = (ROOT / "docs" / "seeds.md").read_text("utf-8")
 ROW = re.compile(r"^\| ([A-E]\d+) \|.*\| (?:`([^`]*)`|–) \|$", re.MULTILINE)
 ROWS = {name: command.replace("\\|", "|") for name, command in ROW.findall(PAGE)}
-"""By row, its command; nothing for what is not built yet."""
+"""By row, its command."""
 SHOWN: dict[str, str | tuple[int, str]] = {
     "A1": '"enhanced_query": "segment lungs format:DICOM format:CT format:3D',
     "A2": '"excluded": [\n    "lungmask",\n    "nnunet"\n  ]',
@@ -49,6 +50,7 @@ SHOWN: dict[str, str | tuple[int, str]] = {
     "B7": '"llm"',
     "B8": "requires",
     "B9": '"pipeline": "bm25@200',
+    "B10": '"provider":"serper","role":"provider","status":"not_asked"',
     "C1": '"doc_id": "Munich/transport.md"',
     "C2": "wrote config.yaml (preset rag)",
     "C3": "published",
@@ -95,7 +97,8 @@ SHOWN: dict[str, str | tuple[int, str]] = {
 """By row, a part of what its command prints, with the exit code where that is not 0."""
 CONFIGURED = {"RETRIEVE_ENCODER__KIND": "auto", "RETRIEVE_CHUNKING__SIZE": "80"}
 """The default encoder, and chunks so small that a report has several."""
-NOT_BUILT = {"B10"}
+ON_THE_WEB = {"B10"}
+"""Rows that ask providers, for which fakes stand in."""
 
 TRANSPORT = """# {city}
 
@@ -194,11 +197,25 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_row_has_a_command_or_is_not_built_yet() -> None:
-    assert {name for name, command in ROWS.items() if command} == set(SHOWN)
-    assert {name for name, command in ROWS.items() if not command} == NOT_BUILT
+@pytest.fixture
+def providers(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fakes of the providers, and keys, for the rows that ask them."""
+    if row not in ON_THE_WEB:
+        yield
+        return
+    with faking() as fakes:
+        monkeypatch.setenv("RETRIEVE_WEB__ENDPOINTS", json.dumps(fakes.endpoints))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        for name in ("TAVILY_API_KEY", "SERPER_API_KEY"):
+            monkeypatch.setenv(name, "quetzal")
+        yield
 
 
+def test_every_row_has_a_command() -> None:
+    assert {name for name, command in ROWS.items() if command} == set(ROWS) == set(SHOWN)
+
+
+@pytest.mark.usefixtures("providers")
 @pytest.mark.parametrize("row", SHOWN)
 def test_the_command_of_a_row_shows_what_the_row_says(
     row: str,
