@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -120,10 +121,12 @@ def test_a_password_in_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def _plugged_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A plug-in that cannot be loaded is installed."""
-    points = {"gone": EntryPoint("gone", "no_such_module:PART", plugins.GROUP)}
-    monkeypatch.setattr(plugins, "installed", lambda: points)
+    points = [EntryPoint("gone", "no_such_module:PART", plugins.GROUP)]
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: points if group == plugins.GROUP else [])
+    plugins.installed.cache_clear()
     plugins.load.cache_clear()
     yield
+    plugins.installed.cache_clear()
     plugins.load.cache_clear()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,16 @@ TOYS = Path(__file__).parent.parent / "program" / "toys"
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, EntryPoint]]:
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The plug-ins that are installed: a provider, a reranker, and one that cannot be loaded."""
     monkeypatch.syspath_prepend(TOYS)
-    points = {
-        name: EntryPoint(name, place, plugins.GROUP)
-        for name, place in (("library", "library:PROVIDER"), ("shortest", "parts:RERANKER"), ("gone", "no_such:PART"))
-    }
-    monkeypatch.setattr(plugins, "installed", lambda: points)
+    places = {"library": "library:PROVIDER", "shortest": "parts:RERANKER", "gone": "no_such:PART"}
+    points = [EntryPoint(name, place, plugins.GROUP) for name, place in places.items()]
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: points if group == plugins.GROUP else [])
+    plugins.installed.cache_clear()
     plugins.load.cache_clear()
-    yield points
+    yield
+    plugins.installed.cache_clear()
     plugins.load.cache_clear()
 
 
@@ -73,8 +73,9 @@ def test_a_plug_in_of_another_kind_is_not_a_provider(name: str) -> None:
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("installed")
 def test_a_provider_that_does_not_keep_its_promise_is_named_before_it_is_asked(
-    changes: dict[str, Any], said: str, installed: dict[str, EntryPoint], monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = import_module("library")
     changed = replace(library.Library(), **changes)
@@ -129,7 +130,7 @@ def library(installed: dict[str, EntryPoint], fakes: Fakes, tmp_path: Path, monk
     request = {"method": "GET", "url": "https://library.example.org/search", "parameters": parameters, "body": None}
     response = {"status": 200, "content_type": "application/json", "headers": {}, "body": BOOKS}
     fakes.add([{"request": request, "response": response}])
-    web = {"enabled": True, "providers": ["library"], "enrich": [], "endpoints": fakes.endpoints}
+    web = {"enabled": True, "k": 5, "providers": ["library"], "enrich": [], "endpoints": fakes.endpoints}
     Path("config.yaml").write_text(yaml.safe_dump({"web": web, "plugins": {"library": {"shelf": "north"}}}), "utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return fakes
@@ -140,7 +141,7 @@ def test_a_provider_of_a_plug_in_is_asked_as_a_built_in_one(
     words: tuple[str, ...], library: Fakes, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIBRARY_KEY", "quetzal")
-    done = retrieve("web", "guides", "-k", "5", "--no-rerank", "--json", *words)
+    done = retrieve("web", "guides", "--no-rerank", "--json", *words)
     assert done.code == 0, done.err
     assert [result["id"] for result in done.json["results"]] == ["doi:10.99999/north.1", "doi:10.99999/south.2"]
     (status,) = done.json["providers"]
@@ -151,7 +152,7 @@ def test_a_provider_of_a_plug_in_is_asked_as_a_built_in_one(
 
 @pytest.mark.usefixtures("library")
 def test_a_search_by_a_plug_in_is_replayed(retrieve: Program) -> None:
-    assert retrieve("web", "guides", "-k", "5", "--save-run").code == 0
+    assert retrieve("web", "guides", "--save-run").code == 0
     (run,) = Path("artifacts/runs").iterdir()
     assert retrieve("replay", run.name).out == "identical\n"
 
@@ -164,7 +165,7 @@ def test_a_plug_in_that_raises_in_a_search_is_a_provider_that_failed(
         raise ZeroDivisionError("half done")
 
     monkeypatch.setattr(import_module("library").Library, "search", broken)
-    done = retrieve("web", "guides", "-k", "5", "--json")
+    done = retrieve("web", "guides", "--json")
     assert done.code == 8
     (status,) = done.json["providers"]
     assert status["status"] == "malformed"

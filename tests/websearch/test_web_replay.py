@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from websearch.fakes.server import Fakes
 
 from retrieve_cli.storage import durable
 
-QUESTION = ("crispr off-target", "-k", "10", "--since", "2024")
+QUESTION = ("crispr off-target", "--since", "2024")
 """The question to which the fakes of the web have answers."""
 KEYS = {"TAVILY_API_KEY": "quetzal-tavily", "SERPER_API_KEY": "quetzal-serper"}
 TAVILY = "https://api.tavily.com"
@@ -29,19 +29,19 @@ def _configured(fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Web search by the fakes of Tavily and Serper, with keys; the key of SerpApi is not set."""
     for name, value in {**KEYS, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(name, value)
-    section = {"enabled": True, "providers": ["tavily", "serper", "serpapi"], "endpoints": fakes.endpoints}
+    section = {"enabled": True, "k": 10, "providers": ["tavily", "serper", "serpapi"], "endpoints": fakes.endpoints}
     Path("config.yaml").write_text(yaml.safe_dump({"web": section}), "utf-8")
 
 
 pytestmark = pytest.mark.usefixtures("_configured")
 
 
-def keep(retrieve: Program, *words: str, code: int = 0) -> Path:
+def keep(retrieve: Program, *words: str, codes: Sequence[int] = (0,)) -> Path:
     """The folder of a run that was saved just now."""
     runs = Path("artifacts").resolve() / "runs"
     before = set(runs.glob("*"))
     done = retrieve("web", *QUESTION, "--kind", "web", "--json", "--save-run", *words)
-    assert done.code == code, done
+    assert done.code in codes, done
     (run,) = set(runs.glob("*")) - before
     assert json.loads((run / RETRIEVAL).read_text("utf-8"))["answers"] == [done.json]
     return run
@@ -121,14 +121,14 @@ def test_a_provider_without_its_key_is_the_same_when_the_key_is_there(
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failure_is_the_same_failure_again(fault: str, retrieve: Program, fakes: Fakes) -> None:
     fakes.misbehave(TAVILY, fault)
-    run = keep(retrieve, "--deadline-ms", "1500", code=8)
-    assert statuses(run)["tavily"] not in ("ok", "not_asked", "not_configured", "not_stored")
+    run = keep(retrieve, "--deadline-ms", "1500", codes=(0, 8))
+    assert statuses(run)["tavily"] in FAULTS[fault].kinds | {"timeout", "rate_limited"}  # for want of time
     fakes.behave()
     assert retrieve("replay", run.name).out == "identical\n"
 
 
 def test_an_offline_search_without_stored_answers_is_the_same_again(retrieve: Program, fakes: Fakes) -> None:
-    run = keep(retrieve, "--offline", code=8)
+    run = keep(retrieve, "--offline", codes=(8,))
     assert set(statuses(run).values()) == {"not_stored", "not_configured"}
     done = retrieve("replay", run.name)
     assert (done.out, done.err) == ("identical\n", "")
