@@ -222,7 +222,7 @@ def _options(saved: Mapping[str, Json], name: str) -> SearchOptions:
     return SearchOptions(**given)
 
 
-def values_of(kind: type, saved: Mapping[str, Json], name: str) -> dict[str, Any]:
+def values_of(kind: type, saved: Mapping[str, Json], name: str, *, hint: str = AGAIN) -> dict[str, Any]:
     """Return the values of a saved object as those of a dataclass, each checked for its type.
 
     Raises:
@@ -234,7 +234,7 @@ def values_of(kind: type, saved: Mapping[str, Json], name: str) -> dict[str, Any
         if key not in hints:
             raise unknown(f"option {quoted(key)} of {name}", key, hints)
         if not _is_of(hints[key], value):
-            raise UsageError(f"the option {key} of {name} cannot be {quoted(value)}", hint=AGAIN)
+            raise UsageError(f"the option {key} of {name} cannot be {quoted(value)}", hint=hint)
         given[key] = tuple(value) if isinstance(value, list) else value
     return given
 

@@ -60,7 +60,7 @@ class SavedSearch:
             name=name,
             at=_time(run.get("at"), name),
             version=run.get("version"),
-            options=WebOptions(**values_of(WebOptions, options, name)),
+            options=WebOptions(**values_of(WebOptions, options, name, hint=_AGAIN)),
             configuration=configuration,
             web=web,
             encoder=run.get("encoder"),

@@ -100,6 +100,20 @@ def test_a_search_is_reranked_again_by_the_encoder_of_the_run(
     assert retrieve("replay", run.name).out == "identical\n"
 
 
+def test_a_search_of_literature_is_the_same_again_with_those_who_describe_it_further(
+    retrieve: Program, fakes: Fakes
+) -> None:
+    section = {"enabled": True, "k": 10, "providers": ["s2", "arxiv"], "endpoints": fakes.endpoints}
+    Path("config.yaml").write_text(yaml.safe_dump({"web": section}), "utf-8")
+    run = keep(retrieve, "--provider", "s2,arxiv", "--category", "q-bio,cs.LG", codes=(0, 8))
+    roles = {(entry["provider"], entry["role"]) for entry in answer_of(run)["providers"]}
+    assert roles >= {("s2", "provider"), ("arxiv", "provider"), ("crossref", "enricher")}
+    assert answer_of(run)["results"]
+    calls = len(fakes.calls)
+    assert retrieve("replay", run.name).out == "identical\n"
+    assert len(fakes.calls) == calls
+
+
 def test_the_age_of_stored_answers_is_that_of_the_run(retrieve: Program) -> None:
     keep(retrieve)
     run = keep(retrieve)
