@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from retrieve_cli.errors import UsageError, printable
 from retrieve_cli.frozen import dataclass
 
+Permits = Callable[[str, int, str], bool]
+"""Rule for connections: True if a host with this port may be reached at this address."""
 _PORTS = {"http": 80, "https": 443}
 """Default ports of the supported schemes."""
 
@@ -84,6 +87,11 @@ def place(url: str) -> tuple[str, str, int]:
     """Return scheme, host and port of a web address."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme]
+
+
+def anywhere(_host: str, _port: int, _address: str) -> bool:
+    """Return True for every address: the configuration names the servers."""
+    return True
 
 
 def _has_user(url: str) -> bool:

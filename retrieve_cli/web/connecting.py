@@ -9,7 +9,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from retrieve_cli.web.failures import Passing
+from retrieve_cli.errors import printable
+from retrieve_cli.web.addresses import Permits, anywhere
+from retrieve_cli.web.failures import NotPermitted, Passing
 from retrieve_cli.web.limits import Clock
 
 _LONGEST_S = 10.0
@@ -18,18 +20,32 @@ _Addresses = Sequence[tuple[Any, ...]]
 """Type of the result of `socket.getaddrinfo`."""
 
 
-def connect(host: str, port: int, *, options: Iterable[Sequence[Any]], clock: Clock) -> socket.socket:
+def connect(
+    host: str,
+    port: int,
+    *,
+    options: Iterable[Sequence[Any]],
+    clock: Clock,
+    permits: Permits = anywhere,
+) -> socket.socket:
     """Return a connection to the first address of a host that accepts one; `options` are set on the socket.
 
-    urllib3 would allow the whole timeout for each address, and any time for the resolver.
+    urllib3 would allow the whole timeout for each address, and any time for the resolver. `permits` receives host, port
+    and address; the address that it permits is the one that is connected to.
 
     Raises:
+        NotPermitted: the host has an address that is not permitted.
         Passing: the clock ran out, or the last address did not answer.
         OSError: the name has no address, or the last one rejects connections.
         UnicodeError: the name is invalid.
     """
     failure = OSError("the name has no address")
-    for family, kind, protocol, _, address in _addresses(host.strip("[]"), port, clock):
+    known = _addresses(host.strip("[]"), port, clock)
+    for *_, address in known:
+        if not permits(host, port, str(address[0])):
+            message = f"{printable(host)} has the address {address[0]}, which is not a public one"
+            raise NotPermitted(message, hint="only public servers are reached")
+    for family, kind, protocol, _, address in known:
         sock = socket.socket(family, kind, protocol)
         try:
             for option in options:

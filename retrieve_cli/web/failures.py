@@ -20,3 +20,11 @@ class HttpFailed(Exception):
     def __init__(self, message: str, *, hint: str) -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class NotPermitted(HttpFailed):
+    """An address, a redirect or a size that the rules for servers chosen by others do not permit."""
+
+
+class NotReadable(HttpFailed):
+    """A complete answer that is not text, or whose coding is damaged."""

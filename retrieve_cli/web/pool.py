@@ -28,7 +28,7 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError, SSLError
 from urllib3.response import BaseHTTPResponse
 
 from retrieve_cli.errors import printable
-from retrieve_cli.web.addresses import place, shown
+from retrieve_cli.web.addresses import Permits, anywhere, place, shown
 from retrieve_cli.web.connecting import connect
 from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import PIECE, Clock
@@ -38,6 +38,8 @@ _FAILURES = (HTTPError, OSError, http.client.HTTPException, ValueError, Overflow
 """Exceptions with which requests of urllib3 fail; OverflowError for a chunk larger than any memory."""
 _CLOCK: ContextVar[Clock] = ContextVar("clock")
 """Clock of the current request of this thread: urllib3 cannot pass one to its connections."""
+_PERMITS: ContextVar[Permits] = ContextVar("permits")
+"""Rule for addresses of the current request, in the same way."""
 _LONGEST_HEAD = 1 << 20
 """Maximum bytes of a status line and headers, including preceding informational answers."""
 _LONGEST_REASON = 200
@@ -95,7 +97,9 @@ class _Connection(HTTPConnection):
     response_class = _Answer
 
     def _new_conn(self) -> socket.socket:
-        return connect(self._dns_host, self.port or 0, options=self.socket_options or (), clock=_CLOCK.get())
+        permits = _PERMITS.get() if self.proxy is None else anywhere  # a proxy is named in the environment
+        host, port, options = self._dns_host, self.port or 0, self.socket_options or ()
+        return connect(host, port, options=options, clock=_CLOCK.get(), permits=permits)
 
     def send(self, data: Any) -> None:
         if self.sock is None:
@@ -120,33 +124,36 @@ class _TlsConnections(urllib3.HTTPSConnectionPool):
 class Pool:
     """Connections to any number of servers, directly or through proxies, kept open for later requests."""
 
-    def __init__(self, size: int, called: str) -> None:
-        """`size` is the number of open connections per server; `called` names the address in hints."""
+    def __init__(self, size: int, called: str, permits: Permits = anywhere) -> None:
+        """`size` is the number of open connections per server; `called` names the address in hints; `permits` is the
+        rule for addresses of servers."""
+        self._permits = permits
         self._size = size
         self._called = called
         self._managers: dict[tuple[str, bool], urllib3.PoolManager] = {}
         self._lock = Lock()
 
     def send(
-        self, url: str, headers: Mapping[str, str], body: bytes | None, authorization: Secret | None, clock: Clock
+        self, url: str, headers: Mapping[str, str], body: bytes | None, secret: Mapping[str, Secret], clock: Clock
     ) -> BaseHTTPResponse:
-        """Return the answer with its body unread; the caller handles redirects.
+        """Return the answer with its body unread; the caller handles redirects. `secret` are further headers.
 
         Raises:
             Passing, HttpFailed: there is no answer.
         """
         patience = clock.patience()
         timeout = urllib3.Timeout(connect=patience, read=patience)
-        before = _CLOCK.set(clock)
+        before, permitted = _CLOCK.set(clock), _PERMITS.set(self._permits)
         try:
             return self._manager(url).urlopen(
-                "GET" if body is None else "POST", url, headers={**headers, **_authorized(authorization)}, body=body,
+                "GET" if body is None else "POST", url, headers={**headers, **_revealed(secret)}, body=body,
                 timeout=timeout, retries=False, redirect=False, preload_content=False, decode_content=False,
             )  # fmt: skip
         except _FAILURES as error:
             failure = _failure(error, url, clock, self._called)
         finally:
             _CLOCK.reset(before)
+            _PERMITS.reset(permitted)
         # Outside the handler, so that nothing is chained to an error that contains the request.
         clock.patience()
         raise failure
@@ -200,8 +207,8 @@ def _failure(error: Exception, url: str, clock: Clock, called: str) -> Exception
     return Passing(_reason(error))
 
 
-def _authorized(authorization: Secret | None) -> dict[str, str]:
-    return {} if authorization is None else {"Authorization": authorization.reveal()}
+def _revealed(secret: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: value.reveal() for name, value in secret.items()}
 
 
 def _reason(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import Unavailable, printable
-from retrieve_cli.web.addresses import same_server, shown
+from retrieve_cli.web.addresses import Permits, anywhere, same_server, shown
 from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import Clock, gunzip, inflate
 from retrieve_cli.web.secrets import Secret
@@ -31,12 +31,19 @@ _CODINGS = {"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A GET, or a POST if there is a body. Only the server gets the authorization, wherever redirects lead."""
+    """A GET, or a POST if there is a body. Only the server gets credentials, wherever redirects lead."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     authorization: Secret | None = None
+    credentials: Mapping[str, Secret] = field(default_factory=dict)
+    """Headers with further credentials."""
+
+    @property
+    def secret(self) -> Mapping[str, Secret]:
+        """All headers that only the server gets."""
+        return {"Authorization": self.authorization, **self.credentials} if self.authorization else self.credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +102,15 @@ class Reply:
 class Transport:
     """Requests to one server, from any number of threads. Nothing is sent or loaded before the first request."""
 
-    def __init__(self, server: str, *, called: str, follow: Follow, connections: int = 1) -> None:
+    def __init__(
+        self, server: str, *, called: str, follow: Follow, connections: int = 1, permits: Permits = anywhere
+    ) -> None:
         """`server` is the address of the only server that gets credentials; `called` is its name in hints.
 
-        `connections` is the number of open connections kept for later requests.
+        `connections` is the number of open connections kept for later requests; `permits` is the rule for addresses of
+        servers, redirects included.
         """
+        self._permits = permits
         self._server = server
         self._called = called
         self._follow = follow
@@ -119,14 +130,14 @@ class Transport:
 
         Raises:
             Passing: no reply, but another attempt may succeed.
-            HttpFailed: no reply, and another attempt would fail as well.
+            HttpFailed: no reply, and another attempt would fail as well; `NotPermitted` if an address is not permitted.
             Unavailable: urllib3 is not installed.
         """
         pool, url, body = self._opened(), request.url, request.body
         headers = {"User-Agent": "retrieve-cli", **request.headers}
         for number in count(1):
-            permitted = request.authorization if same_server(self._server, url) else None
-            response = pool.send(url, headers, body, permitted, clock)
+            secret = request.secret if same_server(self._server, url) else {}
+            response = pool.send(url, headers, body, secret, clock)
             try:
                 location = response.headers.get("Location")
                 if response.status not in _REDIRECTS or location is None:
@@ -146,5 +157,5 @@ class Transport:
         from retrieve_cli.web.pool import Pool
 
         with self._lock:
-            self._pool = self._pool or Pool(self._connections, self._called)
+            self._pool = self._pool or Pool(self._connections, self._called, self._permits)
             return self._pool

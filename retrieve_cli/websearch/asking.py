@@ -1,0 +1,175 @@
+"""Asking providers: all at the same time or one after the other, within a deadline that holds whatever they do.
+
+Each is asked in a thread of its own. A thread that is not done at the deadline is abandoned, and does not keep the
+process alive. Every failure is a value: an exception of a provider never looks like an empty page.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import NamedTuple, TypeAlias
+
+from retrieve_cli.contracts.websearch import (
+    Enricher,
+    Failure,
+    Malformed,
+    Need,
+    NoKey,
+    Page,
+    Provider,
+    ProviderFailed,
+    Unreachable,
+    WebQuery,
+)  # fmt: skip
+from retrieve_cli.contracts.works import Item
+from retrieve_cli.errors import printable, shortened
+from retrieve_cli.web.limits import Clock
+from retrieve_cli.web.secrets import Secret, hide
+from retrieve_cli.websearch.exchange import Exchange
+from retrieve_cli.websearch.wire import out_of_time
+
+_REPLAY_S = 3600.0
+"""Deadline of a replay, which waits for nothing: its answer must not depend on the speed of the machine."""
+_LONGEST_S = 86_400.0
+"""Longest deadline."""
+_SHARE = 0.5
+"""Part of the time left that `ask_first` gives to a provider if others follow."""
+_Said: TypeAlias = Page | Failure | None
+_Job: TypeAlias = Callable[[], _Said]
+
+
+class Asked(NamedTuple):
+    """Outcome of asking a provider or an enricher."""
+
+    asked: Provider | Enricher
+    outcome: Page | Failure
+    age_s: float | None
+    """Age in seconds of the response that ranks the page if it was stored before this search; None: it was sent for
+    this search, or there is none."""
+
+
+def ask_all(
+    providers: Sequence[Provider], query: WebQuery, exchange: Exchange, *, deadline_s: float
+) -> list[Asked]:  # fmt: skip
+    """Return the pages and failures of all providers, asked at the same time, in their order."""
+    clock = _clock(deadline_s, exchange)
+    said = _together([_search(provider, query, exchange, clock) for provider in providers], clock)
+    return [_asked("provider", *pair, exchange) for pair in zip(providers, said, strict=True)]
+
+
+def ask_first(
+    providers: Sequence[Provider], query: WebQuery, exchange: Exchange, *, deadline_s: float
+) -> list[Asked | None]:
+    """Ask one provider after the other until one has items; None for those that were not asked.
+
+    A provider gets half of the time that is left if others follow, so that one that hangs does not use it up.
+    """
+    whole = _clock(deadline_s, exchange)
+    results: list[Asked | None] = []
+    for number, provider in enumerate(providers):
+        left = max(0.0, whole.until - time.monotonic())
+        replayed = exchange.tape is not None
+        clock = Clock(*[left if number == len(providers) - 1 or replayed else left * _SHARE] * 2)
+        (said,) = _together([_search(provider, query, exchange, clock)], clock)
+        results.append(_asked("provider", provider, said, exchange))
+        if isinstance(said, Page) and said.items:
+            break
+    return results + [None] * (len(providers) - len(results))
+
+
+def enrich_all(
+    enrichers: Sequence[Enricher], items: Sequence[Item], exchange: Exchange, *, deadline_s: float
+) -> list[Asked]:
+    """Return the pages and failures of all enrichers, asked at the same time, in their order.
+
+    Those that have nothing to look up are skipped.
+    """
+    clock = _clock(deadline_s, exchange)
+    said = _together([_enrich(enricher, items, exchange, clock) for enricher in enrichers], clock)
+    pairs = zip(enrichers, said, strict=True)
+    return [_asked("enricher", enricher, outcome, exchange) for enricher, outcome in pairs if outcome is not None]
+
+
+def _clock(deadline_s: float, exchange: Exchange) -> Clock:
+    seconds = min(deadline_s, _LONGEST_S) if exchange.tape is None else _REPLAY_S
+    return Clock(seconds, seconds)
+
+
+def _asked(role: str, asked: Provider | Enricher, said: _Said, exchange: Exchange) -> Asked:
+    """Return the outcome of one of them, and record it if it is a failure."""
+    if isinstance(said, Page):
+        return Asked(asked, said, exchange.age_s(said.response))
+    outcome = said or Malformed("its program returned no page")
+    exchange.recorded.keep_failure(f"{role}:{asked.name}", outcome)
+    return Asked(asked, outcome, None)
+
+
+def _search(provider: Provider, query: WebQuery, exchange: Exchange, clock: Clock) -> _Job:
+    def job() -> _Said:
+        if exchange.tape is not None and (failure := exchange.tape.failure(f"provider:{provider.name}")):
+            return failure
+        if exchange.tape is None and not exchange.offline and (variable := _missing(provider.needs)):
+            return NoKey(variable)
+        page: object = provider.search(query, exchange.fetch_for(provider, clock=clock))
+        return page if isinstance(page, Page) else Malformed("its program returned no page")
+
+    return _safe(job, provider)
+
+
+def _enrich(enricher: Enricher, items: Sequence[Item], exchange: Exchange, clock: Clock) -> _Job:
+    def job() -> _Said:
+        if exchange.tape is not None and (failure := exchange.tape.failure(f"enricher:{enricher.name}")):
+            return failure
+        page: object = enricher.enrich(items, exchange.fetch_for(enricher, clock=clock)) if items else None
+        return page if page is None or isinstance(page, Page) else Malformed("its program returned no page")
+
+    return _safe(job, enricher)
+
+
+def _missing(needs: Sequence[Need]) -> str:
+    """Return the first variable that is required and not set; empty if there is none."""
+    required = (need.variable for need in needs if need.required)
+    return next((variable for variable in required if not os.environ.get(variable, "").strip()), "")
+
+
+def _safe(job: _Job, asked: Provider | Enricher) -> _Job:
+    """Return a job that returns every exception as a failure, without credentials."""
+
+    def safe() -> _Said:
+        try:
+            return job()
+        except ProviderFailed as failed:
+            return failed.failure
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a provider may be a plug-in that raises anything
+            variables = [need.variable for need in getattr(asked, "needs", ())]
+            secrets = [Secret(value) for variable in variables if (value := os.environ.get(variable, "").strip())]
+            said = printable(shortened(hide(str(error), secrets)))
+            return Malformed(f"its answer cannot be read ({type(error).__name__}{f': {said}' if said else ''})")
+
+    return safe
+
+
+def _together(jobs: Sequence[_Job], clock: Clock) -> list[_Said]:
+    """Return the results of jobs that run at the same time, in their order; a timeout for those not done in time."""
+    results: list[_Said] = [out_of_time(clock.total_s) for _ in jobs]
+    done: SimpleQueue[tuple[int, _Said]] = SimpleQueue()
+
+    def run(number: int, job: _Job) -> None:
+        done.put((number, job()))
+
+    for number, job in enumerate(jobs):
+        try:
+            Thread(target=run, args=(number, job), daemon=True, name=f"provider-{number}").start()
+        except RuntimeError:  # the system permits no more threads
+            done.put((number, Unreachable("there is no thread left to ask it")))
+    for _ in jobs:
+        try:
+            number, result = done.get(timeout=max(0.0, clock.until - time.monotonic()))
+        except Empty:
+            break
+        results[number] = result
+    return results

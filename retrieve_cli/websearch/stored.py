@@ -1,0 +1,227 @@
+"""Answers of providers on disk: bodies by the SHA-256 of their bytes, and which request got which of them.
+
+    artifacts/web/bodies/<aa>/<sha256>         a body
+    artifacts/web/answers/<aa>/<key>.json      {request, at, status, content_type, digest}; <key> is of the request
+    artifacts/web/**/.<random>.part            a file that is being written
+
+A file is complete on the disk before it has its name, and a body before its answer. What is damaged counts as absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.websearch import Response
+from retrieve_cli.storage import durable
+from retrieve_cli.storage.manifest import canonical
+from retrieve_cli.untrusted.files import CONFIG, read_bytes, read_text, regular_descriptor
+
+MOST_BYTES = 10_000_000
+"""Bytes of the largest body."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_PART = ".part"
+_YOUNG_S = 3600.0
+"""Files younger than this are not removed: another process may be about to name a body."""
+
+
+class _File(NamedTuple):
+    path: Path
+    written: float
+    size: int
+
+
+def request_key(request: Json) -> str:
+    """Return the SHA-256 of the canonical JSON of a request, 64 hexadecimal digits."""
+    return hashlib.sha256(canonical(request)).hexdigest()
+
+
+def digest_of(body: bytes) -> str:
+    """Return the SHA-256 of a body, 64 hexadecimal digits."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def is_response(value: Json) -> bool:
+    """Return True for an object with the status, the content type, the time and the digest of a response."""
+    if not isinstance(value, dict):
+        return False
+    status, kind, at, digest = (value.get(name) for name in ("status", "content_type", "at", "digest"))
+    if type(status) is not int or not all(isinstance(part, str) for part in (kind, at, digest)):
+        return False
+    return bool(_SHA256.fullmatch(str(digest))) and seconds_of(str(at)) is not None
+
+
+def seconds_of(at: str) -> float | None:
+    """Return the seconds since 1970 of a time as `Response.at` has it; None for anything else."""
+    try:
+        return datetime.fromisoformat(at).timestamp() if _AT.fullmatch(at) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+class Stored:
+    """Answers in a folder, for any number of threads and processes."""
+
+    def __init__(self, folder: Path, *, keep_s: float, keep_mb: int) -> None:
+        """Answers are kept for `keep_s` seconds, and the latest `keep_mb` megabytes of them: see `tidy`."""
+        self._folder = folder
+        self._keep_s = keep_s
+        self._keep_bytes = keep_mb * 1_000_000
+
+    def get(self, request_key: str) -> Response | None:
+        """Return the stored answer to a request, whatever its age; None if there is none.
+
+        A damaged answer or body is removed.
+        """
+        path = self._answer(request_key)
+        try:
+            said = json.loads(read_text(path, limit=CONFIG))
+        except OSError:
+            return None
+        except (ValueError, RecursionError):
+            _remove(path)
+            return None
+        if not is_response(said) or not _is_request(said.get("request"), request_key):
+            _remove(path)
+            return None
+        place = self._body(said["digest"])
+        try:
+            body = read_bytes(place, limit=MOST_BYTES)
+        except OSError:
+            return None
+        if digest_of(body) != said["digest"]:
+            _remove(path)
+            _remove(place)
+            return None
+        return Response(said["status"], said["content_type"], body, said["at"], said["digest"])
+
+    def put(self, request_key: str, request: Json, response: Response) -> None:
+        """Store the answer to a request, in place of an earlier one.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        said = {"status": response.status, "content_type": response.content_type, "at": response.at}
+        entry = {"request": request, **said, "digest": response.digest}
+        _place(self._body(response.digest), response.body)
+        _place(self._answer(request_key), canonical(entry) + b"\n")
+
+    def tidy(self, *, every_s: float = 0.0) -> None:
+        """Remove answers that are too old, then the oldest beyond the size, with bodies that no other answer names.
+
+        Nothing that was written in the last hour is removed. What cannot be removed stays. Nothing happens if it was
+        tidied in the last `every_s` seconds.
+        """
+        now = time.time()
+        if self._is_tidy(now, every_s):
+            return
+        found = sorted(_files(self._folder / "answers"), key=lambda file: (file.written, file.path.name))
+        answers = [file for file in found if not file.path.name.endswith(_PART)]
+        bodies = {file.path.name: file for file in _files(self._folder / "bodies")}
+        names = {answer: _named(answer.path) for answer in answers}
+        users = Counter(names.values())
+        unused = [body for name, body in bodies.items() if name not in users]
+        unused += [file for file in found if file.path.name.endswith(_PART)]
+        size = sum(file.size for file in (*found, *bodies.values())) - sum(_removed(file, now) for file in unused)
+        for answer in answers:
+            if now - answer.written <= self._keep_s and size <= self._keep_bytes:
+                break
+            if freed := _removed(answer, now):
+                size -= freed
+                users[names[answer]] -= 1
+                if not users[names[answer]] and (body := bodies.get(names[answer])):
+                    size -= _removed(body, now)
+
+    def _is_tidy(self, now: float, every_s: float) -> bool:
+        """Return True if it was tidied a short time ago; otherwise note that it is now."""
+        marker = self._folder / "tidied"
+        with suppress(OSError):
+            if 0 <= now - marker.stat().st_mtime < every_s:
+                return True
+        with suppress(OSError):
+            durable.replace_later(marker, "")
+        return False
+
+    def _body(self, digest: str) -> Path:
+        return self._folder / "bodies" / digest[:2] / digest
+
+    def _answer(self, key: str) -> Path:
+        return self._folder / "answers" / key[:2] / f"{key}.json"
+
+
+def _is_request(request: Json, key: str) -> bool:
+    try:
+        return request_key(request) == key
+    except (ValueError, RecursionError):
+        return False
+
+
+def _named(answer: Path) -> str:
+    """Return the digest of the body that an answer names; empty if it is damaged."""
+    try:
+        said = json.loads(read_text(answer, limit=CONFIG))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return str(said["digest"]) if is_response(said) else ""
+
+
+def _files(folder: Path) -> Iterator[_File]:
+    """Yield the files two levels below a folder, those that are being written included."""
+    for inner in folder.iterdir() if folder.is_dir() else ():
+        with suppress(OSError):
+            for path in inner.iterdir():
+                with suppress(OSError):
+                    known = path.lstat()
+                    yield _File(path, known.st_mtime, known.st_size)
+
+
+def _removed(file: _File, now: float) -> int:
+    """Remove a file unless it is young, and return the bytes that this freed."""
+    try:
+        # Another process may have replaced it since the folder was listed.
+        if abs(now - file.path.lstat().st_mtime) < _YOUNG_S:
+            return 0
+        file.path.unlink()
+    except OSError:
+        return 0
+    return file.size
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def _place(path: Path, data: bytes) -> None:
+    """Write a file that is complete on the disk before it has its name. Raises: OSError."""
+    folder = path.parent
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        for above in (folder.parent, folder.parent.parent):
+            durable.sync(above)
+    part = folder / f".{os.urandom(12).hex()}{_PART}"
+    descriptor = regular_descriptor(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        part.replace(path)
+    except BaseException:
+        _remove(part)
+        raise
+    durable.sync(folder)
