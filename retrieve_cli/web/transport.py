@@ -42,7 +42,7 @@ class Request:
 
     @property
     def secret(self) -> Mapping[str, Secret]:
-        """All headers that only the server gets."""
+        """Headers that only the server gets."""
         return {"Authorization": self.authorization, **self.credentials} if self.authorization else self.credentials
 
 

@@ -61,7 +61,7 @@ class Exchange:
         self._has_put = False
         self.offline = offline
         self.recorded = Tape()
-        """All exchanges of this search, failures too."""
+        """Exchanges of this search, failures too."""
 
     @property
     def tape(self) -> Tape | None:

@@ -1,4 +1,4 @@
-"""All exchanges of one search: what a saved run holds, and what a replay answers from.
+"""Exchanges of one search, as a saved run holds them and a replay answers from them.
 
     {"exchanges": {<key of the request>: {"request", "response": {"status", "content_type", "at", "digest"}, "age_s"}
                                          | {"request", "failure": {"kind", …}}},
