@@ -104,7 +104,8 @@ def _asked(role: str, asked: Provider | Enricher, said: _Said, exchange: Exchang
     if isinstance(said, Page):
         return Asked(asked, said, exchange.age_s(said.response))
     outcome = said or Malformed("its program returned no page")
-    exchange.recorded.keep_failure(f"{role}:{asked.name}", outcome)
+    if exchange.tape is None:
+        exchange.recorded.keep_failure(f"{role}:{asked.name}", outcome)
     return Asked(asked, outcome, None)
 
 

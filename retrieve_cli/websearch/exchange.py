@@ -60,8 +60,8 @@ class Exchange:
         self._trouble = ""
         self._has_put = False
         self.offline = offline
-        self.recorded = Tape()
-        """Exchanges of this search, failures too."""
+        self.recorded = tape or Tape()
+        """Exchanges of this search, failures too; in a replay, its tape."""
 
     @property
     def tape(self) -> Tape | None:
@@ -99,7 +99,9 @@ class Exchange:
         outcome = self.recorded.outcome(key)
         if outcome is None:
             outcome = self._outcome(key, call, route, accept=accept, clock=clock)
-            if time.monotonic() < clock.until:  # after that, the answer of the search may be complete
+            if (
+                self._tape is None and time.monotonic() < clock.until
+            ):  # after that, the answer of the search may be complete
                 outcome = self.recorded.keep(key, request, outcome)
         if not isinstance(outcome, Answered):
             raise ProviderFailed(outcome)

@@ -30,7 +30,7 @@ from retrieve_cli.contracts.websearch import (
     Unreachable,
 )  # fmt: skip
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.web.addresses import origin
+from retrieve_cli.web.addresses import origin, shown
 from retrieve_cli.web.failures import HttpFailed, NotPermitted, NotReadable, Passing
 from retrieve_cli.web.fetching import check_secure_url
 from retrieve_cli.web.guarded import Answer, Guarded
@@ -165,12 +165,14 @@ class Wire:
 def _checked(endpoints: Mapping[str, str]) -> dict[str, str]:
     known = {}
     for real, other in endpoints.items():
-        for url in (real, other):
-            check_secure_url(url, called="an origin in web.endpoints")
-        target = other.rstrip("/")
+        target, hint = other.rstrip("/"), "write scheme, host and port: https://HOST:PORT"
+        try:
+            for url in (real, other):
+                check_secure_url(url, called="address")
+        except UsageError as error:
+            raise UsageError(f"web.endpoints: {error.message}", hint=hint) from error
         if target.count("/") != 2 or "?" in target or "#" in target:
-            hint = "write scheme, host and port: https://HOST:PORT"
-            raise UsageError("an address in web.endpoints is more than an origin", hint=hint)
+            raise UsageError(f"web.endpoints: {shown(other)!r} is more than an origin", hint=hint)
         known[origin(real)] = target
     return known
 
