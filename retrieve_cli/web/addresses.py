@@ -74,7 +74,7 @@ def origin(url: str) -> str:
     if urlsplit(url).scheme not in _PORTS or not urlsplit(url).hostname or _has_user(url):
         raise ValueError(shown(url))
     scheme, host, port = place(url)
-    return f"{scheme}://{host}:{port}"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def same_server(one: str, other: str) -> bool:

@@ -99,9 +99,8 @@ class Exchange:
         outcome = self.recorded.outcome(key)
         if outcome is None:
             outcome = self._outcome(key, call, route, accept=accept, clock=clock)
-            if (
-                self._tape is None and time.monotonic() < clock.until
-            ):  # after that, the answer of the search may be complete
+            # At its deadline the answer of a search is complete, and so is what is saved of it.
+            if self._tape is None and time.monotonic() < clock.until:
                 outcome = self.recorded.keep(key, request, outcome)
         if not isinstance(outcome, Answered):
             raise ProviderFailed(outcome)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
+from traceback import TracebackException
 from typing import Any
 
 import pytest
@@ -109,6 +111,19 @@ def test_without_an_endpoint_no_private_address_is_reached(tmp_path: Path, monke
     assert "127.0.0.1" in str(said)
 
 
+def test_an_endpoint_may_be_an_address_of_ipv6(tmp_path: Path) -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no loopback address of IPv6")
+    with serving(titles) as server:
+        listener, server.listener = server.listener, listener
+        Thread(target=server._accept, daemon=True).start()
+        port = server.listener.getsockname()[1]
+        assert fetch(exchange(f"http://[::1]:{port}", tmp_path)).status == 200
+        listener.close()
+
+
 @pytest.mark.parametrize("location", ["http://127.0.0.1:9/", "https://169.254.169.254/", "http://api.example.com/"])
 def test_a_redirect_to_a_private_or_plain_address_is_rejected(server: Server, tmp_path: Path, location: str) -> None:
     server.say = lambda talk: talk.answer(b"", f"Location: {location}", status=302)
@@ -178,6 +193,15 @@ def test_a_key_that_no_header_may_have_is_rejected_without_its_value(
     assert "ECHO_KEY" in str(said)
     assert value not in str(said)
     assert server.asked == []
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("kind", ["rejected", "silent", "hung up"])
+def test_no_key_is_in_the_frames_of_a_failure(server: Server, tmp_path: Path, kind: str) -> None:
+    server.say = {"rejected": saying(status=403), "silent": Conversation.keep_silent, "hung up": hang_up}[kind]
+    with pytest.raises(ProviderFailed) as caught:
+        fetch(exchange(server.url, tmp_path), Call(CALL.url, keys=(PARAMETER, HEADER)), clock=long(1))
+    assert KEY not in "".join(TracebackException.from_exception(caught.value, capture_locals=True).format())
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500, 503])
@@ -299,7 +323,11 @@ def test_no_second_attempt_is_made_that_would_not_end_in_time(server: Server, tm
 
 def test_attempts_and_redirects_on_the_server_use_its_rate(server: Server, tmp_path: Path) -> None:
     answers = [saying(status=500), saying(b"", "Location: /there", status=302), titles]
-    server.say = lambda talk: answers[len(server.asked) - 1](talk)
+
+    def say(talk: Conversation) -> None:
+        answers.pop(0)(talk)
+
+    server.say = say
     slept: list[float] = []
     rates = Rates(tmp_path / "rates", sleep=slept.append)
     fetch(exchange(server.url, tmp_path, rates=rates), rate=Rate(1, 1000.0), clock=long(10_000))
