@@ -40,12 +40,7 @@ def connect(
         UnicodeError: the name is invalid.
     """
     failure = OSError("the name has no address")
-    known = _addresses(host.strip("[]"), port, clock)
-    for *_, address in known:
-        if not permits(host, port, str(address[0])):
-            message = f"{printable(host)} has the address {address[0]}, which is not a public one"
-            raise NotPermitted(message, hint="only public servers are reached")
-    for family, kind, protocol, _, address in known:
+    for family, kind, protocol, _, address in _permitted(host, port, clock, permits=permits):
         sock = socket.socket(family, kind, protocol)
         try:
             for option in options:
@@ -65,6 +60,16 @@ def connect(
     if isinstance(failure, TimeoutError):
         raise Passing(f"no connection within {min(_LONGEST_S, clock.idle_s):g} s")
     raise failure
+
+
+def _permitted(host: str, port: int, clock: Clock, *, permits: Permits) -> _Addresses:
+    """Return the addresses of a host. Raises: NotPermitted: one of them is not permitted."""
+    known = _addresses(host.strip("[]"), port, clock)
+    for *_, address in known:
+        if not permits(host, port, str(address[0])):
+            message = f"{printable(host)} has the address {address[0]}, which is not a public one"
+            raise NotPermitted(message, hint="only public servers are reached")
+    return known
 
 
 def _addresses(host: str, port: int, clock: Clock) -> _Addresses:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple, TypeAlias
@@ -22,9 +23,10 @@ from retrieve_cli.contracts.websearch import (
     Page,
     Provider,
     ProviderFailed,
+    Timeout,
     Unreachable,
     WebQuery,
-)  # fmt: skip
+)
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.web.limits import Clock
@@ -52,9 +54,7 @@ class Asked(NamedTuple):
     this search, or there is none."""
 
 
-def ask_all(
-    providers: Sequence[Provider], query: WebQuery, exchange: Exchange, *, deadline_s: float
-) -> list[Asked]:  # fmt: skip
+def ask_all(providers: Sequence[Provider], query: WebQuery, exchange: Exchange, *, deadline_s: float) -> list[Asked]:
     """Return the pages and failures of all providers, asked at the same time, in their order."""
     clock = _clock(deadline_s, exchange)
     said = _together([_search(provider, query, exchange, clock) for provider in providers], clock)
@@ -73,8 +73,10 @@ def ask_first(
     for number, provider in enumerate(providers):
         left = max(0.0, whole.until - time.monotonic())
         replayed = exchange.tape is not None
-        clock = Clock(*[left if number == len(providers) - 1 or replayed else left * _SHARE] * 2)
-        (said,) = _together([_search(provider, query, exchange, clock)], clock)
+        share = left if number == len(providers) - 1 or replayed else left * _SHARE
+        clock = Clock(share, share)
+        job = _search(provider, query, exchange, clock)
+        (said,) = _together([job], clock) if share > 0 else [_safe(partial(_too_late, provider), provider)()]
         results.append(_asked("provider", provider, said, exchange))
         if isinstance(said, Page) and said.items:
             break
@@ -129,6 +131,12 @@ def _enrich(enricher: Enricher, items: Sequence[Item], exchange: Exchange, clock
         return page if page is None or isinstance(page, Page) else Malformed("its program returned no page")
 
     return _safe(job, enricher)
+
+
+def _too_late(provider: Provider) -> Failure:
+    """Return the failure of a provider that cannot be asked because no time is left."""
+    variable = _missing(provider.needs)
+    return NoKey(variable) if variable else Timeout("no time was left to ask it")
 
 
 def _missing(needs: Sequence[Need]) -> str:

@@ -28,7 +28,7 @@ from retrieve_cli.contracts.websearch import (
     Response,
     Timeout,
     Unreachable,
-)  # fmt: skip
+)
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.web.addresses import origin, shown
 from retrieve_cli.web.failures import HttpFailed, NotPermitted, NotReadable, Passing

@@ -285,6 +285,13 @@ def test_one_that_hangs_leaves_time_for_the_next(made: Exchange, over: Event) ->
     assert summary(asked) == [Timeout("no complete answer within 2 s"), "/echo?q=crispr"]
 
 
+def test_those_for_whom_no_time_is_left_are_said_to_be_late(server: Server, made: Exchange) -> None:
+    asked = ask_first([Echo("a"), Echo("key", needs=(NEED,)), Echo("b")], QUERY, made, deadline_s=0)
+    late = Timeout("no time was left to ask it")
+    assert summary(asked) == [late, NoKey("ECHO_KEY"), late]
+    assert server.asked == []
+
+
 # ------------------------------------------------------------------------------------------- enrichers
 
 
