@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 
 from retrieve_cli import __version__
-from retrieve_cli.serving import documents, health, index, originals, pictures, rag, scrape, search
+from retrieve_cli.serving import documents, health, index, originals, pictures, rag, scrape, search, web
 from retrieve_cli.serving.answers import failure_handlers
 from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.mcp import door as mcp
@@ -29,6 +29,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     originals.router,
     pictures.router,
     index.router,
+    web.router,
     _models,
     health.router,
     mcp.router,

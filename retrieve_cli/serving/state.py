@@ -18,6 +18,7 @@ from retrieve_cli.serving.models import Models
 from retrieve_cli.serving.pool import Pool
 from retrieve_cli.serving.requests import Limits
 from retrieve_cli.serving.syncing import Syncing, SyncOptions
+from retrieve_cli.serving.web_searching import WebSearching, web_search_of
 from retrieve_cli.storage.store import Store
 
 
@@ -46,12 +47,16 @@ class State:
     """The syncs in the background."""
     models: Models = field(init=False)
     """The configured models, for the endpoints that give out vectors and scores."""
+    web: WebSearching = field(init=False)
+    """The search of web and literature, if the configuration enables it."""
 
     def __post_init__(self) -> None:
         self.documents = Documents(self.store, self.settings)
         refresh, count = self.live.refresh, self.metrics.sync
         self.syncing = Syncing(self.store, self.documents, self.syncs, on_sync=refresh, count=count)
         self.models = Models(partial(configured, self.settings), self.limits)
+        found = web_search_of(self.settings, self.store.path)
+        self.web = WebSearching(found, deadline_ms=self.settings.web.deadline_ms)
 
     def start(self) -> None:
         """Begin to follow the index, and to sync it."""
@@ -71,13 +76,14 @@ class State:
     @property
     def busy(self) -> bool:
         """True if something is being computed, even if no client waits for it."""
-        return self.pool.busy or self.models.busy
+        return self.pool.busy or self.models.busy or self.web.busy
 
     def close(self) -> None:
         """Stop to follow the index and to sync it, and drop the work that has not begun."""
         self.syncing.close()
         self.live.close()
         self.pool.close()
+        self.web.close()
         self.models.close()
         if self.access_log is not None:
             self.access_log.close()

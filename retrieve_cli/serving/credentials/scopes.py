@@ -14,6 +14,7 @@ SCOPES: Mapping[str, str] = {
     "index:admin": "sync, roll back and verify the index",
     "metrics": "read the metrics of the server",
     "judge": "write judgments",
+    "web": "search the web and literature, which sends queries to others",
 }
 WHOLE_INDEX = ("index:admin", "metrics")
 """Scopes that show figures of the whole index, those of other tenants included."""
