@@ -85,7 +85,7 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
     """Return the SDK's manager of requests, each of which stands for itself."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from retrieve_cli.serving.mcp.host import Host
+    from retrieve_cli.serving.mcp.host import Host, WebHost
     from retrieve_cli.serving.mcp.outcomes import Outcome
     from retrieve_cli.serving.mcp.server import server_of
     from retrieve_cli.serving.mcp.writing import Writer
@@ -100,8 +100,12 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
         found: Caller = context.request.scope[_CALLER]
         return found
 
+    async def run_web(context: Any, function: Callable[[], T]) -> T:
+        return await state.web.run(context.request, function)
+
     writer = Writer(state.documents, state.syncing) if state.mcp.writes else None
-    server = server_of(Host(state.live, run, caller, state.mcp.texts, writer))
+    web = WebHost(state.web.search, run_web) if state.web.enabled else None
+    server = server_of(Host(state.live, run, caller, state.mcp.texts, writer, web))
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, max_request_body_size=state.limits.bytes
     )

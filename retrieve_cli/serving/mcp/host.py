@@ -10,6 +10,7 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.serving.callers import Caller
 
 if TYPE_CHECKING:
+    from retrieve_cli.api.web import AnswersWeb
     from retrieve_cli.serving.mcp.writing import Writer
 
 T = TypeVar("T")
@@ -31,6 +32,15 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class WebHost:
+    """A web search, and threads of its own: it waits for others most of the time."""
+
+    search: AnswersWeb
+    run: Run
+    """As `Host.run`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """The parts that the handlers of one MCP server share."""
 
@@ -43,3 +53,5 @@ class Host:
     """The channel of the texts: `content`, `structured` or `both`; None: by the name of the client."""
     writer: Writer | None = None
     """None: nothing may be written."""
+    web: WebHost | None = None
+    """None: the configuration enables no web search."""

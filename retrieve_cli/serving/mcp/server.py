@@ -19,12 +19,13 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, RetrieveError, quoted
 from retrieve_cli.serving.mcp import prompts, tools, uris
 from retrieve_cli.serving.mcp.channels import Channels, channels_of
-from retrieve_cli.serving.mcp.host import Host
+from retrieve_cli.serving.mcp.host import Host, Run
 from retrieve_cli.serving.mcp.instructions import instructions
 from retrieve_cli.serving.mcp.listing import explain, list_fields
 from retrieve_cli.serving.mcp.outcomes import Outcome, answer_of, failed, failure_of
 from retrieve_cli.serving.mcp.reading import fetch, read_resource
 from retrieve_cli.serving.mcp.searching import search
+from retrieve_cli.serving.mcp.web import WEB
 from retrieve_cli.serving.requests import Rejected
 
 _log = logging.getLogger(__name__)
@@ -76,8 +77,9 @@ class Handlers:
         result = await call_next(ctx)
         if ctx.method not in _INSTRUCTED or not isinstance(result, dict):
             return result
-        tenant = self._host.caller(ctx).tenant
-        text = await self._host.run(ctx, partial(instructions, self._host.live, tenant))
+        caller = self._host.caller(ctx)
+        web = self._host.web is not None and caller.may(tools.WEB_SCOPE)
+        text = await self._host.run(ctx, partial(instructions, self._host.live, caller.tenant, web=web))
         return {**result, "instructions": text}
 
     # ---------------------------------------------------------------------------------------------- tools
@@ -87,7 +89,8 @@ class Handlers:
         return types.ListToolsResult(tools=[kind.tool for kind in self._kinds(context)])
 
     def _kinds(self, context: Context) -> list[tools.Kind]:
-        return tools.listed(self._host.caller(context).scopes, writes=self._host.writer is not None)
+        host = self._host
+        return tools.listed(host.caller(context).scopes, writes=host.writer is not None, web=host.web is not None)
 
     async def call_tool(self, context: Context, given: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool: its failures are results that the model reads."""
@@ -96,8 +99,8 @@ class Handlers:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {quoted(given.name)}; tools: {', '.join(names)}")
         channels = channels_of(_client(context), context.protocol_version, self._host.texts)
         try:
-            work = self._work(context, given.name, given.arguments or {}, channels)
-            return answer_of(await self._host.run(context, work), channels)
+            run, work = self._work(context, given.name, given.arguments or {}, channels)
+            return answer_of(await run(context, work), channels)
         except RetrieveError as error:
             return failed(error)
         except Rejected as error:
@@ -108,12 +111,14 @@ class Handlers:
 
     def _work(
         self, context: Context, name: str, arguments: Mapping[str, Json], channels: Channels
-    ) -> Callable[[], Outcome]:
-        """The work of a tool, which blocks."""
-        tenant, writer = self._host.caller(context).tenant, self._host.writer
+    ) -> tuple[Run, Callable[[], Outcome]]:
+        """The work of a tool, which blocks, and the threads for it."""
+        host, tenant = self._host, self._host.caller(context).tenant
+        if host.web is not None and name in WEB:
+            return host.web.run, partial(WEB[name], host.web.search, host.live, arguments, channels=channels)
         if name in READING:
-            return partial(READING[name], self._host.live, arguments, tenant=tenant, channels=channels)
-        return partial(getattr(writer, name), arguments, tenant=tenant)
+            return host.run, partial(READING[name], host.live, arguments, tenant=tenant, channels=channels)
+        return host.run, partial(getattr(host.writer, name), arguments, tenant=tenant)
 
     # ------------------------------------------------------------------------------------------ resources
 

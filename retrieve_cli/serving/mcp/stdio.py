@@ -14,10 +14,11 @@ from mcp.server.stdio import stdio_server
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.serving.callers import SCOPES, Caller
-from retrieve_cli.serving.mcp.host import Host, McpOptions
+from retrieve_cli.serving.mcp.host import Host, McpOptions, Run, WebHost
 from retrieve_cli.serving.mcp.server import server_of
 from retrieve_cli.serving.mcp.writing import Writer
 from retrieve_cli.serving.syncing import Syncing, SyncOptions
+from retrieve_cli.serving.web_searching import web_search_of
 
 T = TypeVar("T")
 
@@ -40,20 +41,28 @@ async def _serve(
     opened: Callable[[], LiveIndex], options: McpOptions, *, tenant: str | None, flags: Sequence[str]
 ) -> None:
     limiter = anyio.CapacityLimiter(_THREADS)
-
-    async def run(_: Any, function: Callable[[], T]) -> T:
-        return await anyio.to_thread.run_sync(function, limiter=limiter, abandon_on_cancel=True)
-
+    run = _runner(limiter)
     caller = Caller(tenant, frozenset(SCOPES), "stdio")
     async with stdio_server() as (reader, writer):
         live = await anyio.to_thread.run_sync(opened, limiter=limiter)
         live.follow()
         with _syncing(live, flags) if options.writes else nullcontext() as writing:
-            server = server_of(Host(live, run, lambda _: caller, options.texts, writing))
+            search = web_search_of(live.settings, live.store.path)
+            web = None if search is None else WebHost(search, _runner(anyio.CapacityLimiter(_THREADS)))
+            server = server_of(Host(live, run, lambda _: caller, options.texts, writing, web))
             try:
                 await server.run(reader, writer, server.create_initialization_options())
             finally:
                 live.close()
+
+
+def _runner(limiter: anyio.CapacityLimiter) -> Run:
+    """Return what runs blocking work in so many threads."""
+
+    async def run(_: Any, function: Callable[[], T]) -> T:
+        return await anyio.to_thread.run_sync(function, limiter=limiter, abandon_on_cancel=True)
+
+    return run
 
 
 @contextmanager

@@ -20,6 +20,7 @@ _FILTERS: Mapping[str, Json] = {
 """One of the spellings that a request has for them."""
 _SHAPE = ("id", "title", "url", "text")
 """Keys of a document as connectors of ChatGPT read it."""
+WEB_SCOPE = "web"
 
 
 class Kind(NamedTuple):
@@ -47,11 +48,17 @@ _RESULTS = {"type": "array", "items": _object({}, _SHAPE)}
 
 
 def _tool(
-    name: str, description: str, given: dict[str, Json], returned: dict[str, Json], *, hint: str = "read"
+    name: str,
+    description: str,
+    given: dict[str, Json],
+    returned: dict[str, Json],
+    *,
+    hint: str = "read",
+    outside: bool = False,
 ) -> types.Tool:
     """A tool with all of its hints: without them a client assumes the worst."""
     hints = types.ToolAnnotations(
-        read_only_hint=hint == "read", destructive_hint=hint == "replace", idempotent_hint=True, open_world_hint=False
+        read_only_hint=hint == "read", destructive_hint=hint == "replace", idempotent_hint=True, open_world_hint=outside
     )
     return types.Tool(
         name=name,
@@ -116,8 +123,49 @@ KINDS: Sequence[Kind] = (
         writes=True,
     ),
 )
+_WHOLE: Mapping[str, Json] = {"type": "integer"}
+WEB_KINDS: Sequence[Kind] = (
+    Kind(
+        _tool(
+            "web_search",
+            "Search the web or literature; sends the query to others.",
+            _object(
+                {
+                    "query": _TEXT,
+                    "kind": {"enum": ["auto", "web", "literature"]},
+                    "k": _WHOLE,
+                    "since": {"type": "string", "description": "2024-03"},
+                    "max_tokens": _WHOLE,
+                },
+                ["query"],
+            ),
+            _object({}, ["results"]),
+            outside=True,
+        ),
+        WEB_SCOPE,
+    ),
+    Kind(
+        _tool(
+            "search_arxiv",
+            "Search arXiv: abstracts, ids, PDF links.",
+            _object(
+                {
+                    "query": _TEXT,
+                    "max_results": _WHOLE,
+                    "categories": {"type": "array", "items": _TEXT, "description": "cs.AI"},
+                },
+                ["query"],
+            ),
+            _object({}, ["results"]),
+            outside=True,
+        ),
+        WEB_SCOPE,
+    ),
+)
+"""Tools that ask others: listed only if the configuration enables web search."""
 
 
-def listed(scopes: frozenset[str], *, writes: bool) -> list[Kind]:
+def listed(scopes: frozenset[str], *, writes: bool, web: bool = False) -> list[Kind]:
     """Return the tools that a caller of these scopes may call, always in the same order."""
-    return [kind for kind in KINDS if kind.scope in scopes and (writes or not kind.writes)]
+    kinds = [*KINDS, *(WEB_KINDS if web else ())]
+    return [kind for kind in kinds if kind.scope in scopes and (writes or not kind.writes)]
