@@ -55,7 +55,7 @@ def page(request: Request, template: str, values: Mapping[str, Any], *, status: 
     from starlette.responses import HTMLResponse
 
     root = str(request.scope.get("root_path", "")).rstrip("/")
-    values = {"root": root, "signed": COOKIE in request.cookies, **values}
+    values = {"root": root, "signed": COOKIE in request.cookies, "tabs": (), **values}
     html = environment().get_template(f"{template}.html").render(values)
     headers = {**HEADERS, "Cache-Control": "no-store", "Vary": "Accept-Encoding, Cookie"}
     if "gzip" not in request.headers.get("Accept-Encoding", ""):

@@ -1,10 +1,10 @@
-"""Routes of the page: `/`, `/r/<id>`, `/compare`, `/judgments`, `/signin`, `/signout`, and its static files."""
+"""Routes of the page: `/`, `/web`, `/r/<id>`, `/compare`, `/judgments`, `/signin`, `/signout`, and its static files."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.serving.answers import rejection
@@ -12,8 +12,9 @@ from retrieve_cli.serving.observing import observed
 from retrieve_cli.serving.page import rendering, signing
 from retrieve_cli.serving.page.address import Address
 from retrieve_cli.serving.page.compare import Comparison, compare_page
-from retrieve_cli.serving.page.contents import record_page, search_page
+from retrieve_cli.serving.page.contents import Problem, record_page, search_page
 from retrieve_cli.serving.page.judging import add_vote
+from retrieve_cli.serving.page.web import Search, web_values
 from retrieve_cli.serving.requests import Rejected
 from retrieve_cli.serving.state import State
 
@@ -22,9 +23,21 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from retrieve_cli.serving.callers import Caller
+
     Handler = Callable[[Request], Awaitable[Response]]
 
 _READ = ["GET", "HEAD"]
+_WEB = "web"
+"""Scope of the web search."""
+
+
+class Tab(NamedTuple):
+    """A place to search in."""
+
+    label: str
+    href: str
+    current: bool
 
 
 def router(state: State) -> APIRouter:
@@ -35,6 +48,7 @@ def router(state: State) -> APIRouter:
     table: tuple[tuple[str, Handler, list[str]], ...] = (
         ("/", pages.search, _READ),
         ("/r/{record_id:path}", pages.record, _READ),
+        ("/web", pages.web, ["GET"]),
         ("/compare", pages.compare, _READ),
         ("/judgments", pages.judge, ["POST"]),
         ("/static/{name}", pages.static, _READ),
@@ -58,21 +72,34 @@ class _Pages:
         address = Address.of(request.query_params.multi_items())
         page = await state.pool.run(request, search_page, state.live, address, caller.tenant)
         observed(request).answers = page.answers
-        return rendering.page(request, "search", page.values, status=page.status)
+        return rendering.page(request, "search", {**page.values, **self._tabs(caller)}, status=page.status)
+
+    async def web(self, request: Request) -> Response:
+        state, caller = self._state, self._state.callers.of(request, _WEB)
+        search, values = Search.of(request.query_params.multi_items()), self._tabs(caller, _WEB)
+        state.web.expect_enabled()
+        if not search.query or signing.from_elsewhere(request):  # no other site may send queries in the user's name
+            return rendering.page(request, "web", {**web_values(search), **values})
+        try:
+            answer = await state.web.answer(request, search.options())
+        except RetrieveError as error:
+            problem = web_values(search, problem=Problem(error.message, error.hint))
+            return rendering.page(request, "web", {**problem, **values}, status=rejection(error).status)
+        return rendering.page(request, "web", {**web_values(search, answer=answer), **values})
 
     async def record(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, "search")
         record_id = request.path_params["record_id"] or request.query_params.get("id", "")
         first, generation = request.query_params.get("from", ""), request.query_params.get("generation", "")
         values = await state.pool.run(request, record_page, state.live, record_id, first, generation, caller.tenant)
-        return rendering.page(request, "record", values)
+        return rendering.page(request, "record", {**values, **self._tabs(caller)})
 
     async def compare(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, "search")
         wanted = Comparison.of(request.query_params.multi_items())
         page = await state.pool.run(request, compare_page, state.live, wanted, caller)
         observed(request).answers = page.answers
-        return rendering.page(request, "compare", page.values)
+        return rendering.page(request, "compare", {**page.values, **self._tabs(caller)})
 
     async def judge(self, request: Request) -> Response:
         signing.expect_own_page(request, self._state)
@@ -80,6 +107,12 @@ class _Pages:
         fields = await signing.fields_of(request)
         await self._state.pool.run(request, add_vote, self._state.live, fields, caller)
         return signing.onward(request, fields.get("next", "/compare"))
+
+    def _tabs(self, caller: Caller, current: str = "") -> dict[str, Any]:
+        """The value of the tabs: none unless the caller may search the web, too."""
+        if not (self._state.web.enabled and caller.may(_WEB)):
+            return {}
+        return {"tabs": (Tab("Index", "/", current == ""), Tab("Web", "/web", current == _WEB))}
 
     async def static(self, request: Request) -> Response:
         answer = rendering.static(request.path_params["name"])

@@ -48,6 +48,14 @@ def expect_own_page(request: Request, state: State) -> None:
         raise Rejected(403, "this form was not sent by a page of this server", code="origin", hint="send it from there")
 
 
+def from_elsewhere(request: Request) -> bool:
+    """Return True if a page of another site made the browser ask: by a link, an image or a form.
+
+    https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
+    """
+    return request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+
+
 def _origin_of(url: str) -> str:
     scheme, host = urlsplit(url)[:2]
     return f"{scheme}://{host}"

@@ -1,0 +1,175 @@
+"""The tab "Web" of the page: results of the web and literature, each with who found it, and what became of asking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from retrieve_cli.api.web import read_web
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.works import Work
+from retrieve_cli.output.significant import significant
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
+from retrieve_cli.serving.page.contents import Problem
+from retrieve_cli.serving.page.texts import Link, cut, link
+from retrieve_cli.serving.page.view import Badge
+from retrieve_cli.terms import figures
+
+_TEXT = 700
+"""Characters of an abstract or snippet."""
+_AUTHORS = 6
+_VERSIONS = 10
+"""Most versions, linked works and conflicts of a result."""
+KINDS = (("", "Chosen by the query"), ("web", "Web"), ("literature", "Literature"))
+_RELATIONS: Mapping[str, str] = {
+    "preprint_of": "preprint",
+    "published_as": "published as",
+    "version_of": "other version",
+    "same_as": "same work",
+    "reviews": "review of it",
+    "reviewed_by": "it reviews",
+}
+"""Relations of other versions and works to the one shown, in words."""
+
+
+class Search(NamedTuple):
+    """A web search as the parameters of an address."""
+
+    query: str = ""
+    kind: str = ""
+    """Empty: chosen by the query."""
+    since: str = ""
+    category: str = ""
+    """Categories of arXiv with commas between them."""
+
+    @classmethod
+    def of(cls, parameters: Iterable[tuple[str, str]]) -> Search:
+        """Return the search that the parameters say; unknown ones are ignored."""
+        last = dict(parameters)
+        return cls(*(last.get(key, "").strip() for key in ("q", "kind", "since", "category")))
+
+    def options(self) -> WebOptions:
+        """Return what is searched for. Raises: UsageError."""
+        given: dict[str, Json] = {"kind": self.kind, "since": self.since, "categories": self.category}
+        item = {"query": self.query, **{key: value for key, value in given.items() if value}}
+        return read_web(item, where="the address").options
+
+
+class Other(NamedTuple):
+    """Another version of a work, or a work that is linked to it."""
+
+    relation: str
+    text: str
+    link: Link | None
+
+
+class Shown(NamedTuple):
+    """A result as the page shows it."""
+
+    title: str
+    link: Link | None
+    pdf: Link | None
+    badges: Sequence[Badge]
+    about: str
+    """Authors, date and venue."""
+    text: str
+    retracted: bool
+    others: Sequence[Other]
+    facts: Sequence[tuple[str, str]]
+    """Identifiers, licence, citations and what providers disagree on."""
+
+
+class Asked(NamedTuple):
+    """A provider, and what became of asking it."""
+
+    name: str
+    status: str
+    failed: bool
+    message: str
+
+
+def web_values(search: Search, *, problem: Problem | None = None, answer: WebAnswer | None = None) -> dict[str, Any]:
+    """Return the values of the page: of the form alone, of an error, or of an answer."""
+    values = {"search": search, "kinds": KINDS, "error": problem, "hits": None, "providers": (), "notices": ()}
+    if answer is None:
+        return {**values, "count": "The query has an error." if problem else "", "partial": False}
+    return {
+        **values,
+        "hits": [_shown(hit) for hit in answer.hits],
+        "providers": [_asked(status) for status in answer.statuses],
+        "notices": [*map(cut, answer.notices), *_skipped(answer)],
+        "partial": answer.partial,
+        "count": _count(answer),
+    }
+
+
+def _count(answer: WebAnswer) -> str:
+    works = figures.count(answer.total_works, "work")
+    incomplete = ", incomplete: a provider failed" if answer.partial else ""
+    return f"{len(answer.hits)} of {works}{incomplete}. {cut(answer.kind_reason)}"
+
+
+def _skipped(answer: WebAnswer) -> Iterator[str]:
+    yield from (f"{name} was skipped: {reason}" for name, reason in answer.strategies_skipped.items())
+
+
+def _shown(hit: WebHit) -> Shown:
+    work = hit.work
+    return Shown(
+        title=cut(work.title) or cut(work.id),
+        link=link(work.url),
+        pdf=link(work.pdf_url),
+        badges=list(_badges(work)),
+        about=" · ".join(filter(None, (_names(work), work.date, cut(work.venue)))),
+        text=cut(work.abstract or work.snippet, _TEXT),
+        retracted=bool(work.retracted),
+        others=list(_others(work)),
+        facts=[*_facts(work), ("score", significant(hit.hit.score, 4))],
+    )
+
+
+def _badges(work: Work) -> Iterator[Badge]:
+    yield Badge(work.type, "modality")
+    for provider in dict.fromkeys(source.provider for source in work.found_by):
+        yield Badge(cut(provider), "found")
+    if work.open_access:
+        yield Badge("open access", "licence")
+
+
+def _names(work: Work) -> str:
+    shown = ", ".join(cut(name) for name in work.authors[:_AUTHORS])
+    return shown + (f" and {len(work.authors) - _AUTHORS} more" if len(work.authors) > _AUTHORS else "")
+
+
+def _others(work: Work) -> Iterator[Other]:
+    for version in work.versions[:_VERSIONS]:
+        text = " · ".join(filter(None, (cut(version.title), version.date, cut(version.id))))
+        yield Other(_RELATIONS.get(version.relation, version.relation), text, link(version.url))
+    for linked in work.linked[:_VERSIONS]:
+        yield Other(_RELATIONS.get(linked.relation, linked.relation), cut(linked.id), link(linked.id))
+
+
+def _facts(work: Work) -> Iterator[tuple[str, str]]:
+    yield from ((id_.kind, cut(id_.value)) for id_ in work.ids if id_.kind != "url")
+    if work.license:
+        yield "licence", cut(work.license)
+    if work.citations is not None:
+        yield "citations", f"{work.citations.number:,} ({cut(work.citations.source)})"
+    for source in work.found_by:
+        place = f"rank {source.rank}" if source.rank else "further facts"
+        yield cut(source.provider), f"{place}, {source.at}"
+    for name, conflicts in list(work.conflicts.items())[:_VERSIONS]:
+        said = "; ".join(f"{cut(each.value)} ({cut(each.source)})" for each in conflicts[:_VERSIONS])
+        yield f"{cut(name)} elsewhere", said
+
+
+def _asked(status: ProviderStatus) -> Asked:
+    name = cut(status.provider) + (" (further facts)" if status.role == "enricher" else "")
+    if status.status == "ok":
+        total = "" if status.total is None else f" of {status.total:,}"
+        age = "" if status.age_s is None else f", stored {status.age_s / 3600:.3g} h ago"
+        notes = "".join(f"; {cut(notice)}" for notice in status.notices)
+        return Asked(name, "answered", failed=False, message=f"{status.results}{total} results{age}{notes}")
+    words = status.status.replace("_", " ")
+    message = cut("; ".join(filter(None, (status.message, status.hint))), _TEXT)
+    return Asked(name, words, failed=status.failed, message=message)
