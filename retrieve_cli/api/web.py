@@ -9,7 +9,6 @@ from retrieve_cli.api.documents import Documents, Receipt, Status
 from retrieve_cli.api.fields import Field
 from retrieve_cli.api.requests import sound
 from retrieve_cli.api.schemas import checked
-from retrieve_cli.config.bounds import LARGEST
 from retrieve_cli.config.durations import seconds
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
@@ -48,7 +47,7 @@ FIELDS: Mapping[str, Field] = {
     ),
     "categories": Field(_NAMES, "Categories of arXiv, of which a result must have one: q-bio, cs.AI."),
     "first": Field(_FLAG, "Ask one provider after the other until one has results."),
-    "deadline_ms": Field({"type": "number", "minimum": 1, "maximum": LARGEST}, "Time for all providers together."),
+    "deadline_ms": Field({"type": "number", "minimum": 1, "maximum": 600_000}, "Time for all providers together."),
     "max_age": Field(
         {"type": ["number", "string"], "minimum": 0, "maxLength": 20},
         "Greatest age of a stored answer that is used again: seconds, or 24h; 0: none is used.",
