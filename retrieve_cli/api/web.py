@@ -168,8 +168,9 @@ def _property(key: str) -> dict[str, Json]:
 
 # --------------------------------------------------------------------------------------------- documents
 
-SOURCE = "web"
-"""Value of the field `source` of documents that a web search has added."""
+ORIGIN = "web"
+"""Value of the field `origin` of documents that a web search has added. The field `source` of a record is taken: it
+names the entry of the configuration, here that of the inbox."""
 
 
 def add_hits(documents: Documents, answer: WebAnswer, *, tenant: str | None) -> Receipt:
@@ -198,7 +199,7 @@ def document_of(work: Work) -> dict[str, Json]:
     it, so that they do not become known to others who may search the index.
     """
     metadata: dict[str, Json] = {
-        "source": SOURCE,
+        "origin": ORIGIN,
         "type": work.type,
         "authors": list(work.authors),
         "date": work.date,

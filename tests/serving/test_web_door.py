@@ -238,7 +238,7 @@ async def test_added_results_are_documents_of_the_tenant_and_the_others_are_name
         assert added["sequence"] == 2
         stored = await client.get("/documents/acme:doi:10.1000%2Fw1")
         assert stored.status_code == 200, stored.text
-        assert stored.json()["document"]["metadata"]["source"] == "web"
+        assert stored.json()["document"]["metadata"]["origin"] == "web"
     async with serving(artifacts, search, "search", tenant="globex") as client:
         assert (await client.get("/documents/acme:doi:10.1000%2Fw1")).status_code == 404
 
@@ -281,5 +281,5 @@ def test_a_document_of_the_web_is_found_after_a_sync(tmp_path: Path, monkeypatch
     import retrieve_cli
 
     with retrieve_cli.open(artifacts) as index:
-        (result,) = index.search("guides off-target cuts", k=1, filters=["type=preprint"]).results
+        (result,) = index.search("guides off-target cuts", k=1, filters=["type=preprint", "origin=web"]).results
     assert result.doc_id == "doi:10.1000/pre"
