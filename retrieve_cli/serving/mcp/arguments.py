@@ -51,11 +51,11 @@ def read_arguments(given: Mapping[str, Json], tool: str, *keys: str, required: t
     return values
 
 
-def read_budget(given: Json) -> int:
+def read_budget(given: Json, *, default: int = MOST_TOKENS) -> int:
     """Return the most tokens of an answer. Raises: UsageError."""
     if given is None:
-        return MOST_TOKENS
+        return default
     if type(given) is not int or not _LEAST_TOKENS <= given <= _GREATEST_TOKENS:
         said = f"max_tokens is a whole number from {_LEAST_TOKENS} to {_GREATEST_TOKENS}, not {quoted(given)}"
-        raise UsageError(said, hint=f"omit it for {MOST_TOKENS:,}")
+        raise UsageError(said, hint=f"omit it for {default:,}")
     return given

@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.api.web import AnswersWeb, read_web
@@ -34,12 +34,16 @@ from retrieve_cli.serving.mcp.channels import Channels
 from retrieve_cli.serving.mcp.counting import counter_of
 from retrieve_cli.serving.mcp.outcomes import Outcome, compact_json
 
-_RESULTS = 10
-"""Results, if the caller does not say."""
+_RESULTS, _MOST = 10, 4000
+"""Results, and tokens of an answer, if the caller does not say: abstracts are longer than passages."""
 _TITLE, _PLACE, _NOTICE = 200, 200, 200
 """Most characters of a title; of an address, a venue or a name; of a notice."""
-_AUTHORS = 10
-"""Most names of authors."""
+_AUTHORS, _FIRST_AUTHORS = 10, 3
+"""Most names of authors, and of those of a short head."""
+Detail = Literal["full", "short", "bare"]
+"""Facts about a result beside its text: all; without venue, versions, citations and most authors; title and id."""
+_SHARES: Mapping[Detail, float] = {"full": 0.5, "short": 0.7}
+"""Greatest share of the tokens that heads of this detail may have; the texts have the rest."""
 _NOTICES = 3
 _LETTERS = 16
 """Characters that a token has at most, so that a long abstract is not counted whole."""
@@ -56,7 +60,7 @@ def web_search(search: AnswersWeb, live: LiveIndex, given: Mapping[str, Json], *
         RetrieveError: an argument cannot be understood, or no provider answers.
     """
     values = dict(given)
-    most = read_budget(values.pop("max_tokens", None))
+    most = read_budget(values.pop("max_tokens", None), default=_MOST)
     options = read_web(values, where="web_search", keys=("query", "kind", "k", "since")).options
     answer = _answered(search.answer(replace(options, k=options.k or _RESULTS)))
     return _outcome(_Laid(answer, channels, _counter(live)), most)
@@ -69,7 +73,7 @@ def search_arxiv(search: AnswersWeb, live: LiveIndex, given: Mapping[str, Json],
         RetrieveError: an argument cannot be understood, or arXiv does not answer.
     """
     values = dict(given)
-    most = read_budget(values.pop("max_tokens", None))
+    most = read_budget(values.pop("max_tokens", None), default=_MOST)
     options = read_web(values, where="search_arxiv", keys=("query", "k", "categories")).options
     options = replace(options, k=options.k or _RESULTS, kind="literature", providers=("arxiv",))
     return _outcome(_Laid(_answered(search.answer(options)), channels, _counter(live)), most)
@@ -101,8 +105,7 @@ class _Laid(NamedTuple):
     answer: WebAnswer
     channels: Channels
     count: Count
-    brief: bool = False
-    """True: without what is not needed to name a result."""
+    detail: Detail = "full"
 
     def whole(self, texts: Sequence[str]) -> str:
         """Everything that is counted, for the first results with these texts."""
@@ -119,9 +122,10 @@ class _Laid(NamedTuple):
 
     def block(self, rank: int, hit: WebHit, text: str) -> str:
         """A result under its number; nothing but identifiers, type and date stands outside of its fence."""
-        work = _shortened(hit.work, brief=self.brief)
+        work = _shortened(hit.work, self.detail)
         head, _, fenced = result_block(rank, replace(hit, work=work), body=text).rstrip("\n").partition("\n")
-        arxiv = next((str(id_) for id_ in work.ids if id_.kind == "arxiv" and str(id_) != work.id), "")
+        ids = () if self.detail == "bare" else work.ids
+        arxiv = next((str(id_) for id_ in ids if id_.kind == "arxiv" and str(id_) != work.id), "")
         return f"{head}{f', {_line(arxiv)}' if arxiv else ''}\n{fenced}"
 
     def structured(self, texts: Sequence[str], *, shown: bool = True) -> dict[str, Json]:
@@ -142,29 +146,35 @@ class _Laid(NamedTuple):
 
     def result(self, work: Work, text: str) -> dict[str, Json]:
         """A result as JSON: ids, facts and its text."""
-        named = {"id": _line(work.id), "title": _title(work), "url": _place(work.url), "text": text}
-        retracted: dict[str, Json] = {"retracted": True} if work.retracted else {}
-        if self.brief:
-            return {**named, **retracted}
-        more: dict[str, Json] = {
-            "type": work.type,
-            "authors": [_line(name) for name in work.authors[:_AUTHORS]],
-            "total_authors": len(work.authors) if len(work.authors) > _AUTHORS else None,
-            "date": work.date,
-            "venue": _line(work.venue),
-            "ids": {id_.kind: _line(id_.value) for id_ in work.ids if id_.kind != "url" and str(id_) != work.id},
-            "pdf_url": _place(work.pdf_url),
-            "citations": None if work.citations is None else work.citations.number,
-            "versions": [_line(version.id) for version in work.versions],
-            "found_by": list(dict.fromkeys(source.provider for source in work.found_by)),
-        }
-        return {**named, **retracted, **{key: value for key, value in more.items() if value not in (None, "", [], {})}}
+        short = _shortened(work, self.detail)
+        ids = {id_.kind: _line(id_.value) for id_ in work.ids if id_.kind != "url" and str(id_) != work.id}
+        facts: dict[str, Json] = {"retracted": work.retracted or None}
+        if self.detail != "bare":
+            facts |= {
+                "type": work.type,
+                "authors": list(short.authors[:_AUTHORS]),
+                "date": work.date,
+                "ids": {kind: value for kind, value in ids.items() if kind == "arxiv" or self.detail == "full"},
+                "pdf_url": short.pdf_url,
+            }
+        if self.detail == "full":
+            facts |= {
+                "total_authors": len(work.authors) if len(work.authors) > _AUTHORS else None,
+                "venue": short.venue,
+                "citations": None if work.citations is None else work.citations.number,
+                "versions": [_line(version.id) for version in work.versions],
+                "found_by": list(dict.fromkeys(source.provider for source in work.found_by)),
+            }
+        named = {"id": short.id, "title": short.title, "url": short.url, "text": text}
+        return {**named, **{key: value for key, value in facts.items() if value not in (None, "", [], {})}}
 
 
 def _outcome(laid: _Laid, most: int) -> Outcome:
     """The results within so many tokens."""
     bare = [""] * len(laid.answer.hits)
-    laid = laid._replace(brief=2 * laid.count(laid.whole(bare)) > most)
+    details = (laid._replace(detail=detail) for detail in _SHARES)
+    fitting = (each for each in details if laid.count(each.whole(bare)) <= _SHARES[each.detail] * most)
+    laid = next(fitting, laid._replace(detail="bare"))
     texts = _fitted(laid, most)
     if bare and not texts:
         needed = laid.count(laid.whole(bare[:1]))
@@ -239,13 +249,17 @@ def _notices(answer: WebAnswer) -> Iterator[str]:
     yield from (printable(shortened(one_line(notice), _NOTICE)) for notice in answer.notices[:_NOTICES])
 
 
-def _shortened(work: Work, *, brief: bool) -> Work:
-    """The work with what is shown of it beside its text; `brief` leaves out all but its title."""
-    short = replace(work, id=_line(work.id), title=_title(work), url=_place(work.url))
-    if brief:
-        return replace(short, authors=(), venue="", pdf_url="", versions=())
-    names = tuple(_line(name) for name in work.authors[: _AUTHORS + 1])
-    return replace(short, authors=names, venue=_line(work.venue), pdf_url=_place(work.pdf_url))
+def _shortened(work: Work, detail: Detail) -> Work:
+    """The work with what is shown of it beside its text."""
+    short = replace(work, id=_line(work.id), title=_title(work), url=_place(work.url), pdf_url=_place(work.pdf_url))
+    if detail == "full":
+        names = [_line(name) for name in work.authors[: _AUTHORS + 1]]
+        return replace(short, authors=tuple(names), venue=_line(work.venue))
+    names = [_line(name) for name in work.authors[:_FIRST_AUTHORS]]
+    more = len(work.authors) - _FIRST_AUTHORS
+    names += [f"and {more} more"] if more > 0 else []
+    short = replace(short, authors=tuple(names), venue="", versions=())
+    return short if detail == "short" else replace(short, authors=(), pdf_url="")
 
 
 def _title(work: Work) -> str:

@@ -76,7 +76,8 @@ class _Pages:
 
     async def web(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, _WEB)
-        search, values = Search.of(request.query_params.multi_items()), self._tabs(caller, _WEB)
+        search = Search.of(request.query_params.multi_items())
+        values = {"asks": state.settings.web.providers, **self._tabs(caller, _WEB)}
         state.web.expect_enabled()
         if not search.query or signing.from_elsewhere(request):  # no other site may send queries in the user's name
             return rendering.page(request, "web", {**web_values(search), **values})
