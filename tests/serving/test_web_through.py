@@ -1,6 +1,8 @@
 """The doors of the web search with the real search behind them, which asks fakes of the providers on loopback."""
 
 import json
+import os
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,7 +11,8 @@ from typing import Any, NoReturn
 
 import pytest
 import yaml
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp_clients import host_of, in_thread, text_of
 from mcp_types import Implementation
 from pages import read_html
@@ -194,3 +197,22 @@ async def test_results_that_were_added_are_found_offline_after_a_sync(
     found = retrieve("query", title, "--filter", "origin=web", "--artifacts", artifacts, "--json")
     assert stored[0]["id"] in [result["doc_id"] for result in json.loads(found.out)["results"]]
     assert fakes.calls == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_the_process_of_an_agent_has_the_tools_only_if_web_search_is_enabled(
+    artifacts: Path, fakes: Fakes, enabled: bool
+) -> None:
+    arguments = ["-m", "retrieve_cli", "mcp", "--artifacts", str(artifacts)]
+    environment = {**os.environ, "RETRIEVE_WEB__ENABLED": str(enabled).lower()}
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
+    async with Client(stdio_client(parameters), mode="auto") as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert ({"web_search", "search_arxiv"} <= names) is enabled
+        if enabled:
+            wanted = {key: QUESTION[key] for key in ("query", "kind", "since")}
+            answer = await client.call_tool("web_search", wanted)
+            assert answer.structured_content["results"], text_of(answer)
+    assert fakes.unknown == []
+    assert bool(fakes.calls) is enabled
