@@ -1,0 +1,211 @@
+"""One work for all that providers found of it: versions, identifiers, fields, links and sources.
+
+The published article stands for a work, else the latest version of the preprint. Its identifiers and its date are those
+of the work, and its other fields as far as providers give them; see `fields.py` for the provider of each field,
+`matching.py` for the items of a work, `linking.py` for reviews.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
+
+from retrieve_cli.contracts.works import Conflict, Found, Id, IdKind, Linked, Work, WorkType
+from retrieve_cli.websearch import ids
+from retrieve_cli.websearch.describing import described
+from retrieve_cli.websearch.fields import chosen
+from retrieve_cli.websearch.linking import links
+from retrieve_cli.websearch.matching import matched
+from retrieve_cli.websearch.versions import Member, best_id, others_of, versions_of
+
+_KINDS: tuple[IdKind, ...] = get_args(IdKind)
+_TYPES: tuple[WorkType, ...] = ("article", "dataset", "review", "preprint", "web")
+"""Types in the order in which one is chosen if providers do not agree about the version that stands for a work."""
+
+
+class _Group(NamedTuple):
+    """The items of one work, with their descriptions; in versions, of which the first stands for it."""
+
+    items: Sequence[Member]
+    versions: Sequence[Sequence[Member]]
+    ids: tuple[Id, ...]
+    """Identifiers of the version that stands for it."""
+    id: str
+
+    @property
+    def ranked(self) -> bool:
+        return any(found.source.rank is not None for found, _ in self.items)
+
+    @property
+    def found(self) -> list[Found]:
+        return [found for found, _ in self.items]
+
+    @property
+    def standing(self) -> list[Found]:
+        return [found for found, _ in self.versions[0]]
+
+
+def merge(found: Sequence[Found]) -> list[Work]:
+    """Return one work for each publication or page among items, ordered by their best rank, then by id.
+
+    The result does not depend on the order of the items. Works that no provider ranked appear only as links.
+    """
+    items = _canonical(found)
+    descriptions = described(items)
+    members = [[(items[place], descriptions[place]) for place in group] for group in matched(descriptions)]
+    owners = _owners(members)
+    groups = _identified(members, owners)
+    linked, retractions = _links(groups, owners)
+    works = [_work(group, linked[place], retractions[place]) for place, group in enumerate(groups) if group.ranked]
+    return sorted(works, key=lambda work: (_best_rank(work), work.id))
+
+
+def _canonical(found: Sequence[Found]) -> list[Found]:
+    """Return the items without repetitions, in an order that only depends on their values."""
+    keyed: defaultdict[tuple[object, ...], list[Found]] = defaultdict(list)
+    for one in found:
+        item, source = one
+        rank = -1 if source.rank is None else source.rank
+        key = (source.provider, rank, source.digest, source.query, source.at, item.title, item.ids, item.date)
+        keyed[key].append(one)
+    ordered: list[Found] = []
+    for _, same in sorted(keyed.items(), key=lambda pair: pair[0]):
+        ordered += same if len(same) == 1 else [one for _, one in sorted({repr(one): one for one in same}.items())]
+    return ordered
+
+
+def _best_rank(work: Work) -> int:
+    return min(source.rank for source in work.found_by if source.rank is not None)
+
+
+# ----------------------------------------------------------------------------------------------- identifiers
+
+
+def _owners(members: Sequence[Sequence[Member]]) -> dict[Id, int]:
+    """Return the group of each identifier: of several, the one of which most items have it, works before reviews."""
+    claims: defaultdict[Id, Counter[int]] = defaultdict(Counter)
+    for place, group in enumerate(members):
+        for _, description in group:
+            for one in description.own:
+                claims[one][place] += 1
+    about = [group[0][1].subject == "about" for group in members]
+    return {one: min(counts, key=lambda place: (about[place], -counts[place], place)) for one, counts in claims.items()}
+
+
+def _identified(members: Sequence[Sequence[Member]], owners: Mapping[Id, int]) -> list[_Group]:
+    """Return the groups with their versions and identifiers. No two have the same id."""
+    taken: set[str] = set()
+    groups = []
+    for place, group in enumerate(members):
+        versions = versions_of(group)
+        own = _ids(versions[0], place, owners)
+        first = text = best_id(own or sorted(one for found, _ in group for one in found.item.ids))
+        number = 1
+        while text in taken:  # only an identifier of another work is known of it
+            number += 1
+            text = f"{first}#{number}"
+        taken.add(text)
+        groups.append(_Group(group, versions, own, text))
+    return groups
+
+
+def _ids(version: Sequence[Member], place: int, owners: Mapping[Id, int]) -> tuple[Id, ...]:
+    """Return the identifiers of a version, of each kind the one that most items have; none of another work."""
+    counts: Counter[Id] = Counter()
+    articles: set[Id] = set()
+    of_records: set[Id] = set()
+    for found, description in version:
+        known = set(description.own)
+        for one in dict.fromkeys(found.item.ids):
+            key = ids.unversioned(one)
+            if key in known and owners[key] == place:
+                counts[one] += 1
+                if key in description.published:
+                    articles.add(one)
+                if description.stage != "page":
+                    of_records.add(one)
+    kept: dict[IdKind, Id] = {}
+    for one in sorted(
+        counts, key=lambda one: (one not in articles, one not in of_records, -counts[one], _length(one), one.value)
+    ):
+        kept.setdefault(one.kind, one)
+    return tuple(kept[kind] for kind in _KINDS if kind in kept)
+
+
+def _length(one: Id) -> int:
+    return len(one.value) if one.kind == "url" else 0
+
+
+# ----------------------------------------------------------------------------------------------- works
+
+
+def _links(groups: Sequence[_Group], owners: Mapping[Id, int]) -> tuple[list[set[Linked]], list[set[str]]]:
+    """Return the links of each group, and the providers of the retractions that are linked to it."""
+    linked: list[set[Linked]] = [set() for _ in groups]
+    retractions: list[set[str]] = [set() for _ in groups]
+    descriptions = [[description for _, description in group.items] for group in groups]
+    for review, work in links(descriptions, owners):
+        if isinstance(work, int):
+            linked[work].add(Linked(groups[review].id if isinstance(review, int) else str(review), "reviews"))
+        if isinstance(review, int):
+            linked[review].add(Linked(groups[work].id if isinstance(work, int) else str(work), "reviewed_by"))
+        if isinstance(review, int) and isinstance(work, int):
+            retractions[work] |= {each.provider for each in descriptions[review] if each.title.quoting == "retraction"}
+    return linked, retractions
+
+
+def _work(group: _Group, linked: set[Linked], retractions: set[str]) -> Work:
+    standing = group.standing
+    fields = chosen(standing, [found for version in group.versions[1:] for found, _ in version])
+    provenance, conflicts = fields.provenance, fields.conflicts
+    values: dict[str, Any] = {"title": "", **fields.values}
+    if retractions and not values.get("retracted"):
+        values["retracted"], provenance["retracted"] = True, min(retractions)
+    if dois := _other_dois(group):
+        conflicts["doi"] = dois
+    sources = sorted(
+        {found.source for found in group.found},
+        key=lambda source: (
+            source.provider,
+            source.rank is None,
+            source.rank or 0,
+            source.digest,
+            source.query,
+            source.at,
+        ),
+    )
+    return Work(
+        id=group.id,
+        type=_type(group, linked),
+        found_by=tuple(sources),
+        ids=group.ids,
+        versions=others_of(group.versions),
+        linked=tuple(sorted(linked)),
+        provenance=provenance,
+        conflicts=conflicts,
+        **values,
+    )
+
+
+def _type(group: _Group, linked: set[Linked]) -> WorkType:
+    description = group.versions[0][0][1]
+    if description.stage == "preprint":
+        return "preprint"
+    types = {found.item.type for found in group.standing}
+    is_comment = any(each.title.quoting == "comment" for _, each in group.items)
+    if "review" in types or (is_comment and any(link.relation == "reviewed_by" for link in linked)):
+        return "review"
+    return next(one for one in _TYPES if one in types)
+
+
+def _other_dois(group: _Group) -> tuple[Conflict, ...]:
+    """Return other DOIs of the version that stands for the work."""
+    shown = {ids.unversioned(one) for one in group.ids if one.kind == "doi"}
+    other = {
+        Conflict(one.value, found.source.provider)
+        for found, description in group.versions[0]
+        for one in description.published
+        if shown and one not in shown
+    }
+    return tuple(sorted(other, key=lambda one: (one.source, one.value)))
