@@ -17,7 +17,8 @@ Subject = Literal["work", "about", "data"]
 """`about`: a review, comment, correction or retraction of another work; `data`: a data set, or supplement of a work."""
 Stage = Literal["published", "preprint", "page"]
 _SUBJECTS: Mapping[Quoting, Subject] = {"": "work", "data": "data"}
-_DISTINCT_WORD = re.compile(r"[^\W\d_]{5,30}")
+_STEM = re.compile(r"\b[^\W\d_]{5,6}")
+"""Beginning of a longer word."""
 _LEAST_VOCABULARY = 20
 _ABSTRACT = 6000
 """Characters of an abstract that are compared."""
@@ -93,7 +94,8 @@ def _stage(item: Item, published: frozenset[Id]) -> Stage:
 
 
 class Abstracts:
-    """Agreement of abstracts: the share of the longer words of the shorter one that the other one has, too."""
+    """Agreement of abstracts: the share of the longer words of the shorter one that the other one has, too; of words, their
+    first six letters."""
 
     def __init__(self) -> None:
         self._words: dict[str, frozenset[str]] = {}
@@ -108,7 +110,7 @@ class Abstracts:
     def _read(self, item: Item) -> frozenset[str]:
         text = item.abstract[:_ABSTRACT]
         if text not in self._words:
-            self._words[text] = frozenset(map(titles.spelling, _DISTINCT_WORD.findall(names.folded(text))))
+            self._words[text] = frozenset(_STEM.findall(names.folded(text)))
         return self._words[text]
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from retrieve_cli.contracts.works import Id
 
+_REMEMBERED = 8192
+"""Identifiers that are kept with what was found out about them."""
 _LONGEST = 2000
 """Characters of the longest identifier or address that is read."""
 _DOI = re.compile(r"10\.[0-9]{4,9}(?:\.[0-9]{1,9}){0,4}/[^\s\"<>]{1,1000}")
@@ -71,6 +74,7 @@ def doi(text: str) -> Id | None:
     return Id("doi", bare) if _DOI.fullmatch(bare) else None
 
 
+@lru_cache(_REMEMBERED)
 def is_preprint(identifier: Id) -> bool:
     """Return True for identifiers that only preprints have: those of arXiv, and DOIs of other preprint servers."""
     if identifier.kind == "arxiv":
@@ -83,6 +87,7 @@ def server(identifier: Id) -> str:
     return ARXIV if identifier.kind == "arxiv" else identifier.value.partition("/")[0]
 
 
+@lru_cache(_REMEMBERED)
 def unversioned(identifier: Id) -> Id:
     """Return the identifier that all versions of a work share: without the version in a DOI of a preprint server or a
     journal with open review, and the identifier of arXiv for its DOI."""

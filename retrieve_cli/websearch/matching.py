@@ -59,7 +59,9 @@ class _Edge(NamedTuple):
 def matched(descriptions: Sequence[Description]) -> list[list[int]]:
     """Return the places of the descriptions of each work, in ascending order."""
     groups = _Groups(descriptions)
-    for edge in sorted({*_by_identifiers(descriptions), *_by_titles(descriptions)}):
+    for edge in sorted(set(_by_identifiers(descriptions))):
+        groups.join(edge)
+    for edge in sorted(_by_titles(descriptions, groups)):
         groups.join(edge)
     return groups.result()
 
@@ -123,10 +125,11 @@ def _years_apart(one: Description, other: Description) -> int:
 # ----------------------------------------------------------------------------------------------- titles
 
 
-def _by_titles(descriptions: Sequence[Description]) -> Iterator[_Edge]:
+def _by_titles(descriptions: Sequence[Description], groups: _Groups) -> Iterator[_Edge]:
     abstracts, recurrent = Abstracts(), _recurrent(descriptions)
-    pairs = {pair for places in _candidates(descriptions) for pair in _pairs(places)}
-    for here, there in pairs:
+    for here, there in {pair for places in _candidates(descriptions) for pair in _pairs(places)}:
+        if groups.name(here) == groups.name(there):
+            continue
         one, other = descriptions[here], descriptions[there]
         if _is_barred(one, other, _Level.TITLE) or not names.agree(one.author, other.author):
             continue
@@ -194,7 +197,7 @@ class _Groups:
 
     def join(self, edge: _Edge) -> None:
         """Join the sets of two descriptions, unless they contradict each other."""
-        least, other = sorted((self._root(edge.one), self._root(edge.other)))
+        least, other = sorted((self.name(edge.one), self.name(edge.other)))
         if least == other or (not edge.same_record and self._contradict(least, other, edge.level)):
             return
         self._parents[other] = least
@@ -204,7 +207,8 @@ class _Groups:
         """Return the members of each set."""
         return [sorted(members) for members in self._members.values()]
 
-    def _root(self, place: int) -> int:
+    def name(self, place: int) -> int:
+        """Return the name of the set of a description."""
         while self._parents[place] != place:
             self._parents[place] = self._parents[self._parents[place]]
             place = self._parents[place]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from retrieve_cli.contracts.works import Item
 
 _WORD = re.compile(r"[^\W\d_]+")
 _LONGEST = 300
+_REMEMBERED = 4096
 _PARTICLES = frozenset(
     "van von vom zu zur de der den des del della di da do dos du la le el al bin ibn ben ter ten".split()
 )
@@ -36,8 +38,12 @@ NOBODY: Name = frozenset()
 
 def first_author(item: Item) -> Name:
     """Return the name of the first author of an item."""
-    full = item.authors[0][:_LONGEST] if item.authors else ""
-    family = item.first_family[:_LONGEST] or full.partition(",")[0] * ("," in full)
+    return _name(item.authors[0][:_LONGEST] if item.authors else "", item.first_family[:_LONGEST])
+
+
+@lru_cache(_REMEMBERED)
+def _name(full: str, first_family: str) -> Name:
+    family = first_family or full.partition(",")[0] * ("," in full)
     if not family:
         return _of_line(full)
     families = _family(_words(family))
@@ -59,6 +65,8 @@ def differ(one: Name, other: Name) -> bool:
 
 def folded(text: str) -> str:
     """Return a text in lower case without accents, with the letters of English for those of other Latin alphabets."""
+    if text.isascii():
+        return text.casefold()
     bare = unicodedata.normalize("NFKD", text).casefold().translate(_LETTERS)
     return bare if bare.isascii() else "".join(c for c in bare if not unicodedata.combining(c))
 

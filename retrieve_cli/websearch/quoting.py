@@ -20,7 +20,7 @@ _QUOTING: dict[Quoting, re.Pattern[str]] = {
     ),
     "correction": re.compile(
         r"(?:author |authors['’] |publisher |publisher['’]s )?(?:corrections?|corrigendum|erratum|errata|addendum)"
-        r"(?: to\b| for\b|:|$)|(?:editorial )?expression of concern(?: on| regarding| for|:)?",
+        r"(?: to\b| for\b|:|\W{0,3}$)|(?:editorial )?expression of concern(?: on| regarding| for|:)?",
         re.IGNORECASE,
     ),
     "comment": re.compile(

@@ -197,6 +197,7 @@ _ENDINGS = (
 _LEAST_SPELLED = 5
 
 
+@lru_cache(_REMEMBERED)
 def spelling(word: str) -> str:
     """Return a word in one spelling for British and American English, singular and plural; not a word of either."""
     if len(word) < _LEAST_SPELLED:
