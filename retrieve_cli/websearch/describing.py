@@ -94,8 +94,8 @@ def _stage(item: Item, published: frozenset[Id]) -> Stage:
 
 
 class Abstracts:
-    """Agreement of abstracts: the share of the longer words of the shorter one that the other one has, too; of words, their
-    first six letters."""
+    """Agreement of abstracts: the share of the longer words of the shorter one that the other one has, too. Of a word,
+    the first six letters count."""
 
     def __init__(self) -> None:
         self._words: dict[str, frozenset[str]] = {}

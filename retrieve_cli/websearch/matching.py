@@ -9,7 +9,8 @@ already is not made. So one wrong identifier does not chain two works:
 3. A PMID, PMCID, identifier of Semantic Scholar or address: if titles or first authors agree, and no DOI contradicts.
 4. Titles of a ratio of at least 0.93 with the same first author, and years that differ by at most two. Numbers must be
    the same; where words are replaced, the abstracts must agree; DOIs and PMIDs of articles must not differ, nor DOIs of
-   one preprint server (a preprint may be on two servers). Titles that many works have do not count.
+   one preprint server (a preprint may be on two servers). Titles that many works have do
+   not count.
 
 Reviews, comments, corrections and retractions are never joined to a work, and data sets are not by title.
 """
@@ -27,6 +28,7 @@ from retrieve_cli.websearch.describing import Abstracts, Description, by_identif
 from retrieve_cli.websearch.titles import Likeness, likeness
 
 _STRONG = ("doi", "arxiv")
+_ASSIGN_PMIDS = ("pubmed", "europepmc")
 _YEARS = 2
 """Years between a preprint and its article."""
 _AGREE, _CONTRADICT = 0.7, 0.3
@@ -58,6 +60,7 @@ class _Edge(NamedTuple):
 
 def matched(descriptions: Sequence[Description]) -> list[list[int]]:
     """Return the places of the descriptions of each work, in ascending order."""
+    descriptions = _with_sure_dois(descriptions)
     groups = _Groups(descriptions)
     for edge in sorted(set(_by_identifiers(descriptions))):
         groups.join(edge)
@@ -80,6 +83,27 @@ def _by_identifiers(descriptions: Sequence[Description]) -> Iterator[_Edge]:
                 same_record = _is_same_record(one, other, alike, level)
                 if same_record or _holds(one, other, alike, level):
                     yield _Edge(level, -alike, here, there, same_record)
+
+
+def _with_sure_dois(descriptions: Sequence[Description]) -> Sequence[Description]:
+    """Return the descriptions without those DOIs of articles that more others have for another work than for this one:
+    a wrong DOI, or the one of all proceedings, does not speak against other evidence."""
+    balance: Counter[tuple[int, Id]] = Counter()
+    for identifier, places in by_identifier(descriptions).items():
+        if identifier.kind != "doi" or len({descriptions[place].title.letters for place in places}) == 1:
+            continue
+        for here, there in _pairs([place for place in places if identifier in descriptions[place].published]):
+            one, other = descriptions[here], descriptions[there]
+            held = _holds(one, other, likeness(one.title, other.title), _Level.STRONG)
+            balance.update({(here, identifier): 1 if held else -1, (there, identifier): 1 if held else -1})
+    doubted: defaultdict[int, set[Id]] = defaultdict(set)
+    for (place, identifier), votes in balance.items():
+        if votes < 0:
+            doubted[place].add(identifier)
+    return [
+        one._replace(published=one.published - doubted[place]) if place in doubted else one
+        for place, one in enumerate(descriptions)
+    ]
 
 
 def _pairs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -134,7 +158,7 @@ def _by_titles(descriptions: Sequence[Description], groups: _Groups) -> Iterator
         if _is_barred(one, other, _Level.TITLE) or not names.agree(one.author, other.author):
             continue
         apart = _years_apart(one, other)
-        if apart > _YEARS or (apart and _is_recurrent(one, other, recurrent)):
+        if apart > _YEARS or _is_repeated(one, other, recurrent):
             continue
         alike = likeness(one.title, other.title)
         if alike >= Likeness.CHANGED and _is_one_text(one, other, alike, abstracts):
@@ -167,11 +191,14 @@ def _recurrent(descriptions: Sequence[Description]) -> frozenset[tuple[str, str]
     return frozenset(key for key, values in dois.items() if len(values) > 1)
 
 
-def _is_recurrent(one: Description, other: Description, recurrent: frozenset[tuple[str, str]]) -> bool:
-    """Return True if the title comes again in other years, so that descriptions must agree in the year."""
+def _is_repeated(one: Description, other: Description, recurrent: frozenset[tuple[str, str]]) -> bool:
+    """Return True if descriptions of one title are of two works: the title comes again, in another year; or it is that
+    of a contribution to a conference and of the article that followed."""
     if any((one.title.letters, reading.family) in recurrent for reading in (*one.author, *other.author)):
         return True
-    return one.title.recurrent and one.stage == other.stage
+    if one.stage != other.stage or not _years_apart(one, other):
+        return False
+    return one.title.recurrent or not names.venues_agree(one.item.venue, other.item.venue)
 
 
 def _is_one_text(one: Description, other: Description, alike: Likeness, abstracts: Abstracts) -> bool:
@@ -252,7 +279,9 @@ def _declared(group: Sequence[Description]) -> set[Id]:
 
 
 def _pmids(group: Sequence[Description]) -> set[Id]:
-    return {one for each in group for one in each.own if one.kind == "pmid" and each.stage == "published"}
+    """Return PMIDs as those give them who assign them; in other records some are wrong."""
+    sure = [each for each in group if each.provider in _ASSIGN_PMIDS and each.stage == "published"]
+    return {one for each in sure for one in each.own if one.kind == "pmid"}
 
 
 def _preprints(group: Sequence[Description]) -> dict[str, set[Id]]:

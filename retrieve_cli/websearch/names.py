@@ -1,5 +1,6 @@
-"""First authors, compared by family name and initial: `Smith JA`, `J. Smith`, `Smith, John`, `John A. Smith`.
+"""Names of first authors and of journals, compared in the forms in which they are written.
 
+Authors are compared by family name and initial: `Smith JA`, `J. Smith`, `Smith, John`, `John A. Smith`.
 A name has several readings if it does not say which part is the family name; two names agree if one reading of each
 does. Accents, particles, hyphens and `ue` for `ü` make no difference.
 """
@@ -21,6 +22,8 @@ _PARTICLES = frozenset(
 )
 _SUFFIXES = frozenset("jr sr ii iii iv phd md".split())
 _MOST_INITIALS = 4
+_LITTLE = frozenset("the of and for in on a an et de la der die und".split())
+"""Words that abbreviations of journals skip."""
 _LETTERS = str.maketrans({"ø": "o", "å": "a", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 
 
@@ -61,6 +64,24 @@ def agree(one: Name, other: Name) -> bool:
 def differ(one: Name, other: Name) -> bool:
     """Return True if both names are known and cannot be of one person."""
     return bool(one and other) and not agree(one, other)
+
+
+def venues_agree(one: str, other: str) -> bool:
+    """Return True if two names can be of one journal: `Proc Natl Acad Sci U S A`, `PNAS`; or if either is not known."""
+    words, others = ([word for word in _words(text[:_LONGEST]) if word not in _LITTLE] for text in (one, other))
+    if not words or not others:
+        return True
+    fewer, more = sorted((words, others), key=lambda words: (len(words), words))
+    if len(fewer) == 1 and fewer[0].startswith("".join(word[0] for word in more)[: max(len(fewer[0]), 2)]):
+        return True  # an acronym
+    rest = iter(more)
+    return all(any(_abbreviates(word, long) or _abbreviates(long, word) for long in rest) for word in fewer)
+
+
+def _abbreviates(short: str, long: str) -> bool:
+    """Return True if a word begins as another one, and has all its letters in that order: `natl` for `national`."""
+    letters = iter(long)
+    return short[0] == long[0] and all(letter in letters for letter in short)
 
 
 def folded(text: str) -> str:

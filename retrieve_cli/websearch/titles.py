@@ -22,6 +22,8 @@ _LONGEST = 1000
 _REMEMBERED = 4096
 """Titles that are kept as they were read: the same one comes from several providers, and from the next search."""
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_NOTE = re.compile(r"\[[A-Za-z][^\[\]]{3,100}\]\W{0,3}$")
+"""Note of a database behind a title: `[version 2; peer review: 2 approved]`, `[Article in German]`."""
 _COMMAND = re.compile(r"\\([A-Za-z]{1,20})")
 _MARKS = str.maketrans("", "", "${}_^\\'’`ʼ\u00ad\u200b")
 _TOKEN = re.compile(r"[^\W\d_]+|\d+")
@@ -56,6 +58,8 @@ _GENERIC = frozenset(
     "presentation presentations session sessions annual et al this month our your decision re is about dear sir".split()
 )
 """Words of titles that many works have."""
+_OF_ISSUES = frozenset("editorial editor".split())
+"""Words of titles that each issue of a journal has, whatever else they say."""
 _LEAST_WORDS, _LEAST_LETTERS, _LEAST_MAIN = 3, 16, 25
 _RECURRENT = frozenset(
     "annual yearly quarterly monthly weekly biennial statistics abstract abstracts proceedings yearbook year update "
@@ -108,7 +112,9 @@ class Title(NamedTuple):
 def read(text: str) -> Title:
     """Return a title for comparison."""
     text = _without_markup(text[:_LONGEST])
-    bare = _RETRACTED.sub("", text, count=1) if _RETRACTED.match(text) else text
+    retracted = _RETRACTED.match(text)
+    bare = text[retracted.end() :] if retracted else text
+    bare = _NOTE.sub("", bare).strip() or bare
     quoting, quoted = quoted_title(bare)
     tokens = _tokens(bare)
     words, numbers = _parted(tokens)
@@ -123,7 +129,7 @@ def read(text: str) -> Title:
         not _RECURRENT.isdisjoint(tokens),
         quoting,
         quoted,
-        bare is not text,
+        retracted is not None,
     )
 
 
@@ -230,5 +236,7 @@ def _main(text: str, letters: str) -> str:
 def _is_distinct(words: tuple[str, ...], letters: str) -> bool:
     if not letters.isascii():
         return len(letters.encode()) >= _LEAST_LETTERS  # a letter of Chinese has three bytes, and is a word
+    if not _OF_ISSUES.isdisjoint(words):
+        return False
     own = [word for word in words if word not in _GENERIC and f"{word}s" not in _GENERIC]
     return len(words) >= _LEAST_WORDS and len(own) > 1 and len(letters) >= _LEAST_LETTERS

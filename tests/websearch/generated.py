@@ -16,9 +16,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from websearch import vocabulary as words
+
 from retrieve_cli.contracts.works import Found, Id, RelationKind, Source, WorkType
 from retrieve_cli.websearch import ids, items
-from websearch import vocabulary as words
 
 _WORD = re.compile("[A-Za-z]+")
 AT = "2026-11-23T04:00:00Z"
@@ -318,7 +319,7 @@ class _Maker:
             title = title.replace("CO2", "CO<sub>2</sub>").replace(" and ", " &amp; ")
         if provider == "crossref" and self.happens(0.2) and ":" in title and len(title.partition(":")[0]) > 40:
             title = title.partition(":")[0]
-        if self.happens(0.1):
+        if self.happens(0.1) and "&" not in title:
             title = title.upper() if self.happens(0.3) else title.title()
         return f"{title}." if provider == "pubmed" else title.replace("-", "‐") if self.happens(0.05) else title
 

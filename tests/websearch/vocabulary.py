@@ -1,6 +1,7 @@
 """Words, names and patterns of which titles and abstracts of publications that do not exist are made."""
 
-TOPICS = """hippocampal neurogenesis|synaptic plasticity|tumor angiogenesis|epithelial migration|hematopoietic stem cells|
+TOPICS = """
+hippocampal neurogenesis|synaptic plasticity|tumor angiogenesis|epithelial migration|hematopoietic stem cells|
 microglial activation|insulin secretion|lipid metabolism|autophagic flux|DNA mismatch repair|chromatin accessibility|
 telomere maintenance|ribosome stalling|mitochondrial fission|calcium signaling|wound healing|bone remodeling|
 neural crest migration|axon guidance|retinal degeneration|cardiac fibrosis|renal ischemia|pulmonary edema|
@@ -40,9 +41,8 @@ neutron scattering|isotope labeling|remote sensing|eddy covariance|radiocarbon d
 transcranial stimulation|eye tracking|randomized trials|cohort analysis|propensity matching|meta-regression|
 natural experiments|panel surveys|in-depth interviews|CRISPR screens|RNA interference|optogenetic silencing|
 patch-clamp recording|time-lapse imaging|flow cytometry|spatial transcriptomics|metabolic flux analysis|
-phylogenetic reconstruction|environmental DNA|acoustic monitoring|laser ablation|scanning tunneling microscopy""".replace(
-    "\n", ""
-).split("|")
+phylogenetic reconstruction|environmental DNA|acoustic monitoring|laser ablation|
+scanning tunneling microscopy""".replace("\n", "").split("|")
 AGENTS = """TGF-β signaling|α-synuclein|β-catenin|interleukin-6|interleukin-10|NF-κB|p53 loss|PTEN deletion|
 vitamin D|vitamin E|high salinity|low oxygen|chronic stress|aerobic exercise|caloric restriction|night-time light|
 warming|nitrogen enrichment|grazing pressure|metformin|rapamycin|dexamethasone|γ-radiation|heavy metals|
