@@ -58,8 +58,8 @@ _GENERIC = frozenset(
     "presentation presentations session sessions annual et al this month our your decision re is about dear sir".split()
 )
 """Words of titles that many works have."""
-_OF_ISSUES = frozenset("editorial editor".split())
-"""Words of titles that each issue of a journal has, whatever else they say."""
+_OF_EDITOR = frozenset("letter comment remark note message guest introduction farewell".split())
+"""Words beside `editor` in titles that each issue of a journal has, whatever else they say."""
 _LEAST_WORDS, _LEAST_LETTERS, _LEAST_MAIN = 3, 16, 25
 _RECURRENT = frozenset(
     "annual yearly quarterly monthly weekly biennial statistics abstract abstracts proceedings yearbook year update "
@@ -236,7 +236,7 @@ def _main(text: str, letters: str) -> str:
 def _is_distinct(words: tuple[str, ...], letters: str) -> bool:
     if not letters.isascii():
         return len(letters.encode()) >= _LEAST_LETTERS  # a letter of Chinese has three bytes, and is a word
-    if not _OF_ISSUES.isdisjoint(words):
+    if "editorial" in words or ("editor" in words and not _OF_EDITOR.isdisjoint(words)):
         return False
     own = [word for word in words if word not in _GENERIC and f"{word}s" not in _GENERIC]
     return len(words) >= _LEAST_WORDS and len(own) > 1 and len(letters) >= _LEAST_LETTERS
