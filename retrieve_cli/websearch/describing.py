@@ -25,7 +25,7 @@ _ABSTRACT = 6000
 
 
 class Description(NamedTuple):
-    """What an item says about a work, for comparison with other items."""
+    """An item in the form in which it is compared with other items."""
 
     item: Item
     provider: str

@@ -41,11 +41,12 @@ NOBODY: Name = frozenset()
 
 def first_author(item: Item) -> Name:
     """Return the name of the first author of an item."""
-    return _name(item.authors[0][:_LONGEST] if item.authors else "", item.first_family[:_LONGEST])
+    return read(item.authors[0][:_LONGEST] if item.authors else "", item.first_family[:_LONGEST])
 
 
 @lru_cache(_REMEMBERED)
-def _name(full: str, first_family: str) -> Name:
+def read(full: str, first_family: str) -> Name:
+    """Return the readings of a name, of which the family name may be known."""
     family = first_family or full.partition(",")[0] * ("," in full)
     if not family:
         return _of_line(full)
