@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # the ge
 from websearch.generated import Made, generated, pairs
 
 from retrieve_cli.contracts.works import Found
-from retrieve_cli.websearch import ids, names, titles, works
+from retrieve_cli.websearch import ids
+from retrieve_cli.websearch.merging import names, titles, works
 
 PRECISION, RECALL = 0.999, 0.99
 _LETTERS = re.compile(r"\W+")

@@ -89,7 +89,7 @@ class WebSearch:
             exchange.close()
 
     def _answered(self, options: WebOptions, chosen: Chosen, exchange: Exchange) -> WebAnswer:
-        from retrieve_cli.websearch.works import merge
+        from retrieve_cli.websearch.merging.works import merge
 
         k = self._settings.web.k if options.k is None else options.k
         outcomes, further = self._asked(options, chosen, exchange, max(k, self._settings.web.k))

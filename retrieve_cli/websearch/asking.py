@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -117,7 +118,11 @@ def _search(provider: Provider, query: WebQuery, exchange: Exchange, clock: Cloc
             return failure
         if exchange.tape is None and not exchange.offline and (variable := _missing(provider.needs)):
             return NoKey(variable)
-        page: object = provider.search(query, exchange.fetch_for(provider, clock=clock))
+        fetch = exchange.fetch_for(provider, clock=clock)
+        page: object = provider.search(query, fetch)
+        if isinstance(page, Page):
+            exchange.keep(fetch)
+            return replace(page, items=page.items[: query.k])
         return page if isinstance(page, Page) else Malformed("its program returned no page")
 
     return _safe(job, provider)
@@ -127,7 +132,10 @@ def _enrich(enricher: Enricher, items: Sequence[Item], exchange: Exchange, clock
     def job() -> _Said:
         if exchange.tape is not None and (failure := exchange.tape.failure(f"enricher:{enricher.name}")):
             return failure
-        page: object = enricher.enrich(items, exchange.fetch_for(enricher, clock=clock)) if items else None
+        fetch = exchange.fetch_for(enricher, clock=clock)
+        page: object = enricher.enrich(items, fetch) if items else None
+        if isinstance(page, Page):
+            exchange.keep(fetch)
         return page if page is None or isinstance(page, Page) else Malformed("its program returned no page")
 
     return _safe(job, enricher)

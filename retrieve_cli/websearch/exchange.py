@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from datetime import UTC, datetime
 
 from retrieve_cli.contracts import Json
@@ -115,10 +116,7 @@ class Exchange:
         if self.offline:
             return NotStored()
         sent = self._wire.send(call, route, accept=accept, clock=clock)
-        if not isinstance(sent, Response):
-            return sent
-        self._store(key, call, sent)
-        return Answered(sent, None)
+        return Answered(sent, None) if isinstance(sent, Response) else sent
 
     def _usable(self, key: str) -> Answered | None:
         """Return the stored answer to a request if its age permits it."""
@@ -132,9 +130,18 @@ class Exchange:
             return None
         return Answered(response, float(max(0, round(age_s))))
 
-    def _store(self, key: str, call: Call, response: Response) -> None:
-        if self._stored is None or response.status != 200:
+    def keep(self, fetch: Fetch) -> None:
+        """Store the responses to the calls of a provider that could read them. Those of one that could not are not
+        stored: an error page with status 200 would be read again until it is too old."""
+        for call in fetch.calls if isinstance(fetch, _Fetch) else ():
+            outcome = self.recorded.outcome(request_key(_request_of(call)))
+            if isinstance(outcome, Answered) and outcome.age_s is None:
+                self._store(call, outcome.response)
+
+    def _store(self, call: Call, response: Response) -> None:
+        if self._stored is None or response.status != 200 or self.offline or self._tape is not None:
             return
+        key = request_key(_request_of(call))
         try:
             self._stored.put(key, _request_of(call), response)
             self._has_put = True
@@ -149,8 +156,10 @@ class _Fetch:
     exchange: Exchange
     route: Route
     clock: Clock
+    calls: list[Call] = field(default_factory=list, compare=False)
 
     def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        self.calls.append(call)
         return self.exchange.send(call, self.route, accept=accept, clock=self.clock)
 
 

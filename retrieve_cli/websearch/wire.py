@@ -20,7 +20,6 @@ from retrieve_cli.contracts.websearch import (
     Failure,
     KeyPlace,
     Malformed,
-    NotInstalled,
     ProviderFailed,
     Rate,
     RateLimited,
@@ -85,18 +84,19 @@ class Wire:
                 self._guarded.popitem()[1].close()
 
     def send(self, call: Call, route: Route, *, accept: Collection[int], clock: Clock) -> Sent:
-        """Return the response, or the failure of the last attempt: a second one follows a failure that may pass."""
+        """Return the response, or the failure of the last attempt that was sent: a second follows one that may pass."""
         try:
             keys = _read_keys(call.keys)
         except UsageError as error:
             return Rejected(error.message)
-        for number in (1, 2):
-            sent, again = self._attempt(call, keys, route, accept=accept, clock=clock)
-            pause = random.uniform(_PAUSE_S / 2, _PAUSE_S)  # noqa: S311  jitter is no secret
-            if not again or number == 2 or time.monotonic() + pause >= clock.until:
-                break
-            time.sleep(pause)
-        return sent
+        sent, again = self._attempt(call, keys, route, accept=accept, clock=clock)
+        pause = random.uniform(_PAUSE_S / 2, _PAUSE_S)  # noqa: S311  jitter is no secret
+        if not again or time.monotonic() + pause >= clock.until:
+            return sent
+        time.sleep(pause)
+        second, _ = self._attempt(call, keys, route, accept=accept, clock=clock)
+        # A second attempt for which the rate leaves no time says nothing about the server: the first one does.
+        return sent if isinstance(second, RateLimited) else second
 
     def _attempt(
         self, call: Call, keys: _Keys, route: Route, *, accept: Collection[int], clock: Clock
@@ -116,8 +116,8 @@ class Wire:
             )  # fmt: skip
         except ProviderFailed as failed:
             return failed.failure, False
-        except Unavailable:
-            return NotInstalled("urllib3", "remote"), False
+        except Unavailable as error:  # urllib3 is missing, which every installation has
+            return Unreachable(error.message), False
         except (Passing, HttpFailed) as failure:
             return _failure(failure, keys, clock)
         if answer.status in accept:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from retrieve_cli.contracts.works import Found, Id, Source, Work, WorkType
-from retrieve_cli.websearch import ids, items, works
+from retrieve_cli.websearch import ids, items
+from retrieve_cli.websearch.merging import works
 
 TITLE = "Glacial lakes as reservoirs of dormant microbial communities"
 AT = "2026-11-23T04:00:00Z"

@@ -14,7 +14,7 @@ from websearch.taped import AT, Taped
 from retrieve_cli.contracts.websearch import Call, Malformed, ProviderFailed, Rejected, Response, WebQuery
 from retrieve_cli.contracts.works import Id
 from retrieve_cli.websearch import ids
-from retrieve_cli.websearch.arxiv import Arxiv, search_query
+from retrieve_cli.websearch.providers.arxiv import Arxiv, search_query
 
 ATOM, NAMESPACE = "http://www.w3.org/2005/Atom", "http://arxiv.org/schemas/atom"
 FEED = (

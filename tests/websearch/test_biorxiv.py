@@ -18,7 +18,7 @@ from retrieve_cli.contracts.websearch import (
     WebQuery,
 )
 from retrieve_cli.contracts.works import Id, Item
-from retrieve_cli.websearch.biorxiv import BioRxiv, Published
+from retrieve_cli.websearch.providers.biorxiv import BioRxiv, Published
 
 FIRST, SECOND, UNKNOWN = "10.1101/2023.02.03.999001", "10.64898/2026.01.05.26999002", "10.1101/999003"
 NONE = {"messages": [{"status": "no posts found"}], "collection": []}

@@ -11,7 +11,7 @@ from websearch.taped import AT, Taped
 
 from retrieve_cli.contracts.websearch import Call, KeyPlace, Malformed, Page, ProviderFailed, Rate, Rejected, Response
 from retrieve_cli.contracts.works import Id, Item
-from retrieve_cli.websearch.crossref import Crossref
+from retrieve_cli.websearch.providers.crossref import Crossref
 
 CC = "https://creativecommons.org/licenses/by/4.0/"
 ARTICLE, PREPRINT = "10.5555/jige.2024.0101", "10.1101/2024.13.45.999999"

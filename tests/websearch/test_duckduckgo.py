@@ -12,7 +12,7 @@ from websearch.conftest import written
 from websearch.taped import AT, Taped
 
 from retrieve_cli.contracts.websearch import Call, Page, ProviderFailed, Response, WebQuery
-from retrieve_cli.websearch.duckduckgo import DuckDuckGo
+from retrieve_cli.websearch.providers.duckduckgo import DuckDuckGo
 
 NOTICE = "DuckDuckGo: read from its page of results (scraping), which may change or ask for a captcha"
 

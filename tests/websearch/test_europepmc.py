@@ -9,7 +9,7 @@ from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Malformed, Page, ProviderFailed, RateLimited, Rejected, WebQuery
 from retrieve_cli.contracts.works import Id, Item
-from retrieve_cli.websearch.europepmc import EuropePmc, item
+from retrieve_cli.websearch.providers.europepmc import EuropePmc, item
 
 EMPTY = {"version": "6.9", "hitCount": 0, "resultList": {"result": []}}
 HTML = b"<html><head><title>503</title></head><body>Scheduled maintenance</body></html>"

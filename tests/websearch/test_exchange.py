@@ -55,7 +55,11 @@ def server() -> Iterator[Server]:
 
 
 def fetch(made: Exchange, call: Call = CALL, *, clock: Clock | None = None, **provider: Any) -> Response:
-    return made.fetch_for(Echo(**provider), clock=clock or long())(call)
+    """Return the response to a call of a provider that can read it."""
+    fetch = made.fetch_for(Echo(**provider), clock=clock or long())
+    response = fetch(call)
+    made.keep(fetch)
+    return response
 
 
 def failure(made: Exchange, call: Call = CALL, **how: Any) -> Failure:
@@ -290,7 +294,15 @@ def test_an_answer_that_does_not_end_is_a_timeout(
 def test_a_status_that_is_accepted_is_an_answer_and_not_stored(server: Server, tmp_path: Path) -> None:
     server.say = saying(b'{"none": 1}', JSON, status=404)
     made = exchange(server.url, tmp_path)
-    assert made.fetch_for(Echo(), clock=long())(CALL, accept=(200, 404)).status == 404
+    fetch = made.fetch_for(Echo(), clock=long())
+    assert fetch(CALL, accept=(200, 404)).status == 404
+    made.keep(fetch)
+    assert not (tmp_path / "web").exists()
+
+
+def test_an_answer_that_its_provider_cannot_read_is_not_stored(server: Server, tmp_path: Path) -> None:
+    made = exchange(server.url, tmp_path)
+    made.fetch_for(Echo(), clock=long())(CALL)
     assert not (tmp_path / "web").exists()
 
 

@@ -5,8 +5,6 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,36 +14,20 @@ from websearch.fakes.faults import FAULTS
 from websearch.fakes.server import Fakes, origin_of
 from websearch.taped import Taped, read
 
+from retrieve_cli.assemble import websearch as parts
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.config.web_settings import ENRICHERS, PROVIDERS
 from retrieve_cli.contracts.websearch import Failure, Page, ProviderFailed, RateLimited, WebQuery
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.websearch import items
-
-NEEDED = ("asking", "exchange", "rates")
-if absent := [name for name in NEEDED if find_spec(f"retrieve_cli.websearch.{name}") is None]:
-    pytest.skip(f"not there yet: retrieve_cli.websearch.{absent}", allow_module_level=True)
-
-from retrieve_cli.websearch.asking import ask_all, enrich_all  # noqa: E402
-from retrieve_cli.websearch.exchange import Exchange  # noqa: E402
-from retrieve_cli.websearch.rates import Rates  # noqa: E402
+from retrieve_cli.websearch.asking import ask_all, enrich_all
+from retrieve_cli.websearch.exchange import Exchange
+from retrieve_cli.websearch.rates import Rates
 
 pytestmark = pytest.mark.slow
 
-MADE = {
-    "pubmed": "pubmed.PubMed",
-    "europepmc": "europepmc.EuropePmc",
-    "biorxiv": "biorxiv.BioRxiv",
-    "arxiv": "arxiv.Arxiv",
-    "s2": "semantic_scholar.SemanticScholar",
-    "tavily": "tavily.Tavily",
-    "serper": "serper.Serper",
-    "serpapi": "serpapi.SerpApi",
-    "ddg": "duckduckgo.DuckDuckGo",
-    "crossref-enrich": "crossref.Crossref",
-    "s2-enrich": "semantic_scholar.Citations",
-    "biorxiv-enrich": "biorxiv.Published",
-}
-"""Module and class by the name of the file of exchanges."""
+FILES = [*PROVIDERS, *(f"{name}-enrich" for name in ENRICHERS)]
+"""Names of the files of exchanges."""
 SECRET = "s3cr3t+key/{}"
 LONG_S, SHORT_S = 60.0, 1.0
 SLOW = ("slow drip", "silence")
@@ -66,13 +48,12 @@ class Subject(NamedTuple):
 
 
 def subjects() -> Iterator[Subject]:
-    for name, place in MADE.items():
-        module, _, made = place.partition(".")
-        if find_spec(f"retrieve_cli.websearch.{module}") is not None:
-            given = read(name)["query"]
-            query = WebQuery(given["text"], given["k"], given["since"], tuple(given["categories"]))
-            asked = getattr(import_module(f"retrieve_cli.websearch.{module}"), made)()
-            yield Subject(name, asked, query, looked_up(name) if name.endswith("-enrich") else ())
+    enrichers = {f"{enricher.name}-enrich": enricher for enricher in parts.enrichers(Settings())}
+    for name in FILES:
+        given = read(name)["query"]
+        query = WebQuery(given["text"], given["k"], given["since"], tuple(given["categories"]))
+        asked = enrichers.get(name) or parts.provider(name, Settings())
+        yield Subject(name, asked, query, looked_up(name) if name in enrichers else ())
 
 
 def looked_up(name: str) -> list[Item]:
@@ -153,9 +134,7 @@ def misbehave(fakes: Fakes, name: str, fault: str, *, after: int = 0) -> None:
 
 
 def test_all_built_in_providers_are_among_the_subjects() -> None:
-    if missing := set(MADE) - set(SUBJECTS):
-        pytest.skip(f"not there yet: {', '.join(sorted(missing))}")
-    assert set(MADE) == {*PROVIDERS, *(f"{name}-enrich" for name in ENRICHERS)}
+    assert set(SUBJECTS) == {*PROVIDERS, *(f"{name}-enrich" for name in ENRICHERS)}
     assert {name.removesuffix("-enrich"): subject.asked.name for name, subject in SUBJECTS.items()} == {
         name: name for name in (*PROVIDERS, *ENRICHERS)
     }

@@ -9,8 +9,8 @@ from websearch.generated import generated, pairs
 from websearch.samples_of_works import TITLE, found, merged
 
 from retrieve_cli.contracts.works import Found, Item
-from retrieve_cli.websearch import names, titles, works
-from retrieve_cli.websearch.titles import Likeness, likeness
+from retrieve_cli.websearch.merging import names, titles, works
+from retrieve_cli.websearch.merging.titles import Likeness, likeness
 
 PRECISION, RECALL = 0.999, 0.99
 

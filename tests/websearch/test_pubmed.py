@@ -21,9 +21,9 @@ from retrieve_cli.contracts.websearch import (
     WebQuery,
 )
 from retrieve_cli.contracts.works import Id, Item
-from retrieve_cli.websearch.pubmed import PubMed, _without_unknown_tags
-from retrieve_cli.websearch.pubmed_xml import issue_date, records, sentence
-from retrieve_cli.websearch.syntax import balanced
+from retrieve_cli.websearch.providers.pubmed import PubMed, _without_unknown_tags
+from retrieve_cli.websearch.providers.pubmed_xml import issue_date, records, sentence
+from retrieve_cli.websearch.providers.syntax import balanced
 
 QUERY = WebQuery("guides", 3)
 HTML = (

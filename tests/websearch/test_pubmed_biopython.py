@@ -13,7 +13,7 @@ from websearch.pubmed_articles import DOCTYPE, answer, article
 from websearch.taped import Taped, body_of
 
 from retrieve_cli.contracts.works import Id
-from retrieve_cli.websearch.pubmed_xml import records, sentence
+from retrieve_cli.websearch.providers.pubmed_xml import records, sentence
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ from websearch.taped import AT, Taped
 from retrieve_cli.contracts.websearch import Call, KeyPlace, NotStored, Page, ProviderFailed, Response, WebQuery
 from retrieve_cli.errors import UsageError
 from retrieve_cli.web.limits import Clock
-from retrieve_cli.websearch.duckduckgo import DuckDuckGo
+from retrieve_cli.websearch.providers.duckduckgo import DuckDuckGo
+from retrieve_cli.websearch.providers.serpapi import SerpApi
+from retrieve_cli.websearch.providers.serper import Serper
+from retrieve_cli.websearch.providers.tavily import Tavily
 from retrieve_cli.websearch.recording import record, write
-from retrieve_cli.websearch.serpapi import SerpApi
-from retrieve_cli.websearch.serper import Serper
-from retrieve_cli.websearch.tavily import Tavily
 
 PROVIDERS = [Tavily(), Serper(), SerpApi(), DuckDuckGo()]
 SECRET = 's3cr3t/"+key äß'
@@ -65,8 +64,6 @@ def test_a_recording_answers_as_the_server_did(
 def test_a_recording_over_sockets_has_no_credentials_and_works_as_a_fake(
     provider: Any, fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if find_spec("retrieve_cli.websearch.exchange") is None:
-        pytest.skip("not there yet: retrieve_cli.websearch.exchange")
     for need in provider.needs:
         monkeypatch.setenv(need.variable, "s3cr3t-key/+")
     query = Taped(provider.name).query

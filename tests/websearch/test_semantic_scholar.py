@@ -23,7 +23,7 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.websearch import dates, ids
-from retrieve_cli.websearch.semantic_scholar import Citations, SemanticScholar
+from retrieve_cli.websearch.providers.semantic_scholar import Citations, SemanticScholar
 
 QUERY = WebQuery("off-target guides", 10)
 SHA = "00000000000000000000000000000000000ab001"

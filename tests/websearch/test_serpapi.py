@@ -5,7 +5,7 @@ from websearch.conftest import written
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
-from retrieve_cli.websearch.serpapi import SerpApi
+from retrieve_cli.websearch.providers.serpapi import SerpApi
 
 
 @pytest.fixture

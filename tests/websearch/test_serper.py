@@ -9,8 +9,8 @@ from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, Response, WebQuery
 from retrieve_cli.websearch import dates
-from retrieve_cli.websearch.serper import Serper
-from retrieve_cli.websearch.web_results import date_of, first_day, google_filter
+from retrieve_cli.websearch.providers.serper import Serper
+from retrieve_cli.websearch.providers.web_results import date_of, first_day, google_filter
 
 AT = "2026-11-23T04:00:00Z"
 

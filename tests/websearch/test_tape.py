@@ -11,7 +11,6 @@ from retrieve_cli.contracts.websearch import (
     Failure,
     Malformed,
     NoKey,
-    NotInstalled,
     NotStored,
     RateLimited,
     Rejected,
@@ -30,7 +29,6 @@ failures: st.SearchStrategy[Failure] = st.one_of(
     *(st.builds(kind, texts) for kind in (Malformed, NoKey, Timeout, Unreachable)),
     st.builds(RateLimited, seconds),
     st.builds(Rejected, texts, st.integers(0, 599)),
-    st.builds(NotInstalled, texts, texts),
     st.just(NotStored()),
 )
 responses = st.binary().map(lambda body: Response(200, "text/xml", body, AT, digest_of(body)))

@@ -8,7 +8,7 @@ from websearch.conftest import written
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
-from retrieve_cli.websearch.tavily import Tavily
+from retrieve_cli.websearch.providers.tavily import Tavily
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from websearch.generated import generated
 from websearch.samples_of_works import AT, TITLE, found, merged, one
 
 from retrieve_cli.contracts.works import Cited, Conflict, Found, Linked, Version, Work
-from retrieve_cli.websearch import works
+from retrieve_cli.websearch.merging import works
 
 PREPRINT = "doi:10.1101/2023.01.02.123456"
 ARTICLE = "doi:10.1000/a"

@@ -26,9 +26,9 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.websearch.pubmed_xml import records
+from retrieve_cli.websearch.providers.pubmed_xml import records
+from retrieve_cli.websearch.providers.syntax import balanced
 from retrieve_cli.websearch.replies import malformed, number, read_object, text
-from retrieve_cli.websearch.syntax import balanced
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.websearch import Fetch, Response, WebQuery

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from retrieve_cli.contracts.works import Cited, Conflict, Found, Item
-from retrieve_cli.websearch import titles
-from retrieve_cli.websearch.titles import Likeness
+from retrieve_cli.websearch.merging import titles
+from retrieve_cli.websearch.merging.titles import Likeness
 
 _TEXTS = ("pubmed", "europepmc", "biorxiv", "arxiv", "crossref", "s2")
 """Those that publishers and authors send their records to come first; Crossref often has no subtitle, and Semantic

@@ -23,9 +23,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from retrieve_cli.contracts.works import Id
-from retrieve_cli.websearch import ids, names
-from retrieve_cli.websearch.describing import Abstracts, Description, by_identifier
-from retrieve_cli.websearch.titles import Likeness, likeness
+from retrieve_cli.websearch import ids
+from retrieve_cli.websearch.merging import names
+from retrieve_cli.websearch.merging.describing import Abstracts, Description, by_identifier
+from retrieve_cli.websearch.merging.titles import Likeness, likeness
 
 _STRONG = ("doi", "arxiv")
 _ASSIGN_PMIDS = ("pubmed", "europepmc")

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from retrieve_cli.contracts.works import Id
-from retrieve_cli.websearch import ids, titles
-from retrieve_cli.websearch.describing import Description
-from retrieve_cli.websearch.titles import Likeness, likeness
+from retrieve_cli.websearch import ids
+from retrieve_cli.websearch.merging import titles
+from retrieve_cli.websearch.merging.describing import Description
+from retrieve_cli.websearch.merging.titles import Likeness, likeness
 
 
 class Link(NamedTuple):

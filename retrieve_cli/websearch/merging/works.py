@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, get_args
 
 from retrieve_cli.contracts.works import Conflict, Found, Id, IdKind, Linked, Work, WorkType
 from retrieve_cli.websearch import ids
-from retrieve_cli.websearch.describing import described
-from retrieve_cli.websearch.fields import chosen
-from retrieve_cli.websearch.linking import links
-from retrieve_cli.websearch.matching import matched
-from retrieve_cli.websearch.versions import Member, best_id, others_of, versions_of
+from retrieve_cli.websearch.merging.describing import described
+from retrieve_cli.websearch.merging.fields import chosen
+from retrieve_cli.websearch.merging.linking import links
+from retrieve_cli.websearch.merging.matching import matched
+from retrieve_cli.websearch.merging.versions import Member, best_id, others_of, versions_of
 
 _KINDS: tuple[IdKind, ...] = get_args(IdKind)
 _TYPES: tuple[WorkType, ...] = ("article", "dataset", "review", "preprint", "web")

@@ -15,9 +15,9 @@ from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import dates, ids, items
-from retrieve_cli.websearch.pubmed_xml import issue_date, sentence
+from retrieve_cli.websearch.providers.pubmed_xml import issue_date, sentence
+from retrieve_cli.websearch.providers.syntax import balanced
 from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, text
-from retrieve_cli.websearch.syntax import balanced
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.websearch import Fetch, Response, WebQuery

@@ -15,7 +15,8 @@ from retrieve_cli.contracts.websearch import Call, Need, Page, ProviderFailed, R
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.websearch import dates, europepmc, ids, items
+from retrieve_cli.websearch import dates, ids, items
+from retrieve_cli.websearch.providers import europepmc
 from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, text
 
 if TYPE_CHECKING:

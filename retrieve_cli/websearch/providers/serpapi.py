@@ -21,8 +21,9 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.websearch import replies, web_results
-from retrieve_cli.websearch.web_results import Row
+from retrieve_cli.websearch import replies
+from retrieve_cli.websearch.providers import web_results
+from retrieve_cli.websearch.providers.web_results import Row
 
 _ORIGIN = "https://serpapi.com"
 _KEY = KeyPlace("SERPAPI_API_KEY", "parameter", "api_key")

@@ -30,8 +30,9 @@ from retrieve_cli.contracts.websearch import (
     WebQuery,
 )
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.websearch import dates, replies, web_results
-from retrieve_cli.websearch.web_results import Row
+from retrieve_cli.websearch import dates, replies
+from retrieve_cli.websearch.providers import web_results
+from retrieve_cli.websearch.providers.web_results import Row
 
 _ORIGIN = "https://html.duckduckgo.com"
 _REGION = "us-en"

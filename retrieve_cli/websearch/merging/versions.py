@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias, get_args
 
 from retrieve_cli.contracts.works import Found, Id, IdKind, RelationKind, Version, WorkType
 from retrieve_cli.websearch import ids
-from retrieve_cli.websearch.describing import Description
+from retrieve_cli.websearch.merging.describing import Description
 
 KINDS: tuple[IdKind, ...] = get_args(IdKind)
 Member: TypeAlias = tuple[Found, Description]
