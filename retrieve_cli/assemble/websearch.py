@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +13,6 @@ from retrieve_cli.assemble import extensions
 from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.config.web_settings import ENRICHERS, PROVIDERS
-from retrieve_cli.contracts import Plugin
 from retrieve_cli.contracts.websearch import Enricher, NoKey, Provider
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted.nearest import nearest
@@ -100,15 +99,6 @@ def exchange(
 def rates_folder() -> Path:
     """Return the folder in which all processes of a user record their requests, by server."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "retrieve" / "rates"
-
-
-def plugged_in() -> Sequence[str]:
-    """Return the names of providers that plug-ins add. Loads the plug-ins."""
-    return [name for name in plugins.installed() if _is_provider(plugins.load(name))]
-
-
-def _is_provider(added: object) -> bool:
-    return isinstance(added, Plugin) and added.kind == "provider"
 
 
 def _made(name: str) -> Any:

@@ -31,7 +31,7 @@ def create(
         typer.Option(
             "--scope",
             metavar="SCOPE,…",
-            help="search, documents:write, index:admin, metrics or judge; repeatable.  [default: search]",
+            help="search, web, documents:write, index:admin, metrics or judge; repeatable.  [default: search]",
         ),
     ] = None,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the key in lists and logs.")] = "",

@@ -54,7 +54,7 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
     if not told and not options.offline:
         names = ", ".join(dict.fromkeys(searched.answer.servers))
         shared.talk.say(f"note: the question was sent to {names}; web.providers says who may receive questions")
-    for notice in searched.answer.notices:
+    for notice in (*searched.answer.notices, *searched.trouble):
         shared.talk.say(f"note: {notice}")
     for stage, reason in searched.answer.strategies_skipped.items():
         shared.talk.say(f"note: {stage} skipped: {reason}")

@@ -16,7 +16,7 @@ from retrieve_cli.config.loading import override
 from retrieve_cli.config.saved import restored
 from retrieve_cli.config.settings import Settings, WebSettings
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Unavailable, UsageError, quoted, shortened
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.inspect.replay import Difference, Replay, differences, values_of
 from retrieve_cli.output import formats, journal, run_account, web_journal
@@ -28,8 +28,6 @@ from retrieve_cli.search.web_choice import check
 _AGAIN = "save the run again: retrieve web TEXT --save-run"
 _NOT_OF_THE_RUN = frozenset({"enabled", "endpoints", "deadline_ms", "max_age", "keep", "keep_mb"})
 """Keys of the section `web` about sending and storing, which a replay does not do."""
-_NOTICE = 200
-"""Characters of a notice that are shown."""
 _ENOUGH_MS = 600_000.0
 """Deadline of a replay: the failures for want of time are those of the run."""
 
@@ -104,14 +102,13 @@ def replay(folder: Path, settings: Settings) -> Replay:
     answer = WebSearch(under, folder, tape=tape, now=lambda: run.at).search(options).answer
     now = json.loads(formats.dump(web_json(answer)))
     _check_reranked(run.answer, answer.strategies_skipped)
-    was, apart = _without_machine(run.answer, now)
     return Replay(
         run=run.name.removeprefix("run "),
         generation=None,
         queries=1,
-        identical=json.dumps(was) == json.dumps(now),
-        differences=[Difference("1", *each) for each in differences(was, now)],
-        notes=[*_notes(run, under, now), *apart],
+        identical=json.dumps(run.answer) == json.dumps(now),
+        differences=[Difference("1", *each) for each in differences(run.answer, now)],
+        notes=list(_notes(run, under, now)),
         not_compared=(),
     )
 
@@ -166,16 +163,6 @@ def _check_reranked(was: Mapping[str, Json], skipped: Mapping[str, str]) -> None
             f"the reranker was part of the run and cannot run now: {reason}",
             hint="check the models: retrieve models list",
         )
-
-
-def _without_machine(was: Mapping[str, Json], now: Mapping[str, Json]) -> tuple[Mapping[str, Json], list[str]]:
-    """Return the saved answer without its last notices if these are about the machine that searched, such as a full
-    disk, and notes with them. A replay neither stores nor waits, so it has the notices about the works alone."""
-    saved, again = was.get("notices"), now.get("notices")
-    if not isinstance(saved, list) or not isinstance(again, list) or saved[: len(again)] != again:
-        return was, []
-    notes = [f"of the machine of the run: {shortened(str(notice), _NOTICE)}" for notice in saved[len(again) :]]
-    return {**was, "notices": again}, notes
 
 
 def _notes(run: SavedSearch, under: Settings, now: Mapping[str, Json]) -> Iterator[str]:

@@ -38,6 +38,8 @@ class Searched(NamedTuple):
 
     answer: WebAnswer
     tape: Tape
+    trouble: tuple[str, ...]
+    """Conditions of this machine that did not stop the search, such as a full disk. They are no part of the answer."""
 
 
 class WebSearch:
@@ -84,7 +86,8 @@ class WebSearch:
         for provider, failure in chosen.without_key:
             exchange.recorded.keep_failure(_skipped(provider), failure)
         try:
-            return Searched(self._answered(options, chosen, exchange), exchange.recorded)
+            answer = self._answered(options, chosen, exchange)
+            return Searched(answer, exchange.recorded, exchange.notices)
         finally:
             exchange.close()
 
@@ -113,7 +116,7 @@ class WebSearch:
             pipeline=ranked.pipeline,
             reranked=ranked.reranked,
             strategies_skipped=ranked.skipped,
-            notices=(*notices, *exchange.notices),
+            notices=tuple(notices),
         )
 
     def _asked(

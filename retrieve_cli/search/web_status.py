@@ -59,7 +59,7 @@ def _hint(failure: Failure, name: str = "", role: Role = "provider") -> str:
             wait = f"after {failure.retry_after:.0f} s" if failure.retry_after else "later"
             return f"ask again {wait}; answers that were stored meanwhile are used again"
         case Timeout():
-            return "allow more time: --deadline-ms"
+            return "allow more time: deadline_ms"
         case NotStored():
-            return "search without --offline"
+            return "search without `offline`"
     return f"search without {name}: web.{'providers' if role == 'provider' else 'enrich'}"

@@ -7,6 +7,7 @@
     artifacts/cache/lines/                offsets of the lines of catalogs, see sources/line_starts.py
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox/                      documents that were added one at a time, see inbox.py
+    artifacts/web/                        answers of web and literature providers, see websearch/stored.py
     artifacts/tasks/                      what servers were asked to do, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/judgments/                  votes of people on results, see evaluation/votes.py

@@ -20,7 +20,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.websearch.stored import digest_of, is_response, request_key
 
 _KINDS = {kind.kind: kind for kind in get_args(Failure)}
-_HINT = "save the run again: retrieve web … --save-run FILE"
+_HINT = "save the run again: retrieve web TEXT --save-run"
 
 
 class Answered(NamedTuple):

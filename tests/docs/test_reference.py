@@ -10,6 +10,7 @@ import yaml
 from samples import ROOT
 
 from retrieve_cli.cli.main import program
+from retrieve_cli.config import loading
 from retrieve_cli.config.keys import every_key
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import Exit
@@ -60,7 +61,8 @@ def test_every_key_is_on_the_page_once_with_its_default(reference: ModuleType) -
     defaults = dataclasses.asdict(Settings())
     for name, default in shown.items():
         section, _, key = name.partition(".")
-        assert yaml.safe_load(reference._default(default)) == defaults[section][key], name
+        told = loading.override(Settings(), {section: {key: yaml.safe_load(reference._default(default))}}, where=name)
+        assert dataclasses.asdict(told)[section][key] == defaults[section][key], name
     assert all(reference.page().count(f"**`{name}`**") == 1 for name in shown)
 
 
