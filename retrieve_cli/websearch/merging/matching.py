@@ -32,8 +32,9 @@ _STRONG = ("doi", "arxiv")
 _ASSIGN_PMIDS = ("pubmed", "europepmc")
 _YEARS = 2
 """Years between a preprint and its article."""
-_AGREE, _CONTRADICT = 0.7, 0.3
-"""Agreement of abstracts from which they are of one work, and below which they are of different ones."""
+_AGREE, _RESEMBLE, _CONTRADICT = 0.7, 0.5, 0.3
+"""Agreement of abstracts: from which they are of one work; least one of a preprint and its article; below which they are
+of different works."""
 _RARE = 3
 """Rarest words of a title by which similar ones are sought."""
 _WINDOW = 40
@@ -209,7 +210,8 @@ def _is_one_text(one: Description, other: Description, alike: Likeness, abstract
     if alike is Likeness.SAME or (agreement is not None and agreement >= _AGREE):
         return True
     # A title may grow from the preprint to the article; two providers have the same one of an article.
-    return alike is Likeness.EXTENDED and one.stage != other.stage
+    grown = alike is Likeness.EXTENDED and one.stage != other.stage
+    return grown and (agreement is None or agreement >= _RESEMBLE)
 
 
 # ----------------------------------------------------------------------------------------------- union-find
