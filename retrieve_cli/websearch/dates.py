@@ -44,6 +44,12 @@ def is_since(text: str, since: str) -> bool:
     return text[:size] >= since[:size]
 
 
+def agree(one: str, other: str) -> bool:
+    """Return True if two dates are the same as far as both are known; an unknown date agrees with none."""
+    size = min(len(one), len(other))
+    return size > 0 and one[:size] == other[:size]
+
+
 def _is_number(value: str | int) -> bool:
     said = str(value).strip()
     return said.isascii() and said.isdecimal() and len(said) < 5

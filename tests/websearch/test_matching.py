@@ -48,6 +48,17 @@ def test_a_wrong_pmid_does_not_chain_two_works() -> None:
     assert [str(work.ids[0]) for work in merged(*pages)] == ["doi:10.1000/a", "doi:10.1000/b"]
 
 
+def test_a_doi_of_another_work_does_not_keep_a_record_from_its_own() -> None:
+    other = found("crossref", "doi:10.1000/b", title="Thermal limits of alpine beetles", authors=["Jana Novák"])
+    assert count(found("pubmed", "doi:10.1000/a"), found("s2", "doi:10.1000/b"), other) == 2
+
+
+def test_a_chain_of_years_does_not_join_what_is_far_apart() -> None:
+    given = (("pubmed", "pmid:1", "2020"), ("s2", "s2:" + "a" * 40, "2022"), ("tavily", "s2:" + "b" * 40, "2024"))
+    years = [found(name, identifier, date=date) for name, identifier, date in given]
+    assert count(*years) == 2
+
+
 def test_a_mistyped_doi_does_not_split_a_record() -> None:
     work = merged(found("pubmed", "pmid:1", "doi:10.1000/a"), found("europepmc", "pmid:1", "doi:10.1000/aa"))
     assert len(work) == 1

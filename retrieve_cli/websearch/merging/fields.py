@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from retrieve_cli.contracts.works import Cited, Conflict, Found, Item
+from retrieve_cli.websearch import dates
 from retrieve_cli.websearch.merging import titles
 from retrieve_cli.websearch.merging.titles import Likeness
 
@@ -105,7 +106,10 @@ def _conflicts(
     """Return the values of the same version that contradict the chosen ones."""
     rules: Mapping[str, tuple[Sequence[Found], Callable[[Item], bool]]] = {
         "title": (standing, lambda item: item.type != "web" and _is_other_title(str(values["title"]), item.title)),
-        "date": (standing, lambda item: item.type != "web" and _is_other_date(str(values["date"]), item.date)),
+        "date": (
+            standing,
+            lambda item: item.type != "web" and bool(item.date) and not dates.agree(str(values["date"]), item.date),
+        ),
         "open_access": (standing, lambda item: item.open_access not in (None, values["open_access"])),
         "license": (standing, lambda item: item.license.lower() not in ("", str(values["license"]).lower())),
         "retracted": (every, lambda item: item.retracted not in (None, values["retracted"])),
@@ -126,9 +130,3 @@ def _shown(value: object) -> str:
 
 def _is_other_title(shown: str, title: str) -> bool:
     return titles.likeness(titles.read(shown), titles.read(title)) is not Likeness.SAME
-
-
-def _is_other_date(shown: str, date: str) -> bool:
-    """Return True if a date contradicts another one beyond the precision that both have."""
-    size = min(len(shown), len(date))
-    return shown[:size] != date[:size]

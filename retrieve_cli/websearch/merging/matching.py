@@ -23,7 +23,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from retrieve_cli.contracts.works import Id
-from retrieve_cli.websearch import ids
+from retrieve_cli.websearch import dates, ids
 from retrieve_cli.websearch.merging import names
 from retrieve_cli.websearch.merging.describing import Abstracts, Description, by_identifier
 from retrieve_cli.websearch.merging.titles import Likeness, likeness
@@ -32,9 +32,9 @@ _STRONG = ("doi", "arxiv")
 _ASSIGN_PMIDS = ("pubmed", "europepmc")
 _YEARS = 2
 """Years between a preprint and its article."""
-_AGREE, _RESEMBLE, _CONTRADICT = 0.7, 0.5, 0.3
-"""Agreement of abstracts: from which they are of one work; least one of a preprint and its article; below which they are
-of different works."""
+_EQUAL, _AGREE, _RESEMBLE, _CONTRADICT = 0.9, 0.7, 0.5, 0.3
+"""Agreement of abstracts: of one article, at least; from which a preprint and an article are one work; which those have
+at least; below which they are of different works."""
 _RARE = 3
 """Rarest words of a title by which similar ones are sought."""
 _WINDOW = 40
@@ -198,20 +198,24 @@ def _is_repeated(one: Description, other: Description, recurrent: frozenset[tupl
     of a contribution to a conference and of the article that followed."""
     if any((one.title.letters, reading.family) in recurrent for reading in (*one.author, *other.author)):
         return True
-    if one.stage != other.stage or not _years_apart(one, other):
+    if one.stage != other.stage:
         return False
-    return one.title.recurrent or not names.venues_agree(one.item.venue, other.item.venue)
+    if one.title.recurrent and not dates.agree(one.item.date, other.item.date):
+        return True
+    return _years_apart(one, other) > 0 and not names.venues_agree(one.item.venue, other.item.venue)
 
 
 def _is_one_text(one: Description, other: Description, alike: Likeness, abstracts: Abstracts) -> bool:
     agreement = abstracts.agreement(one.item, other.item)
     if agreement is not None and agreement < _CONTRADICT:
         return False
-    if alike is Likeness.SAME or (agreement is not None and agreement >= _AGREE):
+    if alike is Likeness.SAME:
         return True
-    # A title may grow from the preprint to the article; two providers have the same one of an article.
-    grown = alike is Likeness.EXTENDED and one.stage != other.stage
-    return grown and (agreement is None or agreement >= _RESEMBLE)
+    if one.stage == other.stage:  # two providers have the same title of an article, or one mistypes it
+        return agreement is not None and agreement >= _EQUAL
+    if alike is Likeness.EXTENDED:  # a title may grow from the preprint to the article
+        return agreement is None or agreement >= _RESEMBLE
+    return agreement is not None and agreement >= _AGREE
 
 
 # ----------------------------------------------------------------------------------------------- union-find
