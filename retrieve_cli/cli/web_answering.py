@@ -122,7 +122,7 @@ def add(shared: Shared, answer: WebAnswer) -> None:
     stored = [status for status in receipt.documents if status.status != "rejected"]
     for status in receipt.documents:
         if status.status == "rejected":
-            shared.talk.say(f"note: {status.id or 'a result'} was not added: {status.reason}")
+            shared.talk.say(f"note: {status.id or 'a result'}: {status.reason}")
     if not stored:
         raise RetrieveError("no result could be added", hint="see the notes above")
     hint = "retrieve sync makes them searchable"
