@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import extensions
@@ -43,9 +44,19 @@ def reader(
         return None
     if backend in ("auto", "maxsim"):
         return _late_interaction(generation, unit, encoder, vectors)
+    return PairReader(configured_scorer(settings), partial(_chunk_text, generation))
+
+
+def configured_scorer(settings: Settings) -> PairScorer:
+    """Return the scorer of pairs that the configuration names, a plug-in's too.
+
+    Raises:
+        Unavailable, UsageError: as `reader` does.
+    """
+    backend = settings.rerank.backend
     if backend not in ("cross_encoder", "remote", "llm"):
-        return _Pairs(_PluggedIn(extensions.make("reranker", backend, settings), backend), generation)
-    return _Pairs(pair_scorer(settings), generation)
+        return _PluggedIn(extensions.make("reranker", backend, settings), backend)
+    return pair_scorer(settings)
 
 
 def card(settings: Settings) -> object:
@@ -150,12 +161,12 @@ class _PluggedIn:
             raise ModelFailed(message, hint="fix the plug-in, or choose another reranker: rerank.backend") from error
 
 
-class _Pairs:
+class PairReader:
     """A scorer of pairs, applied to the texts of hits."""
 
-    def __init__(self, scorer: PairScorer, generation: Generation) -> None:
+    def __init__(self, scorer: PairScorer, text_of: Callable[[Hit], str]) -> None:
         self._scorer = scorer
-        self._generation = generation
+        self._text_of = text_of
 
     @property
     def name(self) -> str:
@@ -167,9 +178,14 @@ class _Pairs:
         return isinstance(self._scorer, Scaled) and self._scorer.unit_scale
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Vectors:
-        """Return (n,) float32: scores of the query with each hit's chunk, header included."""
-        chunks = (self._generation.chunks[hit.row] for hit in hits)
-        return self._scorer.score(query.text, [f"{chunk['header']}{chunk['text']}" for chunk in chunks])
+        """Return (n,) float32: scores of the query with each hit's text."""
+        return self._scorer.score(query.text, [self._text_of(hit) for hit in hits])
+
+
+def _chunk_text(generation: Generation, hit: Hit) -> str:
+    """Return the text of a hit's chunk, header included."""
+    chunk = generation.chunks[hit.row]
+    return f"{chunk['header']}{chunk['text']}"
 
 
 def _late_interaction(

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble import extensions
 from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
-from retrieve_cli.assemble.rerankers import pair_scorer
+from retrieve_cli.assemble.rerankers import PairReader, configured_scorer
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder
+from retrieve_cli.contracts import Encoder, TokenEncoder
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
     from retrieve_cli.stages.rerank import Reader
-
-_PAIRS = ("cross_encoder", "remote", "llm")
 
 
 def query_encoder(settings: Settings) -> Encoder:
@@ -46,32 +42,9 @@ def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) ->
         from retrieve_cli.encoders.text_reader import TextReader
 
         return TextReader(encoder, encoder, texts)
-    if backend in _PAIRS:
-        return _Pairs(pair_scorer(settings), texts)
-    return _Pairs(extensions.make("reranker", backend, settings), texts)
+    return PairReader(configured_scorer(settings), lambda hit: texts[hit.row])
 
 
 def needs_encoder(settings: Settings) -> bool:
     """Return True if the configured reranker compares token vectors."""
     return settings.rerank.backend in ("auto", "maxsim")
-
-
-class _Pairs:
-    """A scorer of pairs, applied to texts."""
-
-    def __init__(self, scorer: PairScorer, texts: Sequence[str]) -> None:
-        self._scorer = scorer
-        self._texts = texts
-
-    @property
-    def name(self) -> str:
-        return self._scorer.name
-
-    @property
-    def unit_scale(self) -> bool:
-        """True if the scorer's scores are on a scale from 0 to 1."""
-        return isinstance(self._scorer, Scaled) and self._scorer.unit_scale
-
-    def read(self, query: Query, hits: Sequence[Hit]) -> Vectors:
-        """Return (n,) float32 scores of the query with each hit's text."""
-        return self._scorer.score(query.text, [self._texts[hit.row] for hit in hits])

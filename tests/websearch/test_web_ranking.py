@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cross_models import make_bert
 from websearch.web_samples import work
 
 from retrieve_cli.assemble import text_rerankers
@@ -89,6 +91,23 @@ def test_the_default_encoder_ranks_the_abstract_that_answers_first() -> None:
     )  # fmt: skip
     assert found.hits[0].work.id == works[1].id
     assert found.pipeline.endswith("> encoder+maxsim@50")
+
+
+def test_a_configured_cross_encoder_reads_title_and_abstract(tmp_path: Path) -> None:
+    make_bert(tmp_path / "cross")
+    rerank = RerankSettings(backend="cross_encoder", model=str(tmp_path / "cross"), device="cpu", max_tokens=None)
+    chosen = replace(SETTINGS, rerank=rerank)
+    works = [work("a", ("pubmed", 1), abstract="segment the lungs"), work("b", ("pubmed", 2), abstract="word")]
+    found = rank(
+        works, "the word", ("pubmed",), chosen, reader=lambda texts: text_rerankers.reader(chosen, None, texts)
+    )
+    scored = {hit.work.id: hit.hit.reranked for hit in found.hits}
+    alone = text_rerankers.reader(chosen, None, ["On b. word"])
+    assert alone is not None
+    (expected,) = alone.read(Query("the word"), [replace(found.hits[0].hit, row=0)])
+    moved = scored[works[1].id]
+    assert moved is not None
+    assert moved.score == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_no_reranker_is_used_if_none_is_configured() -> None:
