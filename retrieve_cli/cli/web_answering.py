@@ -46,14 +46,15 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
     Raises:
         UsageError: web search is off, a provider is not configured, or an option is out of range.
     """
+    from retrieve_cli.assemble.websearch import FOLDER
     from retrieve_cli.search.web import WebSearch
 
     settings = shared.settings()
-    told = (shared.artifacts / "web").exists()
-    searched = WebSearch(settings, shared.artifacts).search(options)
-    if not told and not options.offline:
-        names = ", ".join(dict.fromkeys(searched.answer.servers))
-        shared.talk.say(f"note: the question was sent to {names}; web.providers says who may receive questions")
+    search = WebSearch(settings, shared.artifacts)
+    if not options.offline and not (shared.artifacts / FOLDER).exists():
+        names = ", ".join(search.receivers(options))
+        shared.talk.say(f"note: the question is sent to {names}; web.providers says who may receive questions")
+    searched = search.search(options)
     for notice in (*searched.answer.notices, *searched.trouble):
         shared.talk.say(f"note: {notice}")
     for stage, reason in searched.answer.strategies_skipped.items():

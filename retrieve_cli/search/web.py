@@ -61,6 +61,11 @@ class WebSearch:
         self._encoder: Encoder | None = None
         self._lock = Lock()
 
+    def receivers(self, options: WebOptions) -> list[str]:
+        """Return the names of those who will receive the question. Raises as `answer` does."""
+        check(options, self._settings)
+        return [provider.name for provider in self._chosen(options).providers]
+
     def answer(self, options: WebOptions) -> WebAnswer:
         """Return the answer to a search.
 
@@ -73,7 +78,7 @@ class WebSearch:
         """Return the answer to a search with its exchanges. Raises as `answer` does."""
         if self._tape is None:
             check(options, self._settings)
-        chosen = chosen_providers(options, self._settings, missing_key=self._missing_key)
+        chosen = self._chosen(options)
         web = self._settings.web
         exchange = parts.exchange(
             self._settings,
@@ -138,6 +143,9 @@ class WebSearch:
         if not enrichers or not items:
             return outcomes, []
         return outcomes, enrich_all(enrichers, items, exchange, deadline_s=max(until - monotonic(), 0.0))
+
+    def _chosen(self, options: WebOptions) -> Chosen:
+        return chosen_providers(options, self._settings, missing_key=self._missing_key)
 
     def _missing_key(self, provider: Provider) -> NoKey | None:
         """Return the failure of a provider without its credential; in a replay, of one that had none then."""

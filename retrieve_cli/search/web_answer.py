@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, NamedTuple
 
@@ -97,8 +97,3 @@ class WebAnswer:
     def partial(self) -> bool:
         """True if somebody who was asked failed."""
         return any(status.failed for status in self.statuses)
-
-    @property
-    def servers(self) -> Sequence[str]:
-        """Names of those that received the question or identifiers."""
-        return [status.provider for status in self.statuses if status.at or status.failed]

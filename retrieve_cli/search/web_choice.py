@@ -96,9 +96,13 @@ def chosen_providers(
 
 def _expect_key(providers: Sequence[Provider], missing_key: Callable[[Provider], NoKey | None]) -> None:
     """Raises: UsageError: none of the providers has the credential that it needs."""
-    failures = [missing_key(provider) for provider in providers]
-    if failures and all(failures):
-        names = " and ".join(provider.name for provider in providers)
-        variables = " or ".join(dict.fromkeys(failure.variable for failure in failures if failure))
-        needs = "need keys" if len(failures) > 1 else "needs a key"
-        raise UsageError(f"{names} {needs}: {variables} is not set", hint=f"export {failures[0].variable}=…")  # type: ignore[union-attr]
+    failures = [failure for provider in providers if (failure := missing_key(provider)) is not None]
+    if not providers or len(failures) < len(providers):
+        return
+    names = " and ".join(filter(None, (", ".join(each.name for each in providers[:-1]), providers[-1].name)))
+    variables = list(dict.fromkeys(failure.variable for failure in failures))
+    if len(variables) == 1:
+        needs = "needs a key" if len(providers) == 1 else "need a key"
+        raise UsageError(f"{names} {needs}: {variables[0]} is not set", hint=f"export {variables[0]}=…")
+    message = f"{names} need keys: none of {', '.join(variables)} is set"
+    raise UsageError(message, hint=f"set one: export {variables[0]}=…")

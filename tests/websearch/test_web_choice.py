@@ -60,7 +60,7 @@ def test_keyed_providers_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_web_without_any_key_is_refused_with_the_variables() -> None:
-    with pytest.raises(UsageError, match="TAVILY_API_KEY or SERPER_API_KEY or SERPAPI_API_KEY"):
+    with pytest.raises(UsageError, match="none of TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY is set"):
         chosen(WebOptions("latest news"))
 
 

@@ -66,7 +66,7 @@ def test_only_configured_providers_receive_the_question(ask: Ask, fakes: Fakes) 
 
 
 def test_the_first_search_says_to_whom_the_question_went_and_later_ones_do_not(ask: Ask) -> None:
-    said = "note: the question was sent to pubmed, europepmc, arxiv, s2"
+    said = "note: the question is sent to pubmed, europepmc, arxiv, s2"
     assert said in ask().err
     assert said not in ask().err
 
