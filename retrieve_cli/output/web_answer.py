@@ -17,7 +17,18 @@ from retrieve_cli.terms import figures
 
 _PRECISIONS = {4: "year", 7: "month", 10: "day"}
 """Precision of a date by its length."""
+RELATIONS: Mapping[str, str] = {
+    "preprint_of": "preprint",
+    "published_as": "published as",
+    "version_of": "other version",
+    "same_as": "same work",
+    "reviews": "review of it",
+    "reviewed_by": "it reviews",
+}
+"""Relations of other versions and works to the one shown, in words."""
 _SHOWN_AUTHORS = 3
+_SHOWN_OTHERS = 5
+"""Other versions and linked works that people are shown."""
 _ABSTRACT = 400
 """Characters of an abstract that people are shown."""
 
@@ -169,7 +180,9 @@ def _facts(work: Work) -> Iterator[str]:
     if work.open_access:
         yield f"open access{f' ({work.license})' if work.license else ''}"
     yield from ([work.id] if not work.id.startswith(("http:", "https:")) else [])
-    yield from (f"{version.relation.replace('_', ' ')}: {version.id}" for version in work.versions)
+    others = [(version.relation, version.id) for version in work.versions]
+    others += [(linked.relation, linked.id) for linked in work.linked]
+    yield from (f"{RELATIONS[relation]}: {name}" for relation, name in others[:_SHOWN_OTHERS])
     yield "found by " + ", ".join(dict.fromkeys(source.provider for source in work.found_by if source.rank))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from retrieve_cli.output.citations import numbered, one_line
-from retrieve_cli.output.web_answer import status_text
+from retrieve_cli.output.web_answer import RELATIONS, status_text
 from retrieve_cli.search.web_answer import WebAnswer, WebHit
 
 DATA = (
@@ -64,4 +64,4 @@ def _facts(hit: WebHit) -> Iterator[str]:
     yield f"RETRACTED {work.type}" if work.retracted else work.type
     if work.date:
         yield work.date
-    yield from (f"{version.relation.replace('_', ' ')} {version.id}" for version in work.versions)
+    yield from (f"{RELATIONS[version.relation]} {version.id}" for version in work.versions)

@@ -178,7 +178,7 @@ def test_a_result_has_title_authors_abstract_arxiv_id_and_pdf_link(artifacts: Pa
     assert result["retracted"] is True
     text = text_of(answer)
     head = "[1] doi:10.1000/pre, https://doi.org/10.1000/w2, RETRACTED preprint, 2024-03, "
-    assert f"{head}version of arxiv:2401.01234v1, arxiv:2401.01234\n```\ntitle: A preprint on guides\n" in text
+    assert f"{head}other version arxiv:2401.01234v1, arxiv:2401.01234\n```\ntitle: A preprint on guides\n" in text
     for each in ("authors: Ada Example, Bo Sample", "pdf: https://arxiv.org/pdf/2401.01234", "abstract: Part 2 counts"):
         assert each in text
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from retrieve_cli.api.web import read_web
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.output.significant import significant
+from retrieve_cli.output.web_answer import RELATIONS
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.serving.page.contents import Problem
 from retrieve_cli.serving.page.texts import Link, cut, link
@@ -21,15 +22,6 @@ _AUTHORS = 6
 _VERSIONS = 10
 """Most versions, linked works and conflicts of a result."""
 KINDS = (("", "Chosen by the query"), ("web", "Web"), ("literature", "Literature"))
-_RELATIONS: Mapping[str, str] = {
-    "preprint_of": "preprint",
-    "published_as": "published as",
-    "version_of": "other version",
-    "same_as": "same work",
-    "reviews": "review of it",
-    "reviewed_by": "it reviews",
-}
-"""Relations of other versions and works to the one shown, in words."""
 
 
 class Search(NamedTuple):
@@ -144,9 +136,9 @@ def _names(work: Work) -> str:
 def _others(work: Work) -> Iterator[Other]:
     for version in work.versions[:_VERSIONS]:
         text = " · ".join(filter(None, (cut(version.title), version.date, cut(version.id))))
-        yield Other(_RELATIONS.get(version.relation, version.relation), text, link(version.url))
+        yield Other(RELATIONS.get(version.relation, version.relation), text, link(version.url))
     for linked in work.linked[:_VERSIONS]:
-        yield Other(_RELATIONS.get(linked.relation, linked.relation), cut(linked.id), link(linked.id))
+        yield Other(RELATIONS.get(linked.relation, linked.relation), cut(linked.id), link(linked.id))
 
 
 def _facts(work: Work) -> Iterator[tuple[str, str]]:
