@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from retrieve_cli.websearch.merging.names import folded
-from retrieve_cli.websearch.providers.quoting import SUBTITLE, Quoting, ending, quoted_title
+from retrieve_cli.websearch.merging.quoting import SUBTITLE, Quoting, ending, quoted_title
 
 LEAST_RATIO = 93.0
 """Percentage of equal characters from which titles are similar: 2 × common / total, as rapidfuzz computes it."""
