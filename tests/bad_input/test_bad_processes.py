@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from bad_input.speech import command, environment, process, said, said_in_json, shell, unforeseen
+from documents.sandbox.builds import heeding_interrupts
 from samples import Program, write_catalog
 
 
@@ -82,9 +83,10 @@ def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build:
 def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int) -> None:
     """Before the first instruction of the program Python itself answers, with a traceback of its own start alone."""
     for step in range(3):
-        child = subprocess.Popen(
-            command("query", "lungs"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
-        )  # fmt: skip
+        with heeding_interrupts():
+            child = subprocess.Popen(
+                command("query", "lungs"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+            )  # fmt: skip
         time.sleep(0.04 + 0.04 * moment + 0.013 * step)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)

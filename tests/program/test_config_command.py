@@ -35,7 +35,8 @@ def test_the_origin_of_each_value_that_is_no_default_is_named(
     Path("config.yaml").write_text(FILE + "bm25: {b: 0.75}\n")
     monkeypatch.setenv("RETRIEVE_SEARCH__MAX_ALSO", "5")
     monkeypatch.setenv("SYNC_EVERY_HOURS", "3")
-    shown = {line.split(":")[0].strip(): line for line in retrieve("config", "show").out.splitlines()}
+    lines = reversed(retrieve("config", "show").out.splitlines())  # the first key of a name counts: `web` has a k, too
+    shown = {line.split(":")[0].strip(): line for line in lines}
     assert shown["k"].endswith("# config.yaml (default: 10)")
     assert shown["max_also"].endswith("# environment variable RETRIEVE_SEARCH__MAX_ALSO (default: 8)")
     assert "#" not in shown["b"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Barrier, BrokenBarrierError, Event
 
 import pytest
+from documents.sandbox.builds import heeding_interrupts
 from web.servers import Conversation, Server, serving
 from websearch.echoing import KEY, Counting, Doing, Echo, Raising, exchange, item, titles
 
@@ -235,7 +236,8 @@ print(asked[0].outcome, flush=True)
 
 def hanging(folder: Path, deadline_s: float) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", HANGING, str(Path(__file__).parents[1]), str(folder), str(deadline_s)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with heeding_interrupts():
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_thread_that_hangs_does_not_keep_the_process_alive(tmp_path: Path) -> None:
