@@ -25,6 +25,8 @@ class Failure(NamedTuple):
 
 def failure_of(error: BaseException) -> Failure:
     """Return what to say of an error that ended a command."""
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, KeyboardInterrupt | Terminated):
+        error = error.__cause__  # an interruption while a class is defined: Python 3.11 raises it within __set_name__
     if isinstance(error, RetrieveError):
         return Failure(int(error.code), error.kind, error.message, error.hint)
     same = "the current index is as it was"

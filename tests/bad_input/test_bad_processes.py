@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from bad_input.speech import command, environment, process, said, said_in_json, shell, unforeseen
-from documents.sandbox.builds import heeding_interrupts
 from samples import Program, write_catalog
+
+from retrieve_cli.cli.failures import failure_of
+from retrieve_cli.errors import Terminated
 
 
 @pytest.fixture
@@ -83,10 +85,9 @@ def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build:
 def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int) -> None:
     """Before the first instruction of the program Python itself answers, with a traceback of its own start alone."""
     for step in range(3):
-        with heeding_interrupts():
-            child = subprocess.Popen(
-                command("query", "lungs"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
-            )  # fmt: skip
+        child = subprocess.Popen(
+            command("query", "lungs"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        )  # fmt: skip
         time.sleep(0.04 + 0.04 * moment + 0.013 * step)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
@@ -95,6 +96,14 @@ def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int)
         else:
             assert child.returncode in (0, 130), err.decode()
             assert err.decode().count("error:") == (child.returncode == 130)
+
+
+@pytest.mark.parametrize(("cause", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+def test_an_interruption_while_a_class_is_defined_is_one(cause: BaseException, code: int) -> None:
+    """Python 3.11 turns what a descriptor raises while its class is defined into a RuntimeError."""
+    wrapped = RuntimeError("Error calling __set_name__")
+    wrapped.__cause__ = cause
+    assert failure_of(wrapped).code == code
 
 
 @pytest.mark.slow

@@ -63,8 +63,10 @@ def test_every_key_is_on_the_page_once_with_its_default(reference: ModuleType) -
         section, _, key = name.partition(".")
         told = loading.override(Settings(), {section: {key: yaml.safe_load(reference._default(default))}}, where=name)
         assert dataclasses.asdict(told)[section][key] == defaults[section][key], name
-    assert all(reference.page().count(f"**`{name}`**") == 1 for name in shown)
+    page = reference.page()
+    assert all(page.count(f"**`{name}`**") == 1 for name in shown)
 
 
 def test_every_exit_code_is_on_the_page(reference: ModuleType) -> None:
-    assert all(f"| {int(code)} | " in reference.page() for code in Exit)
+    page = reference.page()
+    assert all(f"| {int(code)} | " in page for code in Exit)
