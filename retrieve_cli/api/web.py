@@ -13,11 +13,10 @@ from retrieve_cli.config.durations import seconds
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.search.web_answer import MOST_TEXT, WebAnswer, WebOptions
+from retrieve_cli.search.web_answer import LONGEST_DEADLINE_MS, MOST_RESULTS, MOST_TEXT, WebAnswer, WebOptions
 from retrieve_cli.untrusted.nearest import nearest
 from retrieve_cli.websearch import dates
 
-_MOST_RESULTS = 100
 _MOST_NAMES = 20
 _LONGEST_NAME = 100
 _EXAMPLE = 'for example: {"query": "CRISPR off-target effects"}'
@@ -35,7 +34,7 @@ _NAMES: Mapping[str, Json] = {
 
 FIELDS: Mapping[str, Field] = {
     "query": Field({"type": "string", "maxLength": MOST_TEXT}, "The query, which is sent to the providers."),
-    "k": Field({"type": "integer", "minimum": 1, "maximum": _MOST_RESULTS}, "Number of results."),
+    "k": Field({"type": "integer", "minimum": 1, "maximum": MOST_RESULTS}, "Number of results."),
     "kind": Field(
         {"title": "kind", "type": "string", "enum": list(_KINDS)},
         "Providers that are asked: of the web, of literature, or chosen by the query.",
@@ -47,7 +46,9 @@ FIELDS: Mapping[str, Field] = {
     ),
     "categories": Field(_NAMES, "Categories of arXiv, of which a result must have one: q-bio, cs.AI."),
     "first": Field(_FLAG, "Ask one provider after the other until one has results."),
-    "deadline_ms": Field({"type": "number", "minimum": 1, "maximum": 600_000}, "Time for all providers together."),
+    "deadline_ms": Field(
+        {"type": "number", "minimum": 1, "maximum": LONGEST_DEADLINE_MS}, "Time for all providers together."
+    ),
     "max_age": Field(
         {"type": ["number", "string"], "minimum": 0, "maxLength": 20},
         "Greatest age of a stored answer that is used again: seconds, or 24h; 0: none is used.",

@@ -58,8 +58,10 @@ def enrichers(settings: Settings) -> list[Enricher]:
 
 def missing_key(chosen: Provider) -> NoKey | None:
     """Return the failure of a provider whose credential is not in the environment; None if it has what it needs."""
-    required = (need.variable for need in chosen.needs if need.required)
-    return next((NoKey(variable) for variable in required if not os.environ.get(variable, "").strip()), None)
+    from retrieve_cli.websearch.asking import missing_variable
+
+    variable = missing_variable(chosen.needs)
+    return NoKey(variable) if variable else None
 
 
 def exchange(

@@ -32,7 +32,7 @@ class _Questions(TyperGroup):
     """`retrieve web QUESTION` is `retrieve web search QUESTION`: what is no command begins a question."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Return the arguments, with the command in front if it is left out."""
+        """Return the arguments, with the command in front if it is omitted."""
         if not args or args[0] not in self.commands:
             args = [_SEARCH, *(args or ["--help"])]
         return super().parse_args(ctx, args)

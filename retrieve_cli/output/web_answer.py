@@ -14,9 +14,8 @@ from retrieve_cli.output.formats import SCHEMA_VERSION
 from retrieve_cli.output.page import Line, Span
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit
 from retrieve_cli.terms import figures
+from retrieve_cli.websearch import dates
 
-_PRECISIONS = {4: "year", 7: "month", 10: "day"}
-"""Precision of a date by its length."""
 RELATIONS: Mapping[str, str] = {
     "preprint_of": "preprint",
     "published_as": "published as",
@@ -73,7 +72,7 @@ def result_json(rank: int, web_hit: WebHit) -> dict[str, Json]:
         "title": work.title,
         "authors": list(work.authors),
         "date": work.date or None,
-        "date_precision": _PRECISIONS.get(len(work.date)),
+        "date_precision": dates.precision(work.date),
         "venue": work.venue or None,
         "abstract": work.abstract or None,
         "snippet": work.snippet or None,

@@ -13,6 +13,8 @@ from retrieve_cli.frozen import dataclass
 KindChoice = Literal["auto", "web", "literature"]
 MOST_TEXT = 2000
 """Characters of the longest question."""
+MOST_RESULTS = 100
+LONGEST_DEADLINE_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)

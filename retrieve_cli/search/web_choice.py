@@ -9,11 +9,10 @@ from retrieve_cli.assemble import websearch as parts
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.websearch import NoKey, Provider
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.search.web_answer import MOST_TEXT, WebOptions
+from retrieve_cli.search.web_answer import LONGEST_DEADLINE_MS, MOST_RESULTS, MOST_TEXT, WebOptions
 from retrieve_cli.websearch import dates
 from retrieve_cli.websearch.kinds import choose
 
-MOST_K = 100
 ENABLE = "set web.enabled: true in config.yaml, or RETRIEVE_WEB__ENABLED=true"
 
 
@@ -44,12 +43,14 @@ def check(options: WebOptions, settings: Settings) -> None:
         raise UsageError(
             f"the question has {len(text):,} characters", hint=f"providers take short questions: at most {MOST_TEXT:,}"
         )
-    if options.k is not None and not 1 <= options.k <= MOST_K:
-        raise UsageError(f"k is {options.k}; it takes 1 to {MOST_K}", hint="-k 20")
+    if options.k is not None and not 1 <= options.k <= MOST_RESULTS:
+        raise UsageError(f"k is {options.k}; it takes 1 to {MOST_RESULTS}", hint="-k 20")
     if options.since and dates.of_text(options.since) != options.since:
         raise UsageError(f"since is {quoted(options.since)}, not a date", hint="2024, 2024-03 or 2024-03-05")
-    if options.deadline_ms is not None and not 1 <= options.deadline_ms <= 600_000:
-        raise UsageError(f"deadline_ms is {options.deadline_ms:g}; it takes 1 to 600,000", hint="--deadline-ms 10000")
+    if options.deadline_ms is not None and not 1 <= options.deadline_ms <= LONGEST_DEADLINE_MS:
+        raise UsageError(
+            f"deadline_ms is {options.deadline_ms:g}; it takes 1 to {LONGEST_DEADLINE_MS:,}", hint="--deadline-ms 10000"
+        )
 
 
 def chosen_providers(

@@ -116,7 +116,7 @@ def _search(provider: Provider, query: WebQuery, exchange: Exchange, clock: Cloc
     def job() -> _Said:
         if exchange.tape is not None and (failure := exchange.tape.failure(f"provider:{provider.name}")):
             return failure
-        if exchange.tape is None and not exchange.offline and (variable := _missing(provider.needs)):
+        if exchange.tape is None and not exchange.offline and (variable := missing_variable(provider.needs)):
             return NoKey(variable)
         fetch = exchange.fetch_for(provider, clock=clock)
         page: object = provider.search(query, fetch)
@@ -143,11 +143,11 @@ def _enrich(enricher: Enricher, items: Sequence[Item], exchange: Exchange, clock
 
 def _too_late(provider: Provider) -> Failure:
     """Return the failure of a provider that cannot be asked because no time is left."""
-    variable = _missing(provider.needs)
+    variable = missing_variable(provider.needs)
     return NoKey(variable) if variable else Timeout("no time was left to ask it")
 
 
-def _missing(needs: Sequence[Need]) -> str:
+def missing_variable(needs: Sequence[Need]) -> str:
     """Return the first variable that is required and not set; empty if there is none."""
     required = (need.variable for need in needs if need.required)
     return next((variable for variable in required if not os.environ.get(variable, "").strip()), "")

@@ -57,15 +57,13 @@ class Rates:
 
     def __init__(
         self,
-        folder: Path | None = None,
+        folder: Path,
         *,
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`folder` is by default `retrieve/rates` in the user's cache (XDG_CACHE_HOME)."""
-        self._folder = (
-            folder or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "retrieve" / "rates"
-        )
+        """`folder` is one that all processes of the user share; it is made with the first request."""
+        self._folder = folder
         self._now = now
         self._sleep = sleep
         self._own: dict[str, _Past] = {}

@@ -26,9 +26,8 @@ from retrieve_cli.contracts.websearch import Response
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted.files import CONFIG, read_bytes, read_text, regular_descriptor
+from retrieve_cli.web.guarded import MOST_BYTES
 
-MOST_BYTES = 10_000_000
-"""Bytes of the largest body."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _PART = ".part"

@@ -61,8 +61,8 @@ def test_every_key_is_on_the_page_once_with_its_default(reference: ModuleType) -
     defaults = dataclasses.asdict(Settings())
     for name, default in shown.items():
         section, _, key = name.partition(".")
-        told = loading.override(Settings(), {section: {key: yaml.safe_load(reference._default(default))}}, where=name)
-        assert dataclasses.asdict(told)[section][key] == defaults[section][key], name
+        loaded = loading.override(Settings(), {section: {key: yaml.safe_load(reference._default(default))}}, where=name)
+        assert dataclasses.asdict(loaded)[section][key] == defaults[section][key], name
     page = reference.page()
     assert all(page.count(f"**`{name}`**") == 1 for name in shown)
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 from web.servers import Conversation, serving
 
+from retrieve_cli.assemble.websearch import rates_folder
 from retrieve_cli.contracts.websearch import ProviderFailed, Rate, RateLimited
 from retrieve_cli.storage.lock import hold_briefly
 from retrieve_cli.web.failures import Passing
@@ -207,7 +208,7 @@ def test_another_process_that_holds_the_file_is_not_waited_for_beyond_the_deadli
 
 def test_the_folder_is_that_of_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    take(Rates())
+    take(Rates(rates_folder()))
     assert (tmp_path / "cache" / "retrieve" / "rates" / FILE).is_file()
 
 

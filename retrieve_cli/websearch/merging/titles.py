@@ -1,6 +1,6 @@
 """Titles in a form in which spelling, markup and typography make no difference, and their likeness.
 
-The kinds of titles that say nothing about the identity of a work (`Editorial`) are told apart here, and titles that
+The kinds of titles that say nothing about the identity of a work (`Editorial`) are recognised here, and titles that
 quote the one of another work (`Reply to …`).
 """
 

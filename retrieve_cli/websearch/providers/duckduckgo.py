@@ -110,7 +110,7 @@ def _tags(text: str) -> Iterator[tuple[str, dict[str, str], int, int]]:
 
 
 def _blocks(text: str, tags: list[tuple[str, dict[str, str], int, int]]) -> list[str]:
-    """Return the markup of each result, advertisements left out: from its beginning to that of the next one."""
+    """Return the markup of each result except advertisements: from its beginning to that of the next one."""
     begins = [(start, _classes(attributes)) for _, attributes, start, _ in tags if "result" in _classes(attributes)]
     spans = islice(pairwise([*begins, (len(text), frozenset())]), _MOST_RESULTS)
     return [
