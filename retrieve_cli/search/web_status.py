@@ -12,6 +12,7 @@ from retrieve_cli.contracts.websearch import (
     Provider,
     RateLimited,
     Timeout,
+    Unreachable,
 )
 from retrieve_cli.search.web_answer import ProviderStatus
 
@@ -60,6 +61,8 @@ def _hint(failure: Failure, name: str = "", role: Role = "provider") -> str:
             return f"ask again {wait}; answers that were stored meanwhile are used again"
         case Timeout():
             return "allow more time: deadline_ms"
+        case Unreachable():
+            return "check the network, and HTTPS_PROXY if it needs a proxy"
         case NotStored():
             return "search without `offline`"
     return f"search without {name}: web.{'providers' if role == 'provider' else 'enrich'}"
