@@ -15,6 +15,7 @@ from reportlab.pdfgen.canvas import Canvas
 from samples import Program
 from servers import Server, started
 from urllib3.filepost import encode_multipart_formdata
+from waiting import PATIENCE_S
 
 from retrieve_cli.documents.pdf.picture import render
 from retrieve_cli.errors import BadDocument
@@ -224,7 +225,8 @@ class Door:
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> urllib3.BaseHTTPResponse:
         sent = {"Authorization": f"Bearer {self.key}", **headers}
-        return urllib3.request(method, self.server.url + path, body=body, headers=sent, timeout=90, retries=False)
+        url = self.server.url + path
+        return urllib3.request(method, url, body=body, headers=sent, timeout=PATIENCE_S, retries=False)
 
 
 @pytest.fixture(scope="module")

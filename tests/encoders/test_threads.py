@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
-from time import sleep
 from typing import Any, TypeVar
 
 import pytest
 from cross_models import make_bert
 from splade_models import save_masked
+from waiting import PATIENCE_S, pause
 
 from retrieve_cli.contracts import TokenVectors
 from retrieve_cli.encoders.cross.scorer import CrossScorer
@@ -33,7 +33,7 @@ def test_every_item_is_worked_on_once(threads: int, count: int) -> None:
 
 
 def test_items_are_worked_on_side_by_side() -> None:
-    meeting = threading.Barrier(3, timeout=60)
+    meeting = threading.Barrier(3, timeout=PATIENCE_S)
     spread(lambda _: meeting.wait() and None, range(3), threads=3)
 
 
@@ -56,7 +56,7 @@ def test_a_failure_of_one_item_is_raised(threads: int) -> None:
 
 def together(work: Callable[[], T], *, threads: int = 8) -> list[T]:
     """The results of `work` in threads that start at the same moment."""
-    start = Barrier(threads)
+    start = Barrier(threads, timeout=PATIENCE_S)
 
     def run(_: int) -> T:
         start.wait()
@@ -70,7 +70,7 @@ def test_what_is_loaded_once_is_loaded_by_one_of_the_threads_that_need_it() -> N
     class Holder:
         @once
         def model(self) -> object:
-            sleep(0.01)
+            pause(0.01, why="the other threads ask meanwhile")
             return object()
 
     holder = Holder()

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from waiting import PATIENCE_S
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.linked import records_of_triples
@@ -13,6 +14,8 @@ from retrieve_cli.sources.remote.query import Template
 
 SHA1 = "0123456789abcdef0123456789abcdef01234567"
 MANY = 200_000
+STALLED_CPU_S = PATIENCE_S / 10
+"""CPU seconds: a time that grows with the text is a few of them, with its square more than a thousand."""
 
 
 @pytest.fixture(autouse=True)
@@ -22,11 +25,11 @@ def _ends() -> Iterator[None]:
     def stalled(*_: object) -> None:
         raise TimeoutError("it is still at work")
 
-    before = signal.signal(signal.SIGALRM, stalled)
-    signal.alarm(20)
+    before = signal.signal(signal.SIGVTALRM, stalled)
+    signal.setitimer(signal.ITIMER_VIRTUAL, STALLED_CPU_S)
     yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
 
 
 @pytest.mark.parametrize("kind", ["decimal", "double", "float", "integer", "boolean"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import pause
 from web.servers import Conversation, serving
 
 from retrieve_cli.contracts import Record
@@ -421,7 +422,7 @@ def test_pages_have_one_deadline_together(target: Path) -> None:
     pages = iter(range(10**9))
 
     def say(talk: Conversation) -> None:
-        talk.server.closing.wait(0.05)
+        pause(0.05, why="pages that come, each in its time")
         row = {"id": {"type": "uri", "value": f"https://x.org/{next(pages)}"}}
         answer = {"head": {"vars": ["id"]}, "results": {"bindings": [row]}}
         talk.answer(json.dumps(answer).encode(), "Content-Type: application/sparql-results+json")

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from threading import Barrier, BrokenBarrierError, Event
 
 import pytest
 from documents.sandbox.builds import heeding_interrupts
+from waiting import PATIENCE_S, until
 from web.servers import Conversation, Server, serving
 from websearch.echoing import KEY, Counting, Doing, Echo, Raising, exchange, item, titles
 
@@ -91,7 +91,7 @@ def test_all_are_asked_and_their_order_stays(made: Exchange) -> None:
 
 
 def test_they_are_asked_at_the_same_time(server: Server, made: Exchange) -> None:
-    barrier = Barrier(8, timeout=30)
+    barrier = Barrier(8, timeout=PATIENCE_S)
 
     def together(talk: Conversation) -> None:
         with suppress(BrokenBarrierError):
@@ -203,7 +203,7 @@ def test_the_deadline_holds_for_whoever_hangs_and_the_others_are_kept(
         return talk.keep_silent() if "/silent" in talk.asked.line else titles(talk)
 
     server.say = say
-    hanging = Doing("hangs", does=lambda: over.wait(60))
+    hanging = Doing("hangs", does=over.wait)
     asked = ask_all([hanging, Echo("silent"), Echo("quick")], QUERY, made, deadline_s=3)
     late = Timeout("no complete answer within 3 s")
     assert summary(asked) == [late, late, "/quick?q=crispr"]
@@ -220,14 +220,14 @@ def test_a_server_that_drips_is_a_timeout(server: Server, made: Exchange) -> Non
 
 
 HANGING = """
-import sys, threading, time
+import sys, threading
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from websearch.echoing import Doing, exchange
 from websearch.test_asking import QUERY, ask_all
 def hang():
     print("asked", flush=True)
-    time.sleep(600)
+    threading.Event().wait()
 deadline_s = float(sys.argv[3])
 asked = ask_all([Doing(does=hang)], QUERY, exchange("", Path(sys.argv[2])), deadline_s=deadline_s)
 print(asked[0].outcome, flush=True)
@@ -242,7 +242,7 @@ def hanging(folder: Path, deadline_s: float) -> subprocess.Popen[str]:
 
 def test_a_thread_that_hangs_does_not_keep_the_process_alive(tmp_path: Path) -> None:
     process = hanging(tmp_path, 0.3)
-    output, errors = process.communicate(timeout=120)  # the provider hangs for longer
+    output, errors = process.communicate(timeout=PATIENCE_S)  # the provider hangs for ever
     assert (process.returncode, output.splitlines()[-1]) == (0, "no complete answer within 0.3 s"), errors
 
 
@@ -251,7 +251,7 @@ def test_an_interrupt_ends_it_at_once(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "asked\n"
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
 
@@ -283,7 +283,7 @@ def test_those_that_fail_or_find_nothing_are_passed_over(server: Server, made: E
 
 
 def test_one_that_hangs_leaves_time_for_the_next(made: Exchange, over: Event) -> None:
-    asked = ask_first([Doing("hangs", does=lambda: over.wait(60)), Echo()], QUERY, made, deadline_s=4)
+    asked = ask_first([Doing("hangs", does=over.wait), Echo()], QUERY, made, deadline_s=4)
     assert summary(asked) == [Timeout("no complete answer within 2 s"), "/echo?q=crispr"]
 
 
@@ -321,7 +321,7 @@ def test_a_replay_has_the_same_pages_and_failures_as_the_search(server: Server, 
 
     server.say = say
     providers = [Echo("a"), Echo("closed"), Raising("wrong"), Echo("key", needs=(NEED,))]
-    slow = [Doing("hangs", does=lambda: over.wait(60))]
+    slow = [Doing("hangs", does=over.wait)]
     first = exchange(server.url, tmp_path)
     asked = ask_all([*providers, *slow], QUERY, first, deadline_s=3)
     enriched = enrich_all([Counting()], [item("x", "10.1/x")], first, deadline_s=30)
@@ -346,15 +346,13 @@ def test_what_ends_after_the_deadline_is_not_recorded(server: Server, made: Exch
     go = Event()
 
     def late(talk: Conversation) -> None:
-        go.wait(30)
+        go.wait(PATIENCE_S)
         titles(talk)
 
     server.say = late
     assert isinstance(outcome(Echo(), made, deadline_s=0.3), Timeout)
     before = made.recorded.to_json()
     go.set()
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and any(one.name.startswith("provider") for one in threading.enumerate()):
-        time.sleep(0.02)
+    until(lambda: not any(one.name.startswith("provider") for one in threading.enumerate()), "the end of its thread")
     assert made.recorded.to_json() == before
     assert before["failures"] == {"provider:echo": {"kind": "timeout", "reason": "no complete answer within 0.3 s"}}

@@ -2,13 +2,13 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from waiting import PATIENCE_S
 from websearch.conftest import KEYS
 from websearch.fakes.faults import FAULTS
 from websearch.fakes.server import Fakes, origin_of
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 FILES = [*PROVIDERS, *(f"{name}-enrich" for name in ENRICHERS)]
 """Names of the files of exchanges."""
 SECRET = "s3cr3t+key/{}"
-LONG_S, SHORT_S = 60.0, 1.0
+LONG_S, SHORT_S = PATIENCE_S, 0.3
 SLOW = ("slow drip", "silence")
 _ID = re.compile(r"(10\.[0-9.]+/[^\s,\"\\]+)|\b(ARXIV|PMID|PMCID):([0-9.]+)")
 
@@ -180,10 +180,8 @@ def test_a_fault_of_the_last_of_several_requests_is_labelled(
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_slow_answers_end_at_the_deadline(fakes: Fakes, ask: Asking, name: str, fault: str) -> None:
     misbehave(fakes, name, fault)
-    begin = time.monotonic()
-    outcome = ask(name, deadline_s=SHORT_S)
+    outcome = ask(name, deadline_s=SHORT_S)  # the fakes go on for as long as the test
     assert kind_of(outcome) == "timeout", outcome
-    assert time.monotonic() - begin < 8 * SHORT_S  # the fakes would go on for 10 s
 
 
 @pytest.mark.parametrize("fault", ["429", "truncated", "error page with status 200", "connection closed early"])

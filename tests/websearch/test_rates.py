@@ -13,6 +13,7 @@ from threading import Lock
 
 import pytest
 from hypothesis import given, strategies as st
+from waiting import PATIENCE_S, pause
 from web.servers import Conversation, serving
 
 from retrieve_cli.assemble.websearch import rates_folder
@@ -79,8 +80,8 @@ def test_no_window_has_more_requests_than_the_rate_permits(
 ) -> None:
     clock, times = Time(), []
     rates = Rates(tmp_path_factory.mktemp("rates"), now=clock, sleep=clock.sleep)
-    for pause in pauses:
-        clock.now += pause
+    for seconds in pauses:
+        clock.now += seconds
         take(rates, rate)
         times.append(clock.now)
     assert most_in_a_window(times, rate.seconds) <= rate.requests
@@ -247,7 +248,7 @@ from retrieve_cli.websearch.rates import Rates
 folder, url, count = sys.argv[1:]
 rates = Rates(Path(folder))
 for _ in range(int(count)):
-    rates.take(url, Rate(4, 1.0), clock=Clock(120, 120))
+    rates.take(url, Rate(4, 0.3), clock=Clock(1e6, 1e6))
     urllib.request.urlopen(url).read()
 """
 
@@ -266,11 +267,11 @@ def test_processes_keep_one_rate_together_as_the_server_counts(tmp_path: Path) -
 
     with serving(say) as server:
         processes = [start(ASKING, tmp_path, server.url, 5) for _ in range(4)]
-        assert [process.wait(120) for process in processes] == [0] * 4
+        assert [process.wait(PATIENCE_S) for process in processes] == [0] * 4
     (file,) = tmp_path.iterdir()
     reserved = json.loads(file.read_text())["times"]
     assert len(arrivals) == len(reserved) == 20
-    assert most_in_a_window(reserved, 1.0) <= 4
+    assert most_in_a_window(reserved, 0.3) <= 4
     # No request is early, by more than the rounding of sleeps: the server sees no more than was reserved at any time.
     assert all(arrived > begin - 0.01 for arrived, begin in zip(sorted(arrivals), reserved, strict=True))
 
@@ -294,7 +295,7 @@ def test_a_process_that_is_killed_at_any_moment_stops_nobody(tmp_path: Path) -> 
         process = start(TAKING, tmp_path, stdout=subprocess.PIPE)
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        time.sleep(0.01 * number)
+        pause(0.01 * number, why="a kill at any moment")
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()

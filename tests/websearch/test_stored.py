@@ -5,16 +5,16 @@ import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from waiting import pause, until
 
 from retrieve_cli.contracts.websearch import Response
 from retrieve_cli.websearch.stored import MOST_BYTES, Stored, digest_of, request_key
@@ -206,27 +206,15 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(folder: Path,
     assert stored.get(request_key(REQUEST)) is None
 
 
-PUTTING = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from websearch.test_stored import Stored, put
-stored = Stored(Path(sys.argv[1]), keep_s=1e9, keep_mb=10)
-print("ready", flush=True)
-number = 0
-while True:
-    put(stored, number % 7, b"x" * 300_000 + str(number).encode())
-    number += 1
-"""
-
-
-def putting(folder: Path) -> subprocess.Popen[bytes]:
-    tests = Path(__file__).parents[1]
-    process = subprocess.Popen([sys.executable, "-c", PUTTING, folder, tests], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    process.stdout.close()
-    return process
+def putting(folder: Path) -> int:
+    """Start a process that puts one answer after the other until it is killed; return its number."""
+    if child := os.fork():
+        return child
+    with suppress(BaseException):
+        stored = Stored(folder, keep_s=1e9, keep_mb=10)
+        for number in count():
+            put(stored, number % 7, b"x" * 300_000 + str(number).encode())
+    os._exit(1)
 
 
 @pytest.mark.slow
@@ -234,10 +222,11 @@ def test_a_killed_writer_leaves_answers_complete_or_absent(folder: Path) -> None
     stored = Stored(folder, keep_s=1e9, keep_mb=10)
     for number in range(6):
         processes = [putting(folder) for _ in range(2)]  # both write the same answers
-        time.sleep(0.03 * number)
+        until(lambda: files(folder / "answers"), "the first answer")
+        pause(0.03 * number, why="a kill at any moment")
         for process in processes:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
+            os.kill(process, signal.SIGKILL)
+            assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
         named = [path for path in files(folder) if not path.name.endswith(".part")]
         answers = [path for path in named if path.suffix == ".json"]
         assert all(digest_of(path.read_bytes()) == path.name for path in named if path.suffix != ".json")

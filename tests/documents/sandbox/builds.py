@@ -50,6 +50,14 @@ def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
         )
 
 
+def ended(pid: int) -> bool:
+    """Return True if a process is no more, or waits for its parent to say so."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def children(pid: int) -> list[int]:
     """Return the processes that a process has started and that live."""
     found = []

@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -73,6 +72,11 @@ def _eat_in_c(megabytes: int) -> None:
 def _spin(_: Any) -> None:
     while True:
         pass
+
+
+def _sleep(seconds: float) -> None:
+    """Do nothing for longer than anybody waits for it."""
+    threading.Event().wait(seconds)
 
 
 def _kill(number: int) -> None:
@@ -196,12 +200,19 @@ def _answer(told: list[Any]) -> None:
                 os.write(descriptor, told[0].encode("latin-1"))
         except OSError:
             continue
-    time.sleep(told[1])
+    _sleep(told[1])
 
 
-def _answer_later(raw: str) -> None:
-    """Write an answer to no request, soon after the one to this request."""
-    threading.Timer(0.05, _answer, ([raw, 0],)).start()
+def _answer_later(told: list[str]) -> None:
+    """Write an answer to no request between reading two named pipes: after the answer to this request."""
+    raw, before, after = told
+
+    def answer() -> None:
+        Path(before).read_text()
+        _answer([raw, 0])
+        Path(after).read_text()
+
+    threading.Thread(target=answer).start()
 
 
 def _rich(_: Any) -> Parsed:
@@ -229,7 +240,7 @@ RICH = Parsed(
 )
 
 DEEDS: dict[str, Callable[[Any], Any]] = {
-    "say": str, "eat": _eat, "hold": _hold, "eat in c": _eat_in_c, "spin": _spin, "sleep": time.sleep,
+    "say": str, "eat": _eat, "hold": _hold, "eat in c": _eat_in_c, "spin": _spin, "sleep": _sleep,
     "kill": _kill, "reject": _reject, "read": _read, "recurse": _recurse, "fail": _fail,
     "print": _print, "abort": _abort, "exit": _exit, "environment": _environment, "state": _state, "pid": _pid,
     "attempt": _attempt, "threads": _threads, "answer": _answer, "answer later": _answer_later, "rich": _rich,

@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
-from documents.sandbox.builds import children, start, write
-from documents.sandbox.test_processes import ended
+from documents.sandbox.builds import children, ended, start, write
+from waiting import PATIENCE_S, pause, until
 
 LENIENT = ("--max-fail", "100")
 ONE = {"RETRIEVE_PARSING__WORKERS": "1"}
@@ -37,7 +36,7 @@ def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexe
     write(docs, "07-a.rst", "eat", 2000, page=7)
     write(docs, "09-a.rst", "reject", "it is encrypted")
     built = start("build", "--docs-dir", docs, *LENIENT, RETRIEVE_PARSING__CPU_S="2", RETRIEVE_PARSING__MEMORY_MB="300")
-    _, err = built.communicate(timeout=120)
+    _, err = built.communicate(timeout=PATIENCE_S)
     assert built.returncode == 8, err
     assert rejected() == {
         "03-a.rst": "the reader ended on page 12 (signal SIGSEGV)",
@@ -46,7 +45,7 @@ def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexe
         "09-a.rst": "it is encrypted; a hint",
     }
     shown = start("inspect", "records", "--json", "--limit", "0")
-    out, _ = shown.communicate(timeout=60)
+    out, _ = shown.communicate(timeout=PATIENCE_S)
     assert [out.count(f'"{number:02}.rst"') > 0 for number in range(12)] == [True] * 12
 
 
@@ -58,7 +57,7 @@ def test_a_reader_killed_in_the_middle_of_a_build_costs_its_file_only(pipe: Path
     with pipe.open("w"):  # opens once the parser has opened it
         (child,) = children(built.pid)
         os.kill(child, signal.SIGKILL)
-        _, err = built.communicate(timeout=60)
+        _, err = built.communicate(timeout=PATIENCE_S)
     assert built.returncode == 8, err
     assert rejected() == {"a.rst": "the reader ended on page 3 (signal SIGKILL)"}
 
@@ -73,8 +72,8 @@ def test_the_end_of_a_build_ends_its_readers_at_once(pipe: Path, number: signal.
     with pipe.open("w"):
         (child,) = children(built.pid)
         built.send_signal(number)
-        _, err = built.communicate(timeout=60)
-        assert ended(child)
+        _, err = built.communicate(timeout=PATIENCE_S)
+        until(lambda: ended(child), "the end of the reader")
     assert built.returncode == code, err
     assert not Path("artifacts/current").exists()
     if number != signal.SIGKILL:
@@ -90,7 +89,7 @@ def test_a_terminal_interrupts_the_build_and_not_a_document(pipe: Path) -> None:
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             os.kill(child, number)
         writer.write("the whole text")
-    _, err = built.communicate(timeout=60)
+    _, err = built.communicate(timeout=PATIENCE_S)
     assert built.returncode == 0, err
 
 
@@ -100,7 +99,7 @@ def test_two_builds_at_once_have_readers_of_their_own() -> None:
         write(docs, f"{number}.rst", "say", f"lungs {number}")
     builds = [start("build", "--docs-dir", docs, "--artifacts", name) for name in ("one", "two")]
     for built in builds:
-        _, err = built.communicate(timeout=60)
+        _, err = built.communicate(timeout=PATIENCE_S)
         assert built.returncode == 0, err
     assert Path("one/current").read_text() == Path("two/current").read_text()
 
@@ -139,7 +138,7 @@ def followed() -> Path:
 def test_each_key_of_parsing_reaches_the_parsers(key: str, value: str, limit: dict[str, object]) -> None:
     write(Path("docs"), "a.rst", "limits")
     built = start("build", "--docs-dir", "docs", **{f"RETRIEVE_PARSING__{key.upper()}": value})
-    _, err = built.communicate(timeout=60)
+    _, err = built.communicate(timeout=PATIENCE_S)
     assert built.returncode == 0, err
     (records,) = Path("artifacts/generations").glob("*/chunks.jsonl")
     limits = json.loads(json.loads(records.read_text().splitlines()[0])["text"])
@@ -150,7 +149,7 @@ def test_a_file_above_parsing_max_mb_is_rejected() -> None:
     write(Path("docs"), "a.rst", "say", "x" * 30_000)
     write(Path("docs"), "b.rst", "say", "lungs")
     built = start("build", "--docs-dir", "docs", *LENIENT, RETRIEVE_PARSING__MAX_MB="0.02")
-    built.communicate(timeout=60)
+    built.communicate(timeout=PATIENCE_S)
     assert list(rejected()) == ["a.rst"]
 
 
@@ -161,8 +160,9 @@ def test_parsing_workers_is_the_number_of_processes(pipe: Path, workers: int) ->
         write(docs, f"{number}.rst", "read", str(pipe))
     built = start("build", "--docs-dir", docs, RETRIEVE_PARSING__WORKERS=str(workers))
     with pipe.open("w") as writer:
-        seen = [len(children(built.pid)) for _ in range(50) if not time.sleep(0.02)]
-        assert max(seen) == workers
+        until(lambda: len(children(built.pid)) >= workers, "as many readers as there are workers")
+        pause(0.2, why="one reader too many would have started by then; if it is later, the test only misses it")
+        assert len(children(built.pid)) == workers
         writer.write("x")
     built.kill()
-    built.communicate(timeout=60)
+    built.communicate(timeout=PATIENCE_S)

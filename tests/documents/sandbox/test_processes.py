@@ -5,29 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from documents.sandbox.asking import MB, reason_of, request, text_of
-from documents.sandbox.builds import heeding_interrupts
+from documents.sandbox.builds import ended, heeding_interrupts
 from documents.sandbox.odd_parsers import RICH
+from waiting import PATIENCE_S, until
 
 from retrieve_cli.documents.processes import messages
 from retrieve_cli.documents.processes.pool import Pool
 from retrieve_cli.errors import RetrieveError
-
-
-def ended(pid: int) -> bool:
-    """Wait up to ten seconds for the end of a process."""
-    for _ in range(500):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_a_document_arrives_as_its_parser_made_it(pool: Pool, tmp_path: Path) -> None:
@@ -81,8 +69,12 @@ def test_an_answer_that_a_document_forged_rejects_it_and_its_process_answers_no_
 def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(tmp_path: Path) -> None:
     pool = Pool(256 * MB, workers=1)
     forged = messages.ANSWER.pack(b"R", 0, 2, 0).decode("latin-1")
-    assert text_of(pool, request(tmp_path, "answer later", forged)) == "None"
-    time.sleep(0.3)
+    pipes = [tmp_path / "answered", tmp_path / "forged"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    assert text_of(pool, request(tmp_path, "answer later", [forged, *map(str, pipes)])) == "None"
+    for pipe in pipes:
+        pipe.open("w").close()  # opens once the document has opened it
     assert text_of(pool, request(tmp_path, "say", "well")) == "well"
     pool.close()
 
@@ -184,7 +176,7 @@ def test_a_closed_pool_has_no_process_and_stops_what_was_waiting(fresh: Pool, tm
     pid = int(text_of(fresh, request(tmp_path, "pid")))
     readings = [fresh.begin(request(tmp_path, "sleep", 100, name=f"{n}.odd")) for n in range(3)]
     fresh.close()
-    assert ended(pid)
+    until(lambda: ended(pid), "the end of the reader")
     for reading in readings:
         with pytest.raises(RetrieveError, match=r"reading was stopped|the reader ended"):
             reading.result()
@@ -195,7 +187,7 @@ def test_a_process_without_work_ends_and_another_one_starts(tmp_path: Path, monk
     monkeypatch.setattr("retrieve_cli.documents.processes.pool._IDLE_S", 0.05)
     pool = Pool(256 * MB, workers=1)
     pid = int(text_of(pool, request(tmp_path, "pid")))
-    assert ended(pid)
+    until(lambda: ended(pid), "the end of the reader")
     assert int(text_of(pool, request(tmp_path, "pid"))) != pid
 
 
@@ -216,7 +208,7 @@ def test_no_document_is_rejected_because_no_process_can_be_started(pool: Pool, t
 
 
 PARENT = """
-import sys, time
+import sys
 from pathlib import Path
 from documents.sandbox.asking import request, text_of
 from retrieve_cli.documents.processes import messages
@@ -227,8 +219,7 @@ print(text_of(pool, request(folder, "pid")), flush=True)
 reading = pool.begin(request(folder, "sleep", 100))
 if sys.argv[2] == "wait":
     reading.result()
-while not Path(folder, "leave").exists():
-    time.sleep(0.01)
+sys.stdin.read()
 """
 
 
@@ -238,13 +229,12 @@ def test_no_process_outlives_the_one_that_started_it(tmp_path: Path, end: int | 
     paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parents[3])])
     environment = {**os.environ, "PYTHONPATH": paths}
     with heeding_interrupts():
-        parent = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        parent = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        )
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    if end is None:
-        (tmp_path / "leave").touch()
-    else:
+    if end is not None:
         parent.send_signal(end)
-    parent.wait(20)
-    assert ended(child)
-    parent.stdout.close()
+    parent.communicate(timeout=PATIENCE_S)  # ends its input, for which one without a signal waits
+    until(lambda: ended(child), "the end of the reader")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S
 
 pdfium = pytest.importorskip("pypdfium2")
 
@@ -66,7 +67,7 @@ def typeset(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bytes]:
     def typeset(body: str) -> bytes:
         (folder / "a.tex").write_text(f"{_PREAMBLE}\\begin{{document}}\n{body}\n\\end{{document}}\n", "utf-8")
         command = ["pdflatex", "-interaction=batchmode", "-no-shell-escape", "a.tex"]
-        subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True, timeout=60)
+        subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True, timeout=PATIENCE_S)
         return (folder / "a.pdf").read_bytes()
 
     return typeset

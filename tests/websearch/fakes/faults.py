@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from waiting import PATIENCE_S
 from web.servers import Conversation
 
 LIMIT = 10_000_000
 """Bytes of the largest answer that is accepted, about: 10 MB or 10 MiB."""
+_DRIP_S = 0.02
 _PAGE = b"<!doctype html><html><head><title>503</title></head><body><h1>Back soon</h1><p>Maintenance</p></body></html>"
 _TEXT_OF_ELEMENT = re.compile(r">([^<>]{20,})<")
 
@@ -138,13 +140,14 @@ def _hang_up(talk: Conversation, _: Answer, __: str) -> None:
 
 
 def _drip(talk: Conversation, answer: Answer, _: str) -> None:
-    """Send a blank every 20 ms: every read succeeds, and the answer never ends."""
+    """Send a blank again and again: every read succeeds, and the answer never ends."""
     talk.send(f"HTTP/1.1 200 OK\r\nContent-Type: {answer.content_type}\r\nContent-Length: 100000\r\n\r\n".encode())
-    talk.drip(b" ")
+    while not talk.server.closing.wait(_DRIP_S):
+        talk.send(b" ")
 
 
 def _silence(talk: Conversation, _: Answer, __: str) -> None:
-    talk.keep_silent()
+    talk.server.closing.wait(PATIENCE_S)
 
 
 def _long(talk: Conversation, answer: Answer, _: str) -> None:
