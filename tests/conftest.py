@@ -1,10 +1,13 @@
 """Fixtures: an empty folder for every test, an index without any model, the program as a function."""
 
+import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import costs
 import pytest
+import tiers
 from hypothesis import settings
 from processors import lacking
 from profiles import NAME, SEED
@@ -20,7 +23,24 @@ def pytest_report_header() -> str:
     return f"profile: {NAME} (HYPOTHESIS_PROFILE), seed: {SEED} (TEST_SEED), kernels: {CORE or 'those found'}"
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.add_option(parser)
+    costs.add_options(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect 13,000 tests without the collector of garbage, which would walk them again and again, then and later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    costs.install(config, tiers.install(config))
     if missing := lacking(CORE):
         pytest.exit(f"skipped: this processor cannot run the kernels of {CORE}, it lacks {sorted(missing)}", 0)
 

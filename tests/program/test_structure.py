@@ -4,15 +4,15 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from package_text import PACKAGE, package
 from samples import Program
 
 import retrieve_cli
 
-PACKAGE = Path(retrieve_cli.__file__).parent
 _ROOMS = re.compile(r"^ {4}((?:[a-z_]+ )*[a-z_]+)(?: {2,}.*)?$", re.MULTILINE)
 PLAN = str(retrieve_cli.__doc__).partition("    __main__ ")
 FLOORS = [line.split() for line in _ROOMS.findall(PLAN[1] + PLAN[2])][::-1]
@@ -55,23 +55,16 @@ HEAVY = (
 )
 
 
-def files() -> Iterator[tuple[str, str, ast.Module]]:
-    """Every file of the package: its path, its room, its syntax tree."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).parts
-        yield "/".join(parts), parts[0].removesuffix(".py"), ast.parse(path.read_text("utf-8"))
-
-
 def imports() -> list[tuple[str, str, str]]:
     """Every import of one room by another: file, importing room, imported room."""
     found = []
-    for file, here, tree in files():
-        for node in ast.walk(tree):
+    for file in package():
+        for node in file.imports:
             names = []
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("retrieve_cli"):
                 inner = node.module.split(".")[1:]
                 names = [inner[0]] if inner else [alias.name for alias in node.names]
-            found += [(file, here, name) for name in names if name not in ("__version__", here)]
+            found += [(file.path, file.room, name) for name in names if name not in ("__version__", file.room)]
     return [each for each in found if each[1] != "__init__"]
 
 
@@ -85,9 +78,9 @@ def test_few_files_lie_on_the_top_level() -> None:
 
 
 def test_every_room_says_what_it_is_for() -> None:
-    rooms = [path.parent for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE]
-    silent = [str(room) for room in set(rooms) if not ast.get_docstring(ast.parse((room / "__init__.py").read_text()))]
-    assert silent == []
+    openings = {file.path: file.opening for file in package()}
+    rooms = {path.rpartition("/")[0] for path in openings if "/" in path}
+    assert sorted(room for room in rooms if not openings.get(f"{room}/__init__.py")) == []
 
 
 def test_no_file_imports_from_a_higher_floor() -> None:
@@ -104,11 +97,11 @@ def test_only_assemble_names_concrete_parts() -> None:
 
 def test_only_assemble_names_providers_of_web_search() -> None:
     found = [
-        (file, node.module)
-        for file, here, tree in files()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PROVIDERS)
-        if here != "assemble" and not file.startswith("websearch/providers/")
+        (file.path, name)
+        for file in package()
+        for name in file.imported()
+        if name.startswith(PROVIDERS) and file.room != "assemble"
+        if not file.path.startswith("websearch/providers/")
     ]
     assert found == []
 
@@ -118,11 +111,11 @@ def test_only_the_upper_floors_see_the_settings() -> None:
 
 
 def test_no_two_files_import_each_other() -> None:
-    modules = {file.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for file, _, _ in files()}
+    modules = {file.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for file in package()}
     taken = {
-        (file.removesuffix(".py").replace("/", "."), target)
-        for file, _, tree in files()
-        for node in ast.walk(tree)
+        (file.path.removesuffix(".py").replace("/", "."), target)
+        for file in package()
+        for node in file.imports
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("retrieve_cli.")
         for inner in [node.module.removeprefix("retrieve_cli.")]
         for target in {inner, *(f"{inner}.{alias.name}" for alias in node.names)} & modules
@@ -131,46 +124,40 @@ def test_no_two_files_import_each_other() -> None:
 
 
 def test_only_web_imports_an_http_client() -> None:
-    found = []
-    for file, here, tree in files():
-        for node in ast.walk(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            found += [(file, name) for name in names if {name, name.partition(".")[0]} & HTTP_CLIENTS and here != "web"]
+    found = [
+        (file.path, name)
+        for file in package()
+        for name in file.imported()
+        if {name, name.partition(".")[0]} & HTTP_CLIENTS and file.room != "web"
+    ]
     assert found == []
 
 
 def test_a_retriever_is_named_in_its_own_file_only() -> None:
     names = {path.stem for path in (PACKAGE / "retrievers").glob("*.py")} & {"bm25", "dense", "splade"}
     found = [
-        (file, node.lineno)
-        for file, _, tree in files()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and node.value in names and file != f"retrievers/{node.value}.py"
+        (file.path, text.lineno)
+        for file in package()
+        for text in [*file.constants, *file.docstrings]
+        if text.value in names and file.path != f"retrievers/{text.value}.py"
     ]
     assert names
     assert found == []
 
 
 def test_a_generation_is_opened_in_one_place() -> None:
-    found = [
-        (file, node.lineno)
-        for file, _, tree in files()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Generation"
-    ]
-    assert {file for file, _ in found} == {"storage/generation.py"}
+    found = {file.path for file in package() for name, _ in file.calls if name == "Generation"}
+    assert found == {"storage/generation.py"}
 
 
 def test_no_code_recognises_a_stage_by_its_printed_name() -> None:
     """Which stage it is stands in its kind: of what it prints nothing is compared, split or searched."""
     names = ("fuse(", "gate(", "expand(", "mmr(", "threshold(", "limit(", "> merge")
     found = [
-        (file, node.value)
-        for file, _, tree in files()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 40
-        if any(name in node.value for name in names) and not file.startswith("stages/")
+        (file.path, text.value)
+        for file in package()
+        for text in [*file.constants, *file.docstrings]
+        if len(text.value) < 40 and any(name in text.value for name in names) and file.room != "stages"
     ]
     assert found == []
 

@@ -1,15 +1,10 @@
 """Plain English in docstrings and messages, by a list of words that the glossary replaces."""
 
-import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from package_text import package
 
-import retrieve_cli
-
-PACKAGE = Path(retrieve_cli.__file__).parent
 _QUESTION = re.compile(r"(What|Which|How|Whether|Where|Who|Whose|When|If|All)\b")
 """First words that make a docstring a clause instead of a name or a sentence."""
 _DIALECT = re.compile(
@@ -24,27 +19,6 @@ _PLAIN = re.compile(
 )
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    """Yield every file of the package, by its path within it."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text("utf-8"))
-
-
-def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Docstrings of modules, classes, functions and attributes: each text that is a statement."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value
-
-
-def literals(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Texts that are not docstrings; of an f-string, its constant parts."""
-    documentation = {id(constant) for constant in docstrings(tree)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
-            yield node
-
-
 def dialect(text: str) -> list[str]:
     """Return the phrases of a text that the glossary replaces."""
     return _DIALECT.findall(_PLAIN.sub(" ", text))
@@ -52,9 +26,9 @@ def dialect(text: str) -> list[str]:
 
 def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     questions = [
-        f"{file}:{constant.lineno}: {constant.value[:60]}"
-        for file, tree in trees()
-        for constant in docstrings(tree)
+        f"{file.path}:{constant.lineno}: {constant.value[:60]}"
+        for file in package()
+        for constant in file.docstrings
         if _QUESTION.match(constant.value)
     ]
     assert questions == []
@@ -62,9 +36,9 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
 
 def test_messages_use_the_words_of_the_glossary() -> None:
     found = [
-        f"{file}:{constant.lineno}: {constant.value[:80]}"
-        for file, tree in trees()
-        for constant in literals(tree)
+        f"{file.path}:{constant.lineno}: {constant.value[:80]}"
+        for file in package()
+        for constant in file.constants
         if " " in constant.value and dialect(constant.value)
     ]
     assert found == []

@@ -1,0 +1,204 @@
+"""What tests cost: CPU time, own and of the processes they start, memory, and what they import.
+
+CPU time decides about a tier, not wall time: it is the same on a busy machine. What a fixture of a module or of the
+session costs is listed as its own row and is not charged to the test that happened to come first.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiers import Tiers
+
+DEAR_S = 0.5
+"""CPU seconds above which a test belongs into the complete tier."""
+TOO_DEAR_S = 2.0
+"""CPU seconds above which a test of the default tier fails CI."""
+COLLECTION_S = 15.0
+"""CPU seconds that a worker of the default tier may take until it has collected."""
+WORKER_MB = 700
+"""Peak memory of a worker of the default tier."""
+HEAVY = ("torch", "transformers", "spacy", "ranx", "schemathesis.openapi", "scipy", "sklearn", "openvino", "playwright")
+"""Packages that take a worker half a second or 100 MB to import: tests that load them are for the complete tier."""
+_REMEDY = "make it cheaper, or list it in tests/complete.txt"
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds() -> tuple[float, float]:
+    """CPU seconds of this process, and of its child processes, the running ones (on Linux) included."""
+    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime, ended.ru_utime + ended.ru_stime + sum(_running("self"))
+
+
+def _running(process: str) -> Iterator[float]:
+    """CPU seconds of each descendant of a process; those that end meanwhile are counted by their parent."""
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            for child in children.read_text().split():
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                yield sum(int(ticks) for ticks in fields[11:15]) / _TICKS
+                yield from _running(child)
+        except OSError:
+            continue
+
+
+def peak_mb() -> int:
+    """Return the most memory that this process has had, in MB of 1,000,000 bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // 1_000_000
+
+
+@dataclass
+class Cost:
+    """What one test, or one shared fixture, costs."""
+
+    cpu: float = 0.0
+    children: float = 0.0
+    """The part of `cpu` that processes took which it started."""
+    wall: float = 0.0
+    grown_mb: int = 0
+    """By how much the peak memory of its worker grew."""
+    loaded: list[str] = field(default_factory=list)
+    """Heavy packages that were imported while it ran, the first time in its worker."""
+
+    def add(self, other: dict[str, Any]) -> None:
+        for name, value in other.items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+class Meter:
+    """The part of the plug-in that measures, in each worker: a cost goes along with each report."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._last = (0.0, 0.0)
+        self._shared: dict[str, dict[str, Any]] = {}
+        self._peak = 0
+        self._loaded: set[str] = set()
+        self.summary: dict[str, Any] = {}
+
+    def pytest_collection_finish(self) -> None:
+        self._loaded = {name for name in HEAVY if name in sys.modules}
+        self.summary = {"collection_s": sum(cpu_seconds()), "collection_loaded": sorted(self._loaded)}
+        self._peak = peak_mb()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        self._last = cpu_seconds()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        if fixturedef.scope == "function":
+            return (yield)
+        began, start = time.perf_counter(), cpu_seconds()
+        try:
+            return (yield)
+        finally:
+            own, children = (after - before for after, before in zip(cpu_seconds(), start, strict=True))
+            name = f"{fixturedef.baseid or 'tests'}::{fixturedef.argname} ({fixturedef.scope})"
+            self._shared[name] = {"cpu": own + children, "children": children, "wall": time.perf_counter() - began}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        now = cpu_seconds()
+        own, children = (after - before for after, before in zip(now, self._last, strict=True))
+        loaded = [name for name in HEAVY if name in sys.modules and name not in self._loaded]
+        cost = {"cpu": own + children, "children": children, "wall": report.duration, "loaded": loaded}
+        cost["grown_mb"] = max(0, peak_mb() - self._peak)
+        for shared in self._shared.values():
+            for name in shared:
+                cost[name] -= shared[name]
+        report.costs = {report.nodeid: cost, **self._shared}  # type: ignore[attr-defined]
+        self._last, self._shared, self._peak = now, {}, max(self._peak, peak_mb())
+        self._loaded |= set(loaded)
+        return report
+
+    def pytest_sessionfinish(self) -> None:
+        self.summary["peak_mb"] = peak_mb()
+        if (output := getattr(self._config, "workeroutput", None)) is not None:
+            output["costs"] = self.summary
+
+
+class Account:
+    """The part of the plug-in that adds up, in the process that the user started."""
+
+    def __init__(self, config: pytest.Config, tiers: Tiers, meter: Meter) -> None:
+        self._options, self._tiers, self._meter = config.option, tiers, meter
+        self.costs: defaultdict[str, Cost] = defaultdict(Cost)
+        self.workers: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, cost in getattr(report, "costs", {}).items():
+            self.costs[name].add(cost)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.workers += [output["costs"]] if "costs" in (output := getattr(node, "workeroutput", {})) else []
+
+    def complaints(self) -> list[str]:
+        """Return what does not fit into the default tier, with the remedy."""
+        if self._tiers.tier != "default":
+            return []
+        found = []
+        for name, cost in self.costs.items():
+            if cost.cpu > TOO_DEAR_S:
+                found.append(f"{name} takes {cost.cpu:.1f} s of CPU time, more than {TOO_DEAR_S:g}: {_REMEDY}")
+            if cost.loaded:
+                found.append(f"{name} imports {', '.join(cost.loaded)}: {_REMEDY}")
+        for worker in self.workers or [self._meter.summary]:
+            found += _about(worker)
+        return found
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._options.costs:
+            rows = [json.dumps({"test": name, **vars(cost)}) for name, cost in sorted(self.costs.items())]
+            Path(self._options.costs).write_text("".join(f"{row}\n" for row in rows), "utf-8")
+        if self._options.enforce_costs and self.complaints() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        dearest = sorted(self.costs.items(), key=lambda row: -row[1].cpu)[: self._options.dearest]
+        if dearest:
+            terminalreporter.section("dearest: CPU seconds, of these in child processes, wall seconds, MB more")
+        for name, cost in dearest:
+            numbers = f"{cost.cpu:8.2f} {cost.children:8.2f} {cost.wall:8.2f} {cost.grown_mb:5d}"
+            terminalreporter.line(f"{numbers}  {name}{' loads ' + ' '.join(cost.loaded) if cost.loaded else ''}")
+        if complaints := self.complaints():
+            terminalreporter.section("too dear for the default tier", red=self._options.enforce_costs, yellow=True)
+            for complaint in complaints:
+                terminalreporter.line(complaint)
+
+
+def _about(worker: dict[str, Any]) -> Iterator[str]:
+    """Return what is wrong with a worker of the default tier."""
+    if worker.get("collection_s", 0) > COLLECTION_S:
+        yield f"a worker took {worker['collection_s']:.1f} s of CPU time to collect, more than {COLLECTION_S:g}"
+    if worker.get("collection_loaded"):
+        yield f"collecting imports {', '.join(worker['collection_loaded'])}: import them inside the tests"
+    if worker.get("peak_mb", 0) > WORKER_MB:
+        yield f"a worker grew to {worker['peak_mb']} MB, more than {WORKER_MB}: see --dearest for the tests that did it"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    parser.addoption("--dearest", type=int, default=0, metavar="N", help="print the N tests that cost most")
+    parser.addoption("--costs", metavar="FILE", help="write what each test costs, as JSON Lines")
+    parser.addoption("--enforce-costs", action="store_true", help="fail if the default tier is too dear")
+
+
+def install(config: pytest.Config, tiers: Tiers) -> None:
+    """Register the plug-in: it measures in each worker, and adds up in the process that was started."""
+    meter = Meter(config)
+    config.pluginmanager.register(meter, "retrieve-meter")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Account(config, tiers, meter), "retrieve-costs")

@@ -1,0 +1,68 @@
+"""The text of the package, parsed once in a process: for laws that hold in every file of it."""
+
+import ast
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import retrieve_cli
+
+PACKAGE = Path(retrieve_cli.__file__).parent
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What the laws ask of a file; its syntax tree, which takes ten times the memory, is not kept."""
+
+    path: str
+    """Relative to the package, with `/`."""
+    opening: str | None
+    """The docstring of the module."""
+    imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
+    docstrings: list[ast.Constant] = field(default_factory=list)
+    """Of modules, classes, functions and attributes: each text that is a statement."""
+    constants: list[ast.Constant] = field(default_factory=list)
+    """Texts that are not docstrings; of an f-string, its constant parts."""
+    calls: list[tuple[str, int]] = field(default_factory=list)
+    """Names of functions that are called by their plain name, with the line."""
+
+    @property
+    def room(self) -> str:
+        """Return the folder, or file, on the top level that it belongs to."""
+        return self.path.partition("/")[0].removesuffix(".py")
+
+    def imported(self) -> Iterator[str]:
+        """Yield the full names of the modules that it imports."""
+        for node in self.imports:
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif node.module:
+                yield node.module
+
+
+@cache
+def package() -> tuple[Parsed, ...]:
+    """Parse every file of the package: 4 s for the first caller."""
+    gc.disable()  # a million nodes that stay until the next line: nothing to collect
+    try:
+        return tuple(_parsed(path) for path in sorted(PACKAGE.rglob("*.py")))
+    finally:
+        gc.enable()
+
+
+def _parsed(path: Path) -> Parsed:
+    tree = ast.parse(path.read_text("utf-8"))
+    parsed = Parsed(path.relative_to(PACKAGE).as_posix(), ast.get_docstring(tree))
+    statements = set()
+    for node in ast.walk(tree):  # breadth first: a statement comes before the text that it consists of
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            parsed.imports.append(node)
+        elif isinstance(node, ast.Expr):
+            statements.add(id(node.value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            (parsed.docstrings if id(node) in statements else parsed.constants).append(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            parsed.calls.append((node.func.id, node.lineno))
+    return parsed
