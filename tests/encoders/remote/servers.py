@@ -4,85 +4,12 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import told_servers
+from told_servers import Answer, Asked, Server
 
-@dataclass
-class Answer:
-    """What the server says to one request."""
-
-    body: bytes = b""
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    sent: int | None = None
-    """How much of the body is sent before the connection is closed; None for all."""
-    sized: bool = True
-    """Whether its length is said before it."""
-    drip: bool = False
-    """Whether the body is followed by one byte after the other, as long as the client listens."""
-    stall: bool = False
-    """Whether nothing is sent after the headers."""
-    drop: bool = False
-    """Whether the connection is closed without an answer."""
-
-
-@dataclass
-class Asked:
-    """A request as it arrived."""
-
-    path: str
-    headers: Message
-    json: Any
-    connection: int
-    """The client's port: the same for requests over one connection."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: "_Server"
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-        asked = Asked(self.path, self.headers, body, self.client_address[1])
-        self._write(self.server.api.answer(asked))
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing: the tests look at `asked`."""
-
-    def _write(self, answer: Answer) -> None:
-        whole = answer.sized and answer.sent is None and not (answer.drip or answer.stall)
-        self.close_connection = not whole
-        if answer.drop:
-            self.close_connection = True
-            return
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        if answer.sized and not answer.drip:
-            self.send_header("Content-Length", str(len(answer.body) + answer.stall))
-        self.end_headers()
-        if answer.stall:
-            self.server.api.closing.wait()
-            return
-        self.wfile.write(answer.body[: answer.sent])
-        while answer.drip and not self.server.api.closing.wait(0.02):
-            self.wfile.write(b" ")
-            self.wfile.flush()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, api: "Api") -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.api = api
-
-    def handle_error(self, *_: Any) -> None:
-        """A client that leaves early is what many tests are about."""
+__all__ = ["Answer", "Api", "Asked", "chat", "embedder", "running", "vector"]
 
 
 class Api:
@@ -96,8 +23,7 @@ class Api:
         """The most requests at once."""
         self._inside = 0
         self._lock = threading.Lock()
-        self.closing = threading.Event()
-        self.server = _Server(self)
+        self.server = Server(self.answer, persistent=True)
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
 
     @property
@@ -127,14 +53,7 @@ class Api:
 
 def running() -> Iterator[Api]:
     """A server while it serves: what a fixture yields from."""
-    api = Api()
-    thread = threading.Thread(target=api.server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield api
-    api.closing.set()
-    api.server.shutdown()
-    api.server.server_close()
-    thread.join()
+    yield from told_servers.running(Api())
 
 
 def vector(text: str, dim: int = 8) -> list[float]:
