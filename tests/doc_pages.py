@@ -7,13 +7,16 @@
     yaml      a configuration, which must be valid.
 
 `<!-- not run: reason -->` above a block keeps it from being run. Identifiers, times, sizes and decimal fractions vary:
-they are compared as placeholders. `python tests/doc_pages.py PAGE...` writes the output of this machine into the pages.
+they are compared as placeholders. `python tests/doc_pages.py PAGE...` writes the output of this machine into the pages,
+and digests of what stands there into tests/docs/recorded.txt: by them a cheap test finds a page changed by hand.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,7 +26,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+from waiting import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parent.parent
+RECORDED = ROOT / "tests" / "docs" / "recorded.txt"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 INERT = {"text", "json", "jsonl", "ini", "toml", "crontab"}
 """Languages of blocks that are shown and not run."""
@@ -125,7 +131,7 @@ def run(command: str | Sequence[str], folder: Path) -> subprocess.CompletedProce
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
 
 
@@ -182,16 +188,43 @@ def check(page: Path, folder: Path) -> Iterator[tuple[Step, Sequence[str]]]:
 
     Raises: AssertionError if a command ends with another code than the page says.
     """
+    for block, step in shown_steps(page):
+        done = run(_program(block, step), folder)
+        printed = _without_progress(done.stdout.rstrip("\n").split("\n")) if done.stdout.strip() else []
+        assert done.returncode == step.code, f"{page.name}: {step.command}\nexit {done.returncode}\n{done.stdout}"
+        if block.language != "sh" and not same(_trimmed(step.shown), printed):
+            yield step, printed
+
+
+def shown_steps(page: Path, *, run: bool = True) -> Iterator[tuple[Block, Step]]:
+    """Yield the commands of a page with the output that it shows; without `run`, also those that are not run."""
     found = list(blocks(page.read_text("utf-8")))
     for block, after in zip_longest(found, found[1:]):
-        if block.skipped is not None or block.language in INERT:
+        if block.language not in INERT and not (run and block.skipped is not None):
+            yield from ((block, step) for step in _steps_of(block, after))
+
+
+def digests(page: Path) -> list[str]:
+    """Return a digest of each command that is run, with the output shown for it; what varies does not count."""
+    steps = (f"{step.command}\0{step.code}\0" + "\n".join(_constant(line) for line in _trimmed(step.shown))
+             for _, step in shown_steps(page))  # fmt: skip
+    return [hashlib.sha1(step.encode()).hexdigest()[:12] for step in steps]
+
+
+def calls(command: str) -> Iterator[list[str]]:
+    """Yield the arguments of each call of `retrieve` in a command line of the shell."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split, words.commenters = True, ""
+    call: list[str] = []
+    for word in [*words, ";"]:
+        if word != "#" and not set(word) <= set("|;&()<>"):
+            call += [] if not call and re.fullmatch("[A-Z_]+=.*", word, re.DOTALL) else [word]
             continue
-        for step in _steps_of(block, after):
-            done = run(_program(block, step), folder)
-            printed = _without_progress(done.stdout.rstrip("\n").split("\n")) if done.stdout.strip() else []
-            assert done.returncode == step.code, f"{page.name}: {step.command}\nexit {done.returncode}\n{done.stdout}"
-            if block.language != "sh" and not same(_trimmed(step.shown), printed):
-                yield step, printed
+        if call[:1] == ["retrieve"]:
+            yield call[1:]
+        call = []
+        if word == "#":
+            return
 
 
 def _steps_of(block: Block, after: Block | None) -> list[Step]:
@@ -251,6 +284,15 @@ def record(page: Path) -> int:
     return len(changes)
 
 
+def recorded_digests() -> dict[str, list[str]]:
+    """Return the digests by page, as they were when the commands were last run."""
+    return {name: found for name, *found in map(str.split, RECORDED.read_text("utf-8").splitlines())}
+
+
 if __name__ == "__main__":
+    recorded = recorded_digests()
     for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         print(f"{page.name}: {record(page)} outputs changed")
+        recorded[page.name] = digests(page)
+    lines = [" ".join([name, *recorded[name]]) for name in sorted(recorded) if recorded[name]]
+    RECORDED.write_text("".join(f"{line}\n" for line in lines), "utf-8")

@@ -5,18 +5,43 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from doc_pages import PAGES, ROOT, blocks, check, same, workspace
+from doc_pages import PAGES, ROOT, blocks, calls, check, digests, recorded_digests, same, shown_steps, workspace
 from samples import Program
+from typer.core import TyperGroup
+
+from retrieve_cli.cli.main import program
 
 CODE = re.compile(r"`retrieve ([^`]+)`")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) -> None:
     differences = [f"$ {step.command}\n--- shown\n" + "\n".join(step.shown) + "\n--- printed\n" + "\n".join(printed)
                    for step, printed in check(page, workspace(tmp_path / "clone"))]  # fmt: skip
     assert not differences, "\n\n".join(differences)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_outputs_that_a_page_shows_are_those_of_the_last_run(page: Path) -> None:
+    commands, recorded = [step.command for _, step in shown_steps(page)], recorded_digests().get(page.name, [])
+    changed = [command for command, digest in zip(commands, digests(page), strict=True) if digest not in recorded]
+    remedy = f"run the commands again: make docs-record PAGES={page.relative_to(ROOT)}"
+    assert (changed, len(commands)) == ([], len(recorded)), remedy
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_call_of_the_program_on_a_page_can_be_parsed(page: Path) -> None:
+    lines = [step.command for block, step in shown_steps(page, run=False) if block.language in ("console", "sh")]
+    for arguments in [arguments for line in lines for arguments in calls(line)]:
+        context = program().make_context("retrieve", list(arguments))
+        while isinstance(context.command, TyperGroup) and (rest := [*context._protected_args, *context.args]):
+            name, command, rest = context.command.resolve_command(context, rest)
+            context = command.make_context(name, rest, parent=context)
+
+
+def test_calls_are_found_in_a_line_of_the_shell() -> None:
+    line = "echo 'a | b' | RETRIEVE_K=2 retrieve query - -k 2 > out; retrieve sync   # when it is late"
+    assert list(calls(line)) == [["query", "-", "-k", "2"], ["sync"]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
