@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads are told by /proc")
 
 PROGRAM = """
-import os, sys, time
+import os, sys
 from pathlib import Path
 
 def switches(threads):
@@ -32,10 +32,9 @@ from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
 def asleep():
-    earlier = None
-    while earlier != (earlier := switches(blas)):
-        time.sleep(0.3)
-    return earlier
+    while not all("\\nState:\\tS" in Path(f"/proc/self/task/{name}/status").read_text() for name in blas):
+        os.sched_yield()
+    return switches(blas)
 
 searcher = Searcher(Store(Path(sys.argv[1])), load(None))
 texts = ["segment lungs in chest CT", "register two brain scans", "count cells in microscopy images", "read DICOM"]

