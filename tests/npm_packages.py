@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from samples import ROOT
+from waiting import PATIENCE_S
 
 
 def installed(name: str, *packages: str) -> Path:
@@ -17,7 +18,7 @@ def installed(name: str, *packages: str) -> Path:
             pytest.skip(f"{packages[0]} is fetched by npm, which is not installed: apt-get install npm")
         folder.mkdir(parents=True, exist_ok=True)
         command = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         if done.returncode:
             pytest.skip(f"npm cannot fetch {packages[0]}: {done.stderr.strip()[-200:]}")
         done_mark.touch()

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ import pytest
 import urllib3
 from samples import TOOLS, write_catalog
 from starlette.types import ASGIApp
+from waiting import PATIENCE_S, brought_about
+from warm_samples import copies
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.main import main
@@ -36,13 +37,13 @@ class Server:
     process: subprocess.Popen[str]
 
     def get(self, path: str, **headers: str) -> urllib3.BaseHTTPResponse:
-        return urllib3.request("GET", self.url + path, headers=headers, timeout=30, retries=False)
+        return urllib3.request("GET", self.url + path, headers=headers, timeout=PATIENCE_S, retries=False)
 
     def post(self, path: str, value: Any, **headers: str) -> urllib3.BaseHTTPResponse:
         """Post a value as JSON; bytes as they are."""
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
         sent = {"Content-Type": "application/json", **headers}
-        return urllib3.request("POST", self.url + path, body=body, headers=sent, timeout=30, retries=False)
+        return urllib3.request("POST", self.url + path, body=body, headers=sent, timeout=PATIENCE_S, retries=False)
 
     def search(self, **request: Any) -> Any:
         """Return the answer of `POST /search`."""
@@ -70,38 +71,45 @@ def started(artifacts: Path, *flags: str, cwd: Path | None = None, **environment
         assert process.stdout is not None
         try:
             said = process.stdout.readline()
-            assert said, process.communicate(timeout=10)[1]
+            assert said, process.communicate(timeout=PATIENCE_S)[1]
             server = Server(json.loads(said)["url"], process)
-            _wait_until_ready(server)
+            brought_about(process, lambda: _answers(server), "it answers: workers announce their socket before all do")
             yield server
         finally:
             process.terminate()
             try:
-                process.communicate(timeout=15)
+                process.communicate(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()
 
 
-def _wait_until_ready(server: Server) -> None:
-    """Workers announce their socket before all of them answer."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            if server.get("/health").status == 200:
-                return
-        except urllib3.exceptions.HTTPError:
-            time.sleep(0.05)
-    raise AssertionError("the server does not answer")
+def _answers(server: Server) -> bool:
+    try:
+        return server.get("/health").status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
 
 
-def built(folder: Path) -> Path:
-    """Return the artifacts of an index of the sample tools in a folder, with the hashed encoder."""
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
+def built(folder: Path, records: Sequence[dict[str, Any]] = TOOLS, *flags: str, **environment: str) -> Path:
+    """Return the artifacts of an index of records in a folder, the sample tools by default, with the hashed encoder."""
+    catalog = write_catalog(folder / "tools.jsonl", list(records))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
+        for name, value in {"RETRIEVE_ENCODER__KIND": "hashed", **environment}.items():
+            patch.setenv(name, value)
+        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q", *flags]) == 0
     return folder / "artifacts"
+
+
+def workers_of(pid: int) -> list[int]:
+    """Return the workers of a server; its warm process is not one."""
+    return [child for child in copies(pid) if b"--fd" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def kill_all(pid: int) -> None:
+    """Kill a process and its children, as a machine that fails does."""
+    for each in (pid, *copies(pid)):
+        os.kill(each, signal.SIGKILL)
 
 
 def state_of(artifacts: Path, *, key: str | None = None, threads: int = 2, queue: int = 64) -> State:

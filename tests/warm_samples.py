@@ -6,10 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from waiting import PATIENCE_S, until
 
 BY_ANOTHER = """
 import os, sys
@@ -20,7 +21,6 @@ os._exit(99 if code is None else code)
 """
 """A command that does not answer by itself: its exit code is 99 then."""
 NOT_ANSWERED = 99
-_PATIENCE_S = 60.0
 _CHANGING = [
     (re.compile(rb'"timings_ms": ?\{[^}]*\}'), b'"timings_ms":{}'),
     (re.compile(rb"\d{8}-\d{6}-[0-9a-f]{6}"), b"RUN"),
@@ -67,7 +67,7 @@ def start(*words: object, warm: bool, folder: Path, **options: Any) -> "subproce
 def ask(*words: object, warm: bool, folder: Path, stdin: bytes = b"", **options: Any) -> Ended:
     """What such a command leaves, without what is another each time."""
     process = start(*words, warm=warm, folder=folder, **options)
-    out, err = process.communicate(stdin, timeout=_PATIENCE_S)
+    out, err = process.communicate(stdin, timeout=PATIENCE_S)
     for pattern, same in _CHANGING:
         out, err = pattern.sub(same, out or b""), pattern.sub(same, err or b"")
     return Ended(process.returncode, out, err)
@@ -77,17 +77,9 @@ def command(*words: object, folder: Path, **env: str) -> Ended:
     """What any other command leaves."""
     done = subprocess.run(
         [sys.executable, "-m", "retrieve_cli", *map(str, words)],
-        cwd=folder, env=environment(**env), capture_output=True, timeout=_PATIENCE_S,
+        cwd=folder, env=environment(**env), capture_output=True, timeout=PATIENCE_S,
     )  # fmt: skip
     return Ended(done.returncode, done.stdout, done.stderr)
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Wait for a condition."""
-    end = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 def socket_of(artifacts: Path) -> Path:

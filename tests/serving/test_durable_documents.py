@@ -1,16 +1,13 @@
 """Documents survive the server: killed, restarted, with several workers, and beside another writer."""
 
 import json
-import os
-import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from samples import TOOLS, Program, write_catalog
-from servers import Server, started
+from servers import kill_all, started
+from serving.doors import Door
+from waiting import PATIENCE_S, until
 
 from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.documents import Documents
@@ -22,24 +19,6 @@ from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.jobs import Jobs
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tasks import Tasks
-
-
-def within(seconds: float, true: Callable[[], object]) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def kill_all(pid: int) -> None:
-    """Kill a process and its children, as a machine that fails does."""
-    children = [int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    for each in (pid, *children):
-        os.kill(each, signal.SIGKILL)
-
-
-def found(server: Server, query: str, **more: Any) -> list[str]:
-    return [result["doc_id"] for result in server.search(query=query, expand=False, **more)["results"]]
 
 
 def jobs(index: Path) -> Jobs:
@@ -54,7 +33,7 @@ def test_a_document_that_was_acknowledged_outlives_kill_9_and_is_synced_by_the_n
     state = Documents(Store(index), load(None)).state("ears", tenant=None, index=None)
     assert state["document"] == {"id": "ears", "text": "Outlines ears."}
     with started(index, cwd=index.parent) as server:
-        assert found(server, "outlines ears", at_least=told["sequence"])[0] == "ears"
+        assert Door(server, "").search("outlines ears", at_least=told["sequence"])[0] == "ears"
 
 
 def test_the_task_of_a_killed_server_has_failed_and_its_documents_wait_for_the_next_sync(
@@ -63,14 +42,14 @@ def test_the_task_of_a_killed_server_has_failed_and_its_documents_wait_for_the_n
     with started(index, cwd=index.parent) as server:
         with Store(index).writer():  # another writer: the sync waits
             told = server.post("/documents", {"id": "ears", "text": "Outlines ears."}).json()
-            within(20, lambda: server.get(f"/tasks/{told['task']}").json()["status"] == "processing")
+            until(lambda: server.get(f"/tasks/{told['task']}").json()["status"] == "processing", "the sync")
             state = server.get("/documents/ears").json()
             assert (state["status"], state["record"]) == ("processing", None) or state["status"] == "queued"
             late = server.post("/search", {"query": "ears", "at_least": told["sequence"], "deadline_ms": 100})
             assert (late.status, late.json()["error"]["kind"]) == (503, "not_yet")
             assert (late.headers["Retry-After"], late.json()["error"]["retryable"]) == ("1", True)
             kill_all(server.process.pid)
-            server.process.wait()
+            server.process.wait(PATIENCE_S)
         task = jobs(index).one(told["task"], tenant=None)
         assert task["status"] == "failed"
         assert "its documents stay queued" in task["error"]["message"]
@@ -84,32 +63,31 @@ def test_every_worker_knows_every_task_and_one_of_them_syncs_by_the_clock(catalo
     with started(index, *flags, cwd=index.parent) as server:
         told = server.post("/documents", {"id": "ears", "text": "Outlines ears."}).json()
         for _ in range(20):
-            assert found(server, "outlines ears", at_least=told["sequence"])[0] == "ears"
+            assert Door(server, "").search("outlines ears", at_least=told["sequence"])[0] == "ears"
             assert server.get(f"/tasks/{told['task']}").status == 200
-        within(20, lambda: server.get(f"/tasks/{told['task']}").json()["status"] == "succeeded")
+        assert Door(server, "").ended(told["task"])["status"] == "succeeded"
         write_catalog(catalog, [*TOOLS, {"id": "nose", "name": "Nose", "description": "Outlines noses."}])
-        within(30, lambda: found(server, "outlines noses")[0] == "nose")
+        until(lambda: Door(server, "").search("outlines noses")[0] == "nose", "a sync by the clock")
 
 
 def test_a_server_without_an_index_begins_one_with_the_first_document(tmp_path: Path) -> None:
     with started(tmp_path / "new", cwd=tmp_path) as server:
         assert server.post("/search", {"query": "ears"}).status == 503
-        answer = server.post("/documents", {"id": "ears", "text": "Outlines ears."}, Prefer="wait=60")
-        assert answer.status == 200, answer.data
-        assert found(server, "outlines ears") == ["ears"]
+        assert Door(server, "").add({"id": "ears", "text": "Outlines ears."})["status"] == "succeeded"
+        assert Door(server, "").search("outlines ears") == ["ears"]
 
 
 def test_a_sync_that_fails_is_told_and_loses_nothing(catalog: Path, index: Path) -> None:
     with started(index, cwd=index.parent) as server:
         kept = catalog.read_bytes()
         catalog.unlink()
-        told = server.post("/documents", {"id": "ears", "text": "Outlines ears."}, Prefer="wait=60").json()
+        told = Door(server, "").add({"id": "ears", "text": "Outlines ears."})
         assert (told["status"], told["documents"][0]["status"]) == ("failed", "queued")
         error = server.get(f"/tasks/{told['task']}").json()["error"]
         assert error["kind"] == "source_failed"
         catalog.write_bytes(kept)
-        assert server.post("/index", {"action": "sync"}, Prefer="wait=60").json()["status"] == "succeeded"
-        assert found(server, "outlines ears")[0] == "ears"
+        assert Door(server, "").change("POST", "/index", {"action": "sync"})["status"] == "succeeded"
+        assert Door(server, "").search("outlines ears")[0] == "ears"
 
 
 def test_a_sync_reports_its_progress_as_lines_of_json(index: Path, retrieve: Program, catalog: Path) -> None:
@@ -142,7 +120,7 @@ def test_a_server_syncs_under_its_own_configuration(catalog: Path, index: Path, 
     config = tmp_path / "conf" / "served.yaml"
     config.write_text(f"sources: [{{kind: catalog, path: {catalog}}}, {{kind: inbox, name: notes, id_prefix: n/}}]\n")
     with started(index, "--config", str(config), cwd=tmp_path) as server:
-        added = server.post("/documents", {"id": "ears", "text": "Outlines ears."}, Prefer="wait=60").json()
+        added = Door(server, "").add({"id": "ears", "text": "Outlines ears."})
         assert added["documents"] == [{"id": "n/ears", "status": "processed", "sequence": 1}]
         for name in ("n/ears", "ears"):
             state = server.get(f"/documents/{name}").json()

@@ -1,81 +1,24 @@
 """Files over HTTP: stored before the answer, parsed by the sync as those of a folder, and each tenant's own."""
 
-import json
-import os
-import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
-import urllib3
-from samples import TOOLS, write_catalog
-from servers import Server, started
-from urllib3.filepost import encode_multipart_formdata
+from servers import kill_all, started
+from serving.doors import Door, Doors, opened
+from waiting import until
 
 from retrieve_cli.api.document_files import file_name
-from retrieve_cli.serving.credentials.keys import KeyFile
 
 GUIDE = b"---\nlicense: MIT\n---\n# Guide to ears\n\nOutlines ears.\n\n## Lobes\n\nMeasures earlobes with callipers.\n"
-WAIT = {"Prefer": "wait=60"}
-
-
-class Door:
-    """A server as one caller sees it."""
-
-    def __init__(self, server: Server, key: str) -> None:
-        self.server, self.key = server, key
-
-    def send(self, method: str, path: str, body: Any = None, **headers: str) -> urllib3.BaseHTTPResponse:
-        sent = {"Authorization": f"Bearer {self.key}", **headers}
-        return urllib3.request(method, self.server.url + path, body=body, headers=sent, timeout=90, retries=False)
-
-    def upload(self, *files: tuple[str, bytes], headers: Any = WAIT, **fields: str) -> urllib3.BaseHTTPResponse:
-        parts: list[Any] = [("file", (name, content, "application/octet-stream")) for name, content in files]
-        body, kind = encode_multipart_formdata([*parts, *fields.items()])
-        return self.send("POST", "/documents", body, **{"Content-Type": kind, **headers})
-
-    def get(self, path: str) -> Any:
-        answer = self.send("GET", path)
-        assert answer.status == 200, answer.data
-        return answer.json()
-
-    def search(self, query: str, **more: Any) -> list[dict[str, Any]]:
-        body = json.dumps({"query": query, "expand": False, **more})
-        answer = self.send("POST", "/search", body, **{"Content-Type": "application/json"})
-        assert answer.status == 200, answer.data
-        results: list[dict[str, Any]] = answer.json()["results"]
-        return results
 
 
 @pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from retrieve_cli.cli.main import main
-
-    folder = tmp_path_factory.mktemp("index")
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    return folder / "artifacts"
-
-
-@pytest.fixture(scope="module")
-def doors(artifacts: Path) -> Iterator[dict[str, Door]]:
-    """A server of a catalog, as an operator without a tenant, two tenants and a reader see it."""
-    file, writing = KeyFile(artifacts), ["search", "documents:write"]
-    keys = {
-        "operator": file.create([*writing, "index:admin"]).text,
-        "acme": file.create(writing, tenant="acme").text,
-        "globex": file.create(writing, tenant="globex").text,
-        "reader": file.create(["search"]).text,
-    }
-    small = {"RETRIEVE_PARSING__MAX_MB": "1", "RETRIEVE_DOCS__MAX_MB": "0.5"}
-    with started(artifacts, cwd=artifacts.parent, RETRIEVE_ENCODER__KIND="hashed", **small) as server:
-        yield {name: Door(server, key) for name, key in keys.items()}
+def doors(artifacts: Path) -> Iterator[Doors]:
+    with opened(artifacts, RETRIEVE_PARSING__MAX_MB="1", RETRIEVE_DOCS__MAX_MB="0.5") as doors:
+        yield doors
 
 
 def stored(artifacts: Path) -> list[str]:
@@ -83,12 +26,11 @@ def stored(artifacts: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
-def test_a_file_is_a_document_with_sections_once_its_task_has_ended(doors: dict[str, Door]) -> None:
+def test_a_file_is_a_document_with_sections_once_its_task_has_ended(doors: Doors) -> None:
     door = doors["operator"]
-    answer = door.upload(("guide.md", GUIDE), metadata='{"group": "ears", "author": "Ada"}')
-    assert answer.status == 200, answer.data
-    assert answer.json()["documents"] == [{"id": "guide.md", "status": "processed", "sequence": 1}]
-    hit = door.search("callipers earlobes", chunks=True)[0]
+    told = door.add_files(("guide.md", GUIDE), metadata='{"group": "ears", "author": "Ada"}')
+    assert told["documents"] == [{"id": "guide.md", "status": "processed", "sequence": 1}]
+    hit = door.results("callipers earlobes", chunks=True)[0]
     assert (hit["doc_id"], hit["name"], hit["section"]) == ("guide.md", "Guide to ears", "Guide to ears > Lobes")
     state = door.get("/documents/guide.md")
     assert state["document"] == {"metadata": {"group": "ears", "author": "Ada"}}
@@ -98,17 +40,14 @@ def test_a_file_is_a_document_with_sections_once_its_task_has_ended(doors: dict[
     assert record["metadata"] == {"author": "Ada", "file": state["file"]}
 
 
-def test_the_index_with_files_equals_a_build(doors: dict[str, Door]) -> None:
-    body = json.dumps({"action": "verify"})
-    answer = doors["operator"].send("POST", "/index", body, **WAIT, **{"Content-Type": "application/json"})
-    assert answer.json()["report"]["verified"] is True
+def test_the_index_with_files_equals_a_build(doors: Doors) -> None:
+    assert doors["operator"].change("POST", "/index", {"action": "verify"})["report"]["verified"] is True
 
 
-def test_several_files_at_once_and_bad_ones_do_not_lose_the_others(doors: dict[str, Door]) -> None:
+def test_several_files_at_once_and_bad_ones_do_not_lose_the_others(doors: Doors) -> None:
     files = [("a.md", b"# Knees\n\nBends knees."), ("b.exe", b"MZ\0\0"), ("c.txt", b""), ("d.txt", b"\xff\xfe\xff")]
-    answer = doors["operator"].upload(*files, ("x/a.md", b"# Other"), ("e.txt", b"x" * 600_000))
-    assert answer.status == 200, answer.data
-    good, strange, empty, damaged, same, large = answer.json()["documents"]
+    told = doors["operator"].add_files(*files, ("x/a.md", b"# Other"), ("e.txt", b"x" * 600_000))
+    good, strange, empty, damaged, same, large = told["documents"]
     assert (good["id"], good["status"]) == ("a.md", "processed")
     assert (strange["status"], "is not a document" in strange["reason"]) == ("rejected", True)
     assert empty["reason"] == "it is empty"
@@ -118,28 +57,28 @@ def test_several_files_at_once_and_bad_ones_do_not_lose_the_others(doors: dict[s
     assert "the limit is" in large["reason"]
 
 
-def test_a_file_can_have_an_id_and_is_replaced_and_removed_under_it(doors: dict[str, Door], artifacts: Path) -> None:
+def test_a_file_can_have_an_id_and_is_replaced_and_removed_under_it(doors: Doors, artifacts: Path) -> None:
     door = doors["operator"]
-    door.upload(("one.txt", b"A pump for water."), id="pump")
+    door.add_files(("one.txt", b"A pump for water."), id="pump")
     first = door.get("/documents/pump")["file"]["sha1"]
-    door.upload(("two.txt", b"A pump for oil, of bronze."), id="pump")
+    door.add_files(("two.txt", b"A pump for oil, of bronze."), id="pump")
     second = door.get("/documents/pump")
     assert (second["file"]["name"], "bronze" in second["record"]["text"]) == ("two.txt", True)
-    again = door.upload(("two.txt", b"A pump for oil, of bronze."), id="pump").json()
+    again = door.add_files(("two.txt", b"A pump for oil, of bronze."), id="pump")
     assert again["sequence"] == second["sequence"], "the same again is no change"
-    assert door.send("DELETE", "/documents/pump", **WAIT).status == 200
+    assert door.change("DELETE", "/documents/pump")["status"] == "succeeded"
     assert door.send("GET", "/documents/pump").status == 404
     assert first in stored(artifacts), "a generation that is kept was built from it"
     for number in range(4):
-        door.upload((f"more{number}.txt", b"More words, number %d." % number))
+        door.add_files((f"more{number}.txt", b"More words, number %d." % number))
     assert not {first, second["file"]["sha1"]} & set(stored(artifacts))
 
 
-def test_tenants_see_their_own_files_only(doors: dict[str, Door]) -> None:
+def test_tenants_see_their_own_files_only(doors: Doors) -> None:
     acme, globex = doors["acme"], doors["globex"]
-    assert acme.upload(("plan.txt", b"The secret plan: anvils.")).json()["documents"][0]["id"] == "acme:plan.txt"
-    assert globex.upload(("plan.txt", b"Plan for rockets.")).json()["documents"][0]["id"] == "globex:plan.txt"
-    assert [hit["doc_id"] for hit in globex.search("secret plan anvils")] == ["globex:plan.txt"]
+    assert acme.add_files(("plan.txt", b"The secret plan: anvils."))["documents"][0]["id"] == "acme:plan.txt"
+    assert globex.add_files(("plan.txt", b"Plan for rockets."))["documents"][0]["id"] == "globex:plan.txt"
+    assert [hit["doc_id"] for hit in globex.results("secret plan anvils")] == ["globex:plan.txt"]
     assert "anvils" in acme.get("/documents/plan.txt")["record"]["text"]
     unknown = globex.send("GET", "/documents/nothing").json()["error"]["message"].replace("nothing", "ID")
     for path in ("/documents/acme:plan.txt", "/files/acme:plan.txt"):
@@ -153,9 +92,9 @@ def test_tenants_see_their_own_files_only(doors: dict[str, Door]) -> None:
     assert (trap.status, "'acme'" in trap.json()["error"]["message"]) == (422, True)
 
 
-def test_the_original_is_given_back_as_a_download(doors: dict[str, Door]) -> None:
+def test_the_original_is_given_back_as_a_download(doors: Doors) -> None:
     door = doors["acme"]
-    door.upload(('a b\u00e4";.md', GUIDE))
+    door.add_files(('a b\u00e4";.md', GUIDE))
     (entry,) = [
         r for r in door.get("/documents?limit=1000")["records"] if r["metadata"]["file"]["name"].startswith("a b")
     ]
@@ -179,7 +118,7 @@ def test_the_original_is_given_back_as_a_download(doors: dict[str, Door]) -> Non
         ({"id": " "}, "`id` must have 1 to"),
     ],
 )
-def test_a_wrong_field_is_named(doors: dict[str, Door], fields: dict[str, str], said: str) -> None:
+def test_a_wrong_field_is_named(doors: Doors, fields: dict[str, str], said: str) -> None:
     answer = doors["operator"].upload(("g.md", GUIDE), **fields)
     assert (answer.status, said in answer.json()["error"]["message"]) == (422, True), answer.data
 
@@ -199,49 +138,43 @@ def test_a_wrong_field_is_named(doors: dict[str, Door], fields: dict[str, str], 
     ],
 )
 def test_a_body_that_is_no_form_is_rejected_and_leaves_no_file(
-    doors: dict[str, Door], artifacts: Path, kind: str, body: bytes, status: int
+    doors: Doors, artifacts: Path, kind: str, body: bytes, status: int
 ) -> None:
     before = stored(artifacts)
     assert doors["operator"].send("POST", "/documents", body, **{"Content-Type": kind}).status == status
     assert stored(artifacts) == before
 
 
-def test_the_files_of_a_request_have_a_limit(doors: dict[str, Door], artifacts: Path) -> None:
+def test_the_files_of_a_request_have_a_limit(doors: Doors, artifacts: Path) -> None:
     before = stored(artifacts)
     answer = doors["operator"].upload(("a.txt", b"a" * 700_000), ("b.txt", b"b" * 700_000))
     assert (answer.status, answer.json()["error"]["kind"]) == (413, "too_large")
     assert stored(artifacts) == before
 
 
-def test_uploading_needs_the_scope(doors: dict[str, Door]) -> None:
+def test_uploading_needs_the_scope(doors: Doors) -> None:
     assert doors["reader"].upload(("g.md", GUIDE)).status == 403
     assert Door(doors["reader"].server, "wrong").upload(("g.md", GUIDE)).status == 401
 
 
 def test_a_file_that_was_acknowledged_outlives_kill_9_and_a_half_one_leaves_nothing(index: Path) -> None:
-    artifacts = index
-    with started(artifacts, cwd=index.parent) as server:
+    with started(index, cwd=index.parent) as server:
         door = Door(server, "")
         with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as half:
             head = b"POST /documents HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9999\r\n"
             part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="h.md"\r\n\r\n# Half'
             half.sendall(head + b"Content-Type: multipart/form-data; boundary=x\r\n\r\n" + part + b"a" * 5000)
-            end = time.monotonic() + 20
-            while not stored(artifacts):
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            until(lambda: stored(index), "a part of a file")
             told = door.upload(("guide.md", GUIDE), headers={}).json()
             assert told["documents"][0]["status"] == "queued"
-            children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-            for process in (server.process.pid, *map(int, children)):
-                os.kill(process, signal.SIGKILL)
-    assert len(stored(artifacts)) == 2
-    with started(artifacts, cwd=index.parent) as server:
+            kill_all(server.process.pid)
+    assert len(stored(index)) == 2
+    with started(index, cwd=index.parent) as server:
         door = Door(server, "")
-        assert door.search("callipers earlobes", at_least=told["sequence"])[0]["doc_id"] == "guide.md"
-        assert door.send("DELETE", "/documents/guide.md", **WAIT).status == 200
-        assert len(stored(artifacts)) <= 2
-    assert not [name for name in stored(artifacts) if name.endswith(".part")]
+        assert door.results("callipers earlobes", at_least=told["sequence"])[0]["doc_id"] == "guide.md"
+        assert door.change("DELETE", "/documents/guide.md")["status"] == "succeeded"
+        assert len(stored(index)) <= 2
+    assert not [name for name in stored(index) if name.endswith(".part")]
 
 
 @pytest.mark.parametrize(
