@@ -3,10 +3,16 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+# What is installed: the program; what `make test` needs; all that developers need; servers that tests of engines start.
+PROGRAM := $(VENV)/.program
+TESTED  := $(VENV)/.tested
+READY   := $(VENV)/.ready
 SERVERS := build/engines/.ready
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= $(shell nproc)
-TESTS  := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+TESTS   := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# More options of pytest, for `make test` and its sisters: OPTIONS="-k filters --dearest 10".
+OPTIONS ?=
 # Kernels of OpenBLAS that answers must not depend on; those that this processor cannot run are skipped.
 CORES  ?= Haswell SkylakeX
 # How long `make fuzz` goes on; SEED repeats what an earlier one printed.
@@ -18,18 +24,28 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-statistics bench-merging clean
+.PHONY: help demo test test-complete test-all test-times quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-statistics bench-merging clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
+$(PROGRAM): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) -e '.[cpu]'
+	touch $(PROGRAM)
+
+$(TESTED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) -e '.[cpu,test]'
+	touch $(PROGRAM) $(TESTED)
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cpu,dev]'
-	touch $(READY)
+	$(INSTALL) -e '.[cpu,dev]'
+	touch $(PROGRAM) $(TESTED) $(READY)
 
-demo: $(READY)  ## Build the index of catalogs/ and ask it something
+demo: $(PROGRAM)  ## Build the index of catalogs/ and ask it something
 	$(BIN)/retrieve build --catalog catalogs/tools.jsonl
 	$(BIN)/retrieve query "segment lungs in CT"
 
@@ -39,11 +55,18 @@ $(SERVERS): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/engines/lucene pyserini==1.6.0
 	touch $(SERVERS)
 
-test: $(READY) $(SERVERS)  ## Run all tests; coverage below 95 % fails
-	$(TESTS) --cov --cov-report=term
+test: $(TESTED)  ## Run the default tier of the tests: those that take up to half a second
+	$(TESTS) --tier default $(OPTIONS)
 
-quick: $(READY)  ## Run the tests that are not slow, without coverage
-	$(TESTS) -m "not slow"
+test-complete: $(READY) $(SERVERS)  ## Run the complete tier: kills, servers, models, pages of the documentation
+	$(TESTS) --tier complete $(OPTIONS)
+
+test-all: test test-complete  ## Run both tiers
+
+test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost most
+	$(TESTS) --tier default --dearest 40 $(OPTIONS)
+
+quick: test
 
 bits: $(READY)  ## Repeat the laws about bits with the kernels of other processors
 	for core in $(CORES); do OPENBLAS_CORETYPE=$$core $(TESTS) -m bits || exit 1; done

@@ -10,7 +10,7 @@ import resource
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,28 @@ def cpu_seconds() -> tuple[float, float]:
 
 def _running(process: str) -> Iterator[float]:
     """CPU seconds of each descendant of a process; those that end meanwhile are counted by their parent."""
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        try:
-            for child in children.read_text().split():
-                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-                yield sum(int(ticks) for ticks in fields[11:15]) / _TICKS
-                yield from _running(child)
-        except OSError:
-            continue
+    for thread in _entries(f"/proc/{process}/task"):
+        for child in _content(f"/proc/{process}/task/{thread}/children").split():
+            fields = _content(f"/proc/{child}/stat").rpartition(")")[2].split()
+            yield sum(int(ticks) for ticks in fields[11:15]) / _TICKS
+            yield from _running(child)
+
+
+def _entries(folder: str, listdir: Callable[[str], list[str]] = os.listdir) -> list[str]:
+    """Names in a folder, none if it is gone. Defaults hold the functions as they are: tests replace those of `os`."""
+    try:
+        return listdir(folder)
+    except OSError:
+        return []
+
+
+def _content(path: str, opened: Callable[[str], Any] = open) -> str:
+    """Text of a file, empty if it is gone."""
+    try:
+        with opened(path) as file:
+            return str(file.read())
+    except OSError:
+        return ""
 
 
 def peak_mb() -> int:
